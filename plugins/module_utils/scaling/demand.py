@@ -1,0 +1,78 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who waits on a node: preparing claims, grouped by the pod that needs them all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from .settings import DeviceModel, Settings
+from .view import Claim, NodeView, PodRef
+
+PREPARING, RESCHEDULE, FAILED, READY = "preparing", "reschedule", "failed", "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Preparing claims of one pod. The scheduler fails or binds them together, so they are decided together."""
+
+    claims: tuple[Claim, ...]
+
+    @property
+    def since(self) -> float:
+        """When the first of them was allocated."""
+        return min(c.allocated_at for c in self.claims)
+
+    @property
+    def pods(self) -> tuple[PodRef, ...]:
+        """All consumers."""
+        return tuple(dict.fromkeys(p for c in self.claims for p in c.pods))
+
+    def need(self) -> Counter[str]:
+        """Devices per model over all claims of the group."""
+        total: Counter[str] = Counter()
+        for claim in self.claims:
+            total += claim.need()
+        return total
+
+    def models(self) -> list[DeviceModel]:
+        """Models asked for, each once."""
+        found = {r.model.cdi_model_name: r.model for c in self.claims for r in c.results if r.model}
+        return [found[name] for name in sorted(found)]
+
+
+def groups(view: NodeView) -> list[Group]:
+    """Preparing claims by pod, oldest allocation first."""
+    by_pod: dict[str, list[Claim]] = {}
+    for claim in sorted(view.claims, key=lambda c: (c.allocated_at, c.key)):
+        if claim.phase == PREPARING:
+            by_pod.setdefault(claim.pods[0].uid if claim.pods else claim.uid, []).append(claim)
+    return [Group(tuple(claims)) for claims in by_pod.values()]
+
+
+def limits(view: NodeView, model: DeviceModel, settings: Settings) -> tuple[int, int]:
+    """Smallest and largest number of devices of a model on this node, from CoHDI's labels or the default."""
+    return (_label(view, settings, model, "size-min", 0),
+            _label(view, settings, model, "size-max", settings.max_devices_per_node))
+
+
+def _label(view: NodeView, settings: Settings, model: DeviceModel, which: str, default: int) -> int:
+    text = view.labels.get(settings.label(f"{model.k8s_device_name}-{which}"), "")
+    return int(text) if text.isdecimal() else default
+
+
+def installed(view: NodeView, settings: Settings) -> dict[str, DeviceModel]:
+    """Models that are on the node or asked for it, by CDI model name."""
+    names = {r.model for r in view.resources} | {r.model for r in view.requests if r.size > 0}
+    return {n: m for n in names if (m := settings.model(n))}
+
+
+def conflict(model: DeviceModel, others: dict[str, DeviceModel]) -> DeviceModel | None:
+    """The model among ``others`` that cannot share a node with ``model``; either side may say so."""
+    for name in sorted(others):
+        other = others[name]
+        if other.index in model.cannot_coexist_with or model.index in other.cannot_coexist_with:
+            return other
+    return None

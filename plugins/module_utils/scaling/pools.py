@@ -1,0 +1,137 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Free devices of the fabric as ResourceSlices: which device names a pool shows, in how many slices.
+
+A pool shows what the scheduler may still promise plus what it has promised and not yet moved on from. A device that
+was attached for a claim leaves the free count while the claim still holds its pool device, so the pool does not
+change until the claim moves to the node's own slice: one change per claim, and never a promised device withdrawn.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from .settings import DeviceModel, Settings
+
+SLICE_LIMIT = 128
+READY_CONDITION = "FabricDeviceReady"
+FAILURE_CONDITIONS = ("FabricDeviceReschedule", "FabricDeviceFailed")
+
+
+@dataclass(frozen=True, slots=True)
+class SliceView:
+    """A published slice of a pool."""
+
+    name: str
+    generation: int
+    count: int
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolView:
+    """One pool at one moment.
+
+    ``free`` is the manager's count, ``promised`` the names that claims hold, ``arrived`` how many of those claims
+    already have their device attached and waiting on a node.
+    """
+
+    model: DeviceModel
+    fabric: int
+    free: int
+    promised: frozenset[str] = frozenset()
+    arrived: int = 0
+    slices: tuple[SliceView, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Pool name."""
+        return self.model.pool(self.fabric)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """Slices to write in order, and to delete after them. ``write`` maps an existing name, or a number, to a spec."""
+
+    pool: str
+    reason: str
+    devices: tuple[str, ...] = ()
+    generation: int = 0
+    replace: Mapping[str, dict[str, t.Any]] = field(default_factory=dict)
+    create: tuple[dict[str, t.Any], ...] = ()
+    delete: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """True when the pool is as it should be."""
+        return not (self.replace or self.create or self.delete)
+
+
+def device_names(view: PoolView) -> list[str]:
+    """Names that the pool should show: all promised ones and the lowest others, in order of their number."""
+    room = max(0, view.free - max(0, len(view.promised) - view.arrived))
+    names, number = set(view.promised), 0
+    while room > 0:
+        name = f"{view.model.k8s_device_name}-{number}"
+        if name not in names:
+            names.add(name)
+            room -= 1
+        number += 1
+    return sorted(names, key=_number)
+
+
+def _number(name: str) -> tuple[int, str]:
+    tail = name.rpartition("-")[2]
+    return (int(tail) if tail.isdecimal() else -1, name)
+
+
+def plan_pool(view: PoolView, settings: Settings) -> PoolPlan:
+    """Decide how the pool's slices must change. Nothing changes while the set of devices is the same."""
+    names = device_names(view)
+    newest = max((s.generation for s in view.slices), default=0)
+    current = [s for s in view.slices if s.generation == newest]
+    shown = {d for s in current for d in s.devices}
+    if _complete(view.slices, current) and shown == set(names):
+        return PoolPlan(view.name, "as it should be", tuple(names), newest)
+    chunks = [names[i:i + SLICE_LIMIT] for i in range(0, len(names), SLICE_LIMIT)] or [[]]
+    specs = [slice_spec(view, settings, chunk, newest + 1, len(chunks)) for chunk in chunks]
+    old = sorted(view.slices, key=lambda s: s.name)
+    return PoolPlan(
+        view.name, f"{view.free} free, {len(view.promised)} promised, {view.arrived} of them arrived",
+        tuple(names), newest + 1,
+        replace={s.name: spec for s, spec in zip(old, specs, strict=False)},
+        create=tuple(specs[len(old):]),
+        delete=tuple(s.name for s in old[len(specs):]),
+    )
+
+
+def _complete(slices: tuple[SliceView, ...], current: list[SliceView]) -> bool:
+    return bool(current) and len(current) == len(slices) and all(s.count == len(slices) for s in slices)
+
+
+def slice_spec(view: PoolView, settings: Settings, names: Iterable[str], generation: int,
+               count: int) -> dict[str, t.Any]:
+    """Spec of a ResourceSlice (resource.k8s.io/v1) as composable-dra-driver publishes it."""
+    model = view.model
+    return {
+        "driver": model.driver_name,
+        "pool": {"name": view.name, "generation": generation, "resourceSliceCount": count},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [
+            {"key": settings.label(model.k8s_device_name), "operator": "In", "values": ["true"]},
+            {"key": settings.label("fabric"), "operator": "In", "values": [str(view.fabric)]},
+        ]}]},
+        "devices": [_device(model, name) for name in names],
+    }
+
+
+def _device(model: DeviceModel, name: str) -> dict[str, t.Any]:
+    return {
+        "name": name,
+        "attributes": {k: {"string": v} for k, v in model.attributes.items()},
+        "bindsToNode": True,
+        "bindingConditions": [READY_CONDITION],
+        "bindingFailureConditions": list(FAILURE_CONDITIONS),
+    }

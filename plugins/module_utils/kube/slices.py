@@ -1,0 +1,46 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How to read a ResourceSlice (resource.k8s.io/v1): a node's own devices, or a pool's."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+Json = dict[str, t.Any]
+
+
+def driver(item: Json) -> str:
+    """Driver of the slice."""
+    return str(item["spec"]["driver"])
+
+
+def node(item: Json) -> str | None:
+    """Node of a node-local slice, None for a pool."""
+    return item["spec"].get("nodeName")
+
+
+def pool(item: Json) -> str:
+    """Pool name of the slice."""
+    return str(item["spec"]["pool"]["name"])
+
+
+def attribute(device: Json, name: str) -> str | None:
+    """A string attribute of a device; None when it is absent or of another type."""
+    value = (device.get("attributes") or {}).get(name)
+    text = value.get("string") if isinstance(value, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def devices(item: Json) -> list[Json]:
+    """Devices of the slice."""
+    found: list[Json] = item["spec"].get("devices") or []
+    return found
+
+
+def uuids(item: Json) -> Iterator[tuple[str, tuple[str, str, str]]]:
+    """(uuid, (driver, pool, device)) of a node-local slice's devices that name a uuid."""
+    for device in devices(item):
+        if uuid := attribute(device, "uuid"):
+            yield uuid, (driver(item), pool(item), device["name"])

@@ -1,0 +1,94 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One configuration for all front doors: the same keys in the controller's file, the modules and the rulebook."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..fabric.config import FabricConfig
+from ..fabric.errors import BadConfiguration
+from ..scaling.settings import BadSetting, Settings
+
+try:
+    import yaml
+
+    HAS_YAML = True
+except ImportError:
+    HAS_YAML = False
+
+ROLES = ("publisher", "scaler", "operator")
+ENGINE_KEYS = {"scan_interval": 5.0, "workers": 8, "parallel_attaches": 256, "lease_namespace": "composable-infra",
+               "node_root": ""}
+
+
+class BadConfig(Exception):
+    """The configuration cannot be used; the message names file, field, value and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """What the passes need beside the cluster connection.
+
+    ``scan_interval`` is seconds between two looks at the CDI Manager; ``node_root`` is a path with ``{node}`` in it
+    under which a node's ``/proc`` and ``/sys`` can be read to prove a device idle, empty when there is none.
+    """
+
+    settings: Settings
+    fabric: FabricConfig
+    scan_interval: float = 5.0
+    workers: int = 8
+    parallel_attaches: int = 256
+    lease_namespace: str = "composable-infra"
+    node_root: str = ""
+
+    @classmethod
+    def from_dict(cls, data: object, where: str = "config") -> EngineConfig:
+        """Check and build. Raises BadConfig with one sentence that starts with ``where``."""
+        if not isinstance(data, Mapping):
+            raise BadConfig(f"{where}: must be a mapping of settings, is {type(data).__name__}")
+        rest = {k: v for k, v in data.items() if k not in ENGINE_KEYS and k != "fabric"}
+        try:
+            settings = Settings.from_dict(rest)
+            fabric = FabricConfig.from_dict(_mapping(data.get("fabric"), "fabric"))
+            return cls(settings, fabric, **_engine(data))
+        except (BadSetting, BadConfiguration) as error:
+            raise BadConfig(f"{where}: {error}") from None
+
+    @classmethod
+    def load(cls, path: str) -> EngineConfig:
+        """Read a YAML file. Raises BadConfig naming the file, also when it is missing or not YAML."""
+        if not HAS_YAML:
+            raise BadConfig("the Python library PyYAML is needed to read a configuration file; install pyyaml")
+        try:
+            data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise BadConfig(f"{path}: cannot be read: {error.strerror}") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f" at line {mark.line + 1}" if mark else ""
+            raise BadConfig(f"{path}: is not valid YAML{line}") from None
+        return cls.from_dict(data, path)
+
+
+def _mapping(value: object, name: str) -> dict[str, t.Any]:
+    if not isinstance(value, Mapping):
+        raise BadSetting(name, value, "must be a mapping with the connection to the CDI Manager")
+    return dict(value)
+
+
+def _engine(data: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    found = {k: data.get(k, default) for k, default in ENGINE_KEYS.items()}
+    for key, low, high in (("scan_interval", 0.1, 86400), ("workers", 1, 64), ("parallel_attaches", 1, 1024)):
+        value = found[key]
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            raise BadSetting(key, value, f"must be a number from {low} to {high}")
+    root = found["node_root"]
+    if not isinstance(root, str) or (root and "{node}" not in root):
+        raise BadSetting("node_root", root, "must be a path that contains {node}")
+    found["workers"], found["parallel_attaches"] = int(found["workers"]), int(found["parallel_attaches"])
+    return found

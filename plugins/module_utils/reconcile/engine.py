@@ -1,0 +1,152 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One engine behind all front doors: watch, queue, pass. A module runs it until all is settled, the controller for
+ever, and check mode asks it only for its plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+import typing as t
+from collections.abc import Callable, Iterable
+
+from ..fabric.errors import FabricError
+from ..fabric.types import Fabric
+from ..kube.client import Client
+from ..kube.events import Recorder
+from ..kube.resource import NODES, PODS, Resource
+from . import publish, triggers
+from .claimcheck import ClaimCheck
+from .config import ROLES, EngineConfig
+from .flights import Flights
+from .keyqueue import KeyQueue
+from .narrator import Narrator
+from .passes import Passes
+from .steering import Steering
+from .world import Json, World
+from .writer import Writer
+
+SHORTEST_LOOK = 0.2
+
+
+class Engine:
+    """Start it, let it run, stop it. ``roles`` says which of CoHDI's components it stands for."""
+
+    def __init__(self, client: Client, fabric: Fabric, config: EngineConfig, *, roles: Iterable[str] = ROLES,
+                 component: str = "composable-infra", events: bool = True) -> None:
+        self.client, self.fabric, self.config = client, fabric, config
+        self.roles = frozenset(roles)
+        self.queue = KeyQueue()
+        self.world = World(client, config.settings, self._changed, pods="scaler" in self.roles)
+        self.recorder = Recorder(client, component, component) if events else None
+        self.narrator = Narrator(self.world, self.recorder, config.settings)
+        self.writer = Writer(client, self.world)
+        self.steering = Steering(self.writer, config.settings.handover_timeout,
+                                 lambda uid: self.queue.add(("pod", uid)))
+        self.flights = Flights(self.world, self.writer, fabric, ClaimCheck(client, self.world), config.node_root,
+                               config.parallel_attaches, self._landed, self.narrator.tell)
+        self.passes = Passes(self.world, self.writer, fabric, self.flights, self.steering, self.narrator, self.roles,
+                             config.fabric.attach_timeout, self.queue.add_at)
+        self.stopping = threading.Event()
+        self._look_soon = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.last_activity = time.time()
+
+    def watch(self) -> None:
+        """Begin to watch the cluster and look at the fabric; change nothing."""
+        self.world.start()
+        if "publisher" in self.roles or "operator" in self.roles:
+            self._thread(self._look_loop, "look")
+
+    def work(self) -> None:
+        """Begin to act."""
+        for number in range(self.config.workers):
+            self._thread(self._worker, f"worker-{number}")
+
+    def _thread(self, target: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def quiesce(self) -> None:
+        """Begin nothing new; watches go on."""
+        self.stopping.set()
+        self.queue.close()
+        self.flights.stop()
+
+    def stop(self, patience: float = 5.0) -> None:
+        """End watches and workers; an attach that the manager is working on is adopted by the next engine."""
+        self.quiesce()
+        self._look_soon.set()
+        self.world.stop()
+        for thread in self._threads:
+            thread.join(patience)
+        self.passes.stop()
+        if self.recorder:
+            self.recorder.close()
+
+    def _worker(self) -> None:
+        while (key := self.queue.get()) is not None:
+            try:
+                self.passes.run(t.cast("tuple[str, ...]", key))
+            except Exception as error:  # one bad key must not end a worker
+                self.narrator.once("/".join(t.cast("tuple[str, ...]", key)), f"{type(error).__name__}: {error}")
+                self.queue.add_at(key, time.time() + 5.0)
+            finally:
+                self.last_activity = time.time()
+                self.queue.done(key)
+
+    def _changed(self, kind: str, resource: Resource, obj: Json, old: Json | None) -> None:
+        if resource == PODS:
+            self.steering.seen(kind, obj)
+            return
+        if resource == NODES and kind == "DELETED":
+            self.queue.add(triggers.node_key(obj["metadata"]["name"]))
+        for key in triggers.keys_of(resource, obj, old, self.config.settings):
+            self.queue.add(key)
+
+    def _landed(self, node: str, model: str) -> None:
+        self.queue.add(triggers.node_key(node))
+        self._look_soon.set()
+
+    def _look_loop(self) -> None:
+        while not self.stopping.is_set():
+            began = time.time()
+            self._look(began)
+            self.stopping.wait(max(SHORTEST_LOOK, 3 * (time.time() - began)))
+            self._look_soon.wait(max(0.0, self.config.scan_interval - (time.time() - began)))
+            self._look_soon.clear()
+
+    def _look(self, began: float) -> None:
+        models = [m.cdi_model_name for m in self.config.settings.models]
+        try:
+            new = dataclasses.replace(self.fabric.snapshot(models), taken=began)
+        except FabricError as error:
+            self.world.fabric_problem = str(error)
+            self.narrator.once("fabric", str(error))
+            return
+        self.world.fabric_problem = "; ".join(sorted(set(new.problems.values())))
+        self.narrator.once("fabric", self.world.fabric_problem)
+        old, self.world.snapshot = self.world.snapshot, new
+        for key in triggers.fabric_keys(self.world, old, new):
+            self.queue.add(key)
+
+    def ready(self) -> bool:
+        """True once every list was read and the fabric was seen."""
+        looks = "publisher" in self.roles or "operator" in self.roles
+        return self.world.synced() and (self.world.snapshot is not None or not looks)
+
+    def enqueue_all(self) -> None:
+        """Look at everything once more: what events may have missed, time repairs."""
+        for node in self.world.nodes.list():
+            self.queue.add(triggers.node_key(node["metadata"]["name"]))
+        for model, fabric in publish.pool_keys(self.world):
+            self.queue.add(triggers.pool_key(model, fabric))
+
+    def problems(self) -> list[str]:
+        """What stands in the way now, one sentence each."""
+        return self.world.problems()
+
+

@@ -1,0 +1,213 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attaches and detaches under way: each on a thread of its own, written down before and after the manager is asked.
+
+The order is the safety: intent in the API server, then the request, then the device's uid in the API server. Whatever
+is cut off in between is found again by the compose plan (``scaling.compose``).
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ..fabric.errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain
+from ..fabric.types import Device, Fabric
+from ..kube import cro
+from ..kube.errors import ApiError, NotFound
+from ..node.probe import NotProven, holders
+from ..scaling.actions import Adopt, Attach, CreateResource, Detach
+from ..scaling.compose import ATTACHING, DELETING, DETACHING
+from .claimcheck import ClaimCheck
+from .world import World
+from .writer import Writer
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
+BLOCK_SECONDS, EXHAUSTED_BLOCK_SECONDS = 60.0, 5.0
+Landed = Callable[[str, str], None]
+Tell = Callable[..., None]
+
+
+class Flights:
+    """Runs the requests to the CDI Manager. ``landed(node, model)`` is called after each that changed something."""
+
+    def __init__(self, world: World, writer: Writer, fabric: Fabric, check: ClaimCheck, node_root: str,
+                 parallel: int, landed: Landed, tell: Tell) -> None:
+        self.world, self.writer, self.fabric, self.check = world, writer, fabric, check
+        self.node_root, self.landed, self.tell = node_root, landed, tell
+        self.stopping = threading.Event()
+        self._pool = ThreadPoolExecutor(parallel, thread_name_prefix="fabric")
+
+    def stop(self) -> None:
+        """Begin nothing new; what the manager is working on is adopted by the next engine."""
+        self.stopping.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def create(self, action: CreateResource) -> None:
+        """Write the intent as a new ComposableResource, then attach on a thread of its own. Raises ApiError."""
+        name = cro.new_resource_name("gpu")
+        self.world.fly(name)
+        try:
+            self.writer.create_resource(name, action.request, action.node, action.model, action.machine,
+                                        action.present)
+        except BaseException:
+            self.world.land(name)
+            raise
+        self._submit(name, action.node, action.model,
+                     lambda: self._attach(name, action.node, action.machine, action.model))
+
+    def _submit(self, name: str, node: str, model: str, work: Callable[[], None]) -> None:
+        self._pool.submit(self._run, name, node, model, work)
+
+    def attach(self, action: Attach) -> None:
+        """Attach for a ComposableResource that exists."""
+        if self.world.fly(action.resource):
+            self._submit(action.resource, action.node, action.model, lambda: self._intend_and_attach(action))
+
+    def detach(self, action: Detach) -> None:
+        """Prove idle, then detach."""
+        raw = self.world.resources.get(action.resource)
+        if raw is not None and self.world.fly(action.resource):
+            self._submit(action.resource, action.node, raw["spec"]["model"], lambda: self._detach(action))
+
+    def adopt(self, action: Adopt) -> None:
+        """Write the uid of a device that an unanswered request attached. Raises ApiError."""
+        machine = cro.read_intent(self.world.resources.get(action.resource) or {"metadata": {}})[0]
+        found = {d.uid: d for d in self.fabric.machine(machine).devices}
+        if device := found.get(action.device):
+            self._record(action.resource, device)
+            self.tell(action.resource, "Adopted", f"device {device.uid} was attached by an earlier request")
+            raw = self.world.resources.get(action.resource) or {}
+            self.landed(action.node, raw.get("spec", {}).get("model", ""))
+
+    def _run(self, name: str, node: str, model: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except (ApiError, FabricError) as error:
+            self.tell(name, "Failed", str(error), type_="Warning")
+        finally:
+            self.world.land(name)
+            self.landed(node, model)
+
+    def _intend_and_attach(self, action: Attach) -> None:
+        self.writer.intent(action.resource, action.machine, action.present)
+        self._attach(action.resource, action.node, action.machine, action.model)
+
+    def _attach(self, name: str, node: str, machine: str, model: str) -> None:
+        self.tell(name, "Attaching", f"asked the CDI Manager for 1 x {model} on node {node}")
+        pause, said = FIRST_PAUSE, ""
+        while not self.stopping.is_set() and self._wanted(name):
+            try:
+                device = self.fabric.attach(machine, model, 1, name).devices[0]
+                return self._arrived(name, node, model, device)
+            except (Unavailable, Busy, Unauthorized) as error:
+                said = self._failed(name, str(error), said)
+                self.stopping.wait(pause * random.uniform(0.8, 1.2))
+                pause = min(pause * 2, LONGEST_PAUSE)
+                self._renew_intent(name, machine)
+            except Uncertain as error:
+                self._failed(name, str(error), said)
+                return
+            except (Refused, Missing) as error:
+                return self._refused(name, node, machine, model, error)
+
+    def _wanted(self, name: str) -> bool:
+        raw = self.world.resources.get(name)
+        return raw is not None and not raw["metadata"].get("deletionTimestamp")
+
+    def _renew_intent(self, name: str, machine: str) -> None:
+        raw = self.world.resources.get(name)
+        if raw is not None and not self.stopping.is_set():
+            self.writer.intent(name, machine, cro.read_intent(raw)[2])
+
+    def _arrived(self, name: str, node: str, model: str, device: Device) -> None:
+        owners = [r for r in self.world.resources.by("device", device.uid) if r["metadata"]["name"] != name]
+        if owners:
+            self._failed(name, f"the CDI Manager answered with device {device.uid}, which "
+                               f"{owners[0]['metadata']['name']} already owns", "")
+            return
+        self._record(name, device)
+        self.tell(name, "Attached", f"device {device.serial or device.uid} ({model}) attached to node {node}")
+
+    def _record(self, name: str, device: Device) -> None:
+        """Write the uid down; an unreachable API server is waited for, since the device is ours to remember."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                self.writer.resource_status(name, state=ATTACHING, error="", device_id=device.serial or "",
+                                            cdi_device_id=device.uid)
+                return
+            except NotFound:
+                self._return(device)
+                return
+            except ApiError:
+                if self.stopping.wait(pause):
+                    return
+                pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _return(self, device: Device) -> None:
+        """Give back a device whose ComposableResource was removed by force while it was being attached."""
+        if device.machine:
+            self.fabric.detach(device.machine, device.uid)
+
+    def _failed(self, name: str, text: str, said: str) -> str:
+        if text != said:
+            self.tell(name, "AttachFailed", text, type_="Warning")
+            self._error(name, ATTACHING, text)
+        return text
+
+    def _error(self, name: str, state: str, text: str) -> None:
+        try:
+            self.writer.resource_status(name, state=state, error=text)
+        except NotFound:
+            return
+
+    def _refused(self, name: str, node: str, machine: str, model: str, error: FabricError) -> None:
+        """The manager will not do it: undo what it did all the same, and keep the model off the node for a while."""
+        device = getattr(error, "device", None)
+        if device is not None:
+            self.fabric.detach(machine, device.uid)
+        seconds = EXHAUSTED_BLOCK_SECONDS if getattr(error, "exhausted", False) else BLOCK_SECONDS
+        self.world.block(node, model, seconds, str(error))
+        self._failed(name, str(error), "")
+        self.writer.forget_intent(name)
+
+    def _detach(self, action: Detach) -> None:
+        if reason := self._in_use(action):
+            self._error(action.resource, DETACHING, f"not detached: {reason}")
+            self.tell(action.resource, "DetachRefused", reason, type_="Warning")
+            return
+        try:
+            self.fabric.detach(action.machine, action.device)
+        except FabricError as error:
+            self._error(action.resource, DETACHING, str(error))
+            self.tell(action.resource, "DetachFailed", str(error), type_="Warning")
+            return
+        self.writer.resource_status(action.resource, state=DELETING, error="", cdi_device_id="")
+        self.tell(action.resource, "Detached", f"device {action.device} returned to the pool")
+
+    def _in_use(self, action: Detach) -> str:
+        """Why the device must stay, empty when it is proven idle."""
+        raw = self.world.resources.get(action.resource) or {}
+        serial = (raw.get("status") or {}).get("device_id", "")
+        if action.force:
+            return ""
+        if key := self.world.local_device(action.node, serial):
+            self.writer.taints.place(action.resource, key, serial)
+        if user := self.check.user(action.node, serial):
+            return f"claim {user} uses the device"
+        return self._open(action.node, serial)
+
+    def _open(self, node: str, serial: str) -> str:
+        if not self.node_root:
+            return ("node_root is not configured, so nobody can tell whether the device is open on the node; "
+                    "configure it or set force_detach")
+        try:
+            found = holders(Path(self.node_root.format(node=node)), serial)
+        except NotProven as error:
+            return f"cannot prove it idle on node {node}: {error}"
+        return f"open on node {node} by {', '.join(found)}" if found else ""

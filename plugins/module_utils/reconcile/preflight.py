@@ -1,0 +1,47 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What must be true of a cluster before an engine starts; each failure is one sentence that says what to do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from ..kube.client import Client
+from ..kube.errors import Forbidden, NotFound, Unreachable
+from ..kube.resource import CLAIMS, REQUESTS, RESOURCES, SLICES, Resource
+from .config import BadConfig
+
+NEEDS: dict[str, tuple[Resource, ...]] = {
+    "publisher": (SLICES, CLAIMS, RESOURCES),
+    "scaler": (CLAIMS, SLICES, REQUESTS, RESOURCES),
+    "operator": (REQUESTS, RESOURCES, CLAIMS, SLICES),
+}
+
+
+def check_cluster(client: Client, roles: Iterable[str], stop: threading.Event | None = None) -> None:
+    """Raise BadConfig for an API that is not served or may not be read; wait for a server that is not there yet.
+
+    Without ``stop`` an unreachable server raises kube.errors.Unreachable.
+    """
+    for resource in dict.fromkeys(r for role in roles for r in NEEDS[role]):
+        while not (stop and stop.is_set()):
+            try:
+                client.raw("GET", resource.path(), query={"limit": 1})
+                break
+            except NotFound:
+                raise BadConfig(_missing(resource)) from None
+            except Forbidden as error:
+                raise BadConfig(f"{resource.plural} may not be listed: {error.message}; apply deploy/rbac") from None
+            except Unreachable:
+                if stop is None:
+                    raise
+                stop.wait(1.0)
+
+
+def _missing(resource: Resource) -> str:
+    if resource in (REQUESTS, RESOURCES):
+        return f"the API server does not serve {resource.plural} ({resource.group_version}); apply deploy/crds"
+    return (f"the API server does not serve {resource.plural} ({resource.group_version}); "
+            "Kubernetes 1.34 or later is needed")

@@ -1,0 +1,114 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engine as a module uses it: for its plan, for an explanation, or until all that can be served is served."""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ..fabric.managers import connect
+from ..kube.client import Client
+from ..scaling.actions import Verdict
+from .config import ROLES, EngineConfig
+from .engine import Engine
+from .explain import explain
+from .leadership import Leadership
+from .lookahead import difference, forecast
+from .preflight import check_cluster
+from .settling import settle
+
+TICK = 0.02
+
+
+class NotReady(Exception):
+    """The cluster or the CDI Manager could not be read in time; the message says what is in the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a pass did or would do."""
+
+    changed: bool
+    actions: tuple[Mapping[str, t.Any], ...]
+    verdicts: tuple[Verdict, ...]
+    diff: Mapping[str, t.Any]
+    settled: bool = True
+    history: tuple[Mapping[str, t.Any], ...] | None = None
+    led_by: tuple[str, ...] = ()
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The result of a module."""
+        result: dict[str, t.Any] = {"changed": self.changed, "actions": list(self.actions), "diff": dict(self.diff),
+                                    "verdicts": [verdict_result(v) for v in self.verdicts], "settled": self.settled}
+        if self.history is not None:
+            result |= {"history": list(self.history), "led_by": list(self.led_by)}
+        return result
+
+
+def verdict_result(verdict: Verdict) -> dict[str, t.Any]:
+    """A verdict as modules return it."""
+    return {"claim": verdict.claim, "waits_for": verdict.waits_for, "since": verdict.since,
+            "evidence": dict(verdict.evidence)}
+
+
+class Run:
+    """One run of a module against one cluster and one fabric."""
+
+    def __init__(self, client: Client, config: EngineConfig, ready_timeout: float) -> None:
+        self.client, self.config, self.ready_timeout = client, config, ready_timeout
+
+    @contextmanager
+    def _engine(self, *, events: bool) -> Iterator[Engine]:
+        check_cluster(self.client, ROLES)
+        engine = Engine(self.client, connect(self.config.fabric), self.config, events=events)
+        try:
+            engine.watch()
+            self._wait_ready(engine)
+            yield engine
+        finally:
+            engine.stop()
+
+    def _wait_ready(self, engine: Engine) -> None:
+        deadline = time.monotonic() + self.ready_timeout
+        while not engine.ready():
+            if time.monotonic() > deadline:
+                raise NotReady("; ".join(engine.problems()) or "the API server did not answer in time")
+            time.sleep(TICK)
+
+    def plan(self) -> Outcome:
+        """What ``carry_out`` would do first. Raises NotReady and what the layers raise."""
+        with self._engine(events=False) as engine:
+            found = forecast(engine)
+            actions = tuple(found.as_dicts())
+            return Outcome(bool(actions), actions, found.verdicts, difference(found))
+
+    def explain(self) -> tuple[list[Verdict], list[str]]:
+        """(verdict per claim, what could not be read)."""
+        with self._engine(events=False) as engine:
+            return explain(engine), engine.problems()
+
+    def carry_out(self, timeout: float) -> Outcome:
+        """Serve all waiting claims; the plan at the start is returned with what was done."""
+        stop = threading.Event()
+        with self._engine(events=True) as engine:
+            leadership = Leadership(self.client, self.config.lease_namespace, sorted(ROLES), stop.set)
+            first = forecast(engine)
+            try:
+                leading = leadership.lead(stop, 0.0)
+                led_by = () if leading else tuple(leadership.holders())
+                if leading:
+                    engine.work()
+                    engine.enqueue_all()
+                settled = settle(engine, timeout, stop)
+                verdicts = tuple(v for v in explain(engine) if v.waits_for)
+            finally:
+                engine.quiesce()
+                leadership.leave()
+            return Outcome(engine.writer.changes > 0, tuple(first.as_dicts()), verdicts, difference(first), settled,
+                           tuple(engine.narrator.history), led_by)

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When an engine that a module runs has nothing left to do."""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+
+from ..kube import claims
+from ..scaling.demand import FAILED, PREPARING, RESCHEDULE
+from . import views
+from .engine import Engine
+
+QUIET, QUIET_WITH_PENDING_PODS, TICK = 0.3, 2.0, 0.05
+
+
+def settle(engine: Engine, timeout: float, stop: threading.Event) -> bool:
+    """Run until nothing is under way and no claim waits that is being served; False when time ran out.
+
+    Pods that wait for the scheduler get it a moment longer: it may act on the pools that were just written.
+    """
+    deadline, quiet_since = time.monotonic() + timeout, 0.0
+    while time.monotonic() < deadline and not stop.is_set():
+        if busy_with(engine):
+            quiet_since = 0.0
+        else:
+            quiet_since = quiet_since or time.monotonic()
+            quiet = QUIET_WITH_PENDING_PODS if pending_claims(engine) else QUIET
+            if time.monotonic() - quiet_since >= quiet:
+                return True
+        stop.wait(TICK)
+    return False
+
+
+def busy_with(engine: Engine) -> str:
+    """What is still under way, empty when nothing is."""
+    world = engine.world
+    if not engine.queue.idle():
+        return "passes are running"
+    if n := world.flying():
+        return f"{n} requests to the CDI Manager are under way"
+    if n := sum(1 for c in world.claims.list() if _served(c)):
+        return f"{n} claims wait for their devices or for the scheduler"
+    if n := engine.steering.under_way():
+        return f"{n} pods are on the way back to their node"
+    leaving = [r for r in world.resources.list() if (r.get("status") or {}).get("state") == "Deleting"]
+    return f"{len(leaving)} devices are leaving their node" if leaving else ""
+
+
+def _served(claim: dict[str, t.Any]) -> bool:
+    if not claims.binding_results(claim):
+        return False
+    phase = views.claim_phase(claim)
+    return phase in (RESCHEDULE, FAILED) or (phase == PREPARING and bool(claims.consumers(claim)))
+
+
+def pending_claims(engine: Engine) -> dict[tuple[str, str], dict[str, t.Any]]:
+    """Unallocated claims that a pod without a node refers to, by (namespace, name), with that pod."""
+    found = {}
+    for pod in engine.world.pods.list():
+        refs = [*((pod.get("status") or {}).get("resourceClaimStatuses") or []),
+                *((pod.get("spec") or {}).get("resourceClaims") or [])]
+        for name in {r.get("resourceClaimName") for r in refs if r.get("resourceClaimName")}:
+            claim = engine.world.claims.get(name, pod["metadata"]["namespace"])
+            if claim is not None and not claims.results(claim):
+                found[pod["metadata"]["namespace"], name] = pod
+    return found

@@ -1,0 +1,103 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Start, lead, stop: reads the configuration, waits for its turn, runs the engine until SIGTERM or a lost Lease."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+
+from ansible_collections.composable.infra.controller.health import HealthServer
+from ansible_collections.composable.infra.controller.logs import set_up_logging
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import FabricError
+from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import connect
+from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, BadKubeconfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import (
+    ROLES,
+    BadConfig,
+    EngineConfig,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.engine import Engine
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.leadership import Leadership
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.preflight import check_cluster
+
+log = logging.getLogger("composable.infra")
+OK, BAD_INPUT, LOST_LEASE = 0, 2, 3
+RESYNC_SECONDS = 60.0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    it = argparse.ArgumentParser(
+        prog="controller",
+        description="Attach GPUs of a composable fabric to the nodes whose ResourceClaims wait for them.",
+        epilog="Exit status: 0 stopped on request, 2 unusable configuration, 3 the Lease was lost.")
+    it.add_argument("--config", required=True, help="YAML file with device_info, fabric and the rest (docs/quickstart.md)")
+    it.add_argument("--kubeconfig", help="default: KUBECONFIG, ~/.kube/config, or the pod's service account")
+    it.add_argument("--context", help="context of the kubeconfig")
+    it.add_argument("--only", action="append", choices=ROLES,
+                    help="stand for one of CoHDI's components only; may be given more than once (default: all)")
+    it.add_argument("--listen", default="127.0.0.1:8080", metavar="HOST:PORT",
+                    help="address of /healthz, /readyz and /status; port 0 takes a free one (default: %(default)s)")
+    it.add_argument("--log-format", choices=("text", "json"), default="text", help="default: %(default)s")
+    it.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info",
+                    help="default: %(default)s")
+    return it
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until stopped; returns the exit status."""
+    args = parser().parse_args(argv)
+    set_up_logging(args.log_format, args.log_level)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        return run(args, stop)
+    except (BadConfig, BadKubeconfig, FabricError, ApiError) as error:
+        log.error("%s", error)
+        return BAD_INPUT
+
+
+def run(args: argparse.Namespace, stop: threading.Event) -> int:
+    """Build the engine and run it. Raises BadConfig, BadKubeconfig, FabricError or ApiError before it starts."""
+    sys.setswitchinterval(0.001)
+    config = EngineConfig.load(args.config)
+    client = Client(Connection.load(args.kubeconfig, args.context))
+    roles = frozenset(args.only or ROLES)
+    check_cluster(client, roles, stop)
+    engine = Engine(client, connect(config.fabric), config, roles=roles)
+    health = HealthServer(args.listen, engine)
+    lost = threading.Event()
+
+    def give_way() -> None:
+        lost.set()
+        stop.set()
+
+    leadership = Leadership(client, config.lease_namespace, sorted(roles), give_way)
+    try:
+        health.start()
+        log.info("listening on http://%s", health.address)
+        engine.watch()
+        if leadership.lead(stop):
+            log.info("leading as %s", ", ".join(sorted(roles)))
+            engine.work()
+            _until(stop, engine)
+    finally:
+        health.stop()
+        engine.stop()
+        leadership.leave()
+        log.info("stopped")
+    return LOST_LEASE if lost.is_set() else OK
+
+
+def _until(stop: threading.Event, engine: Engine) -> None:
+    while not stop.wait(RESYNC_SECONDS):
+        engine.enqueue_all()

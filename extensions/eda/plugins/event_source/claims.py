@@ -1,0 +1,190 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Event source: tells a rulebook that ResourceClaims wait for devices of the fabric.
+
+The watching is the collection's own reflector on threads of its own, so that nothing here blocks the event loop.
+An event only says that there is work; the action reads the state anew, so a lost or doubled event costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+DOCUMENTATION = r"""
+---
+short_description: Watch ResourceClaims that wait for devices of a composable fabric
+description:
+  - Lists and watches ResourceClaims, and emits one event for all claims that began to wait since the last one.
+  - Also emits an event at the start, when devices were released and their hold time is over, while claims keep
+    waiting, and at a steady interval, so that a lost event costs time and nothing else.
+  - Resumes a broken watch, lists anew when the server has forgotten (410), and never returns.
+options:
+  kubeconfig:
+    description: Path of a kubeconfig. Default is KUBECONFIG, ~/.kube/config, or the service account of the pod.
+    type: str
+  context:
+    description: Context of the kubeconfig.
+    type: str
+  settle:
+    description: Seconds to gather further claims before an event is emitted.
+    type: float
+    default: 0.05
+  retry:
+    description: Seconds after which claims that still wait are told again.
+    type: float
+    default: 30
+  resync:
+    description: Seconds between two events when nothing happens.
+    type: float
+    default: 300
+  release_after:
+    description:
+      - Seconds after a release of devices at which an event is emitted, so that idle devices are returned.
+      - Set it to the engine's device_no_removal_duration.
+    type: float
+    default: 600
+"""
+
+EXAMPLES = r"""
+- name: Attach GPUs for waiting claims
+  hosts: localhost
+  sources:
+    - composable.infra.claims:
+        kubeconfig: /etc/composable-infra/kubeconfig
+  rules:
+    - name: Serve all waiting claims
+      condition: event.claims is defined
+      action:
+        run_module:
+          name: composable.infra.scale
+          module_args:
+            config_path: /etc/composable-infra/config.yml
+"""
+
+DEFAULTS = {"settle": 0.05, "retry": 30.0, "resync": 300.0, "release_after": 600.0}
+_PACKAGE = "ansible_collections.composable.infra.plugins.module_utils.kube"
+
+
+def _kube(name: str) -> t.Any:
+    """A module of the collection's Kubernetes layer; sources are run by path, so the collection root is found here."""
+    try:
+        return importlib.import_module(f"{_PACKAGE}.{name}")
+    except ImportError:
+        sys.path.append(str(Path(__file__).resolve().parents[7]))
+        return importlib.import_module(f"{_PACKAGE}.{name}")
+
+
+def _numbers(args: dict[str, t.Any]) -> dict[str, float]:
+    """The timing options, checked. Raises ValueError naming the option, its value and what is allowed."""
+    found = {}
+    for name, default in DEFAULTS.items():
+        value = args.get(name, default)
+        try:
+            found[name] = float(value)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name}: {value!r} is not usable: must be a number of seconds") from None
+        if not 0 <= found[name] <= 86400:
+            raise ValueError(f"{name}: {value!r} is not usable: must be from 0 to 86400 seconds")
+    known = {*DEFAULTS, "kubeconfig", "context", "eda_feedback_queue"}
+    for name in args:
+        if name not in known:
+            raise ValueError(f"{name}: unknown option, known are {', '.join(sorted(known - {'eda_feedback_queue'}))}")
+    return found
+
+
+class Watcher:
+    """Keeps what waits and when to speak next. Changes come from the reflector's thread, reads from the event loop."""
+
+    def __init__(self, times: dict[str, float], wake: t.Callable[[], None], claims: t.Any) -> None:
+        self._times, self._wake, self._claims = times, wake, claims
+        self._told: dict[str, str] = {}
+        self.waiting: dict[str, dict[str, str]] = {}
+        self.appointments: dict[str, float] = {"start": 0.0}
+
+    def changed(self, kind: str, claim: dict[str, t.Any], old: dict[str, t.Any] | None) -> None:
+        """A claim changed: it began to wait, went on, or set devices free."""
+        uid = claim["metadata"]["uid"]
+        waits = kind != "DELETED" and self._waits(claim)
+        if waits:
+            self.waiting[uid] = self._describe(claim)
+        else:
+            self.waiting.pop(uid, None)
+            self._told.pop(uid, None)
+        before = old if old is not None else claim if kind == "DELETED" else None
+        freed = before is not None and self._claims.results(before) and (kind == "DELETED" or not
+                                                                         self._claims.results(claim))
+        if freed and not self._claims.binding_results(before):
+            self.appointments.setdefault("released", time.monotonic() + self._times["release_after"])
+        if waits or freed:
+            self._wake()
+
+    def _waits(self, claim: dict[str, t.Any]) -> bool:
+        results = self._claims.binding_results(claim)
+        types = sorted({c for r in results for c in (*r["bindingConditions"], *r.get("bindingFailureConditions", []))})
+        decided = any(self._claims.condition(claim, r, types) for r in results)
+        return bool(results) and bool(self._claims.consumers(claim)) and not decided
+
+    def _describe(self, claim: dict[str, t.Any]) -> dict[str, str]:
+        meta, allocation = claim["metadata"], claim["status"]["allocation"]
+        return {"uid": meta["uid"], "namespace": meta["namespace"], "name": meta["name"],
+                "node": self._claims.node(claim) or "",
+                "allocated": str(allocation.get("allocationTimestamp") or meta["resourceVersion"])}
+
+    def due(self, now: float) -> str:
+        """Why an event is due now, empty when none is."""
+        if any(self._told.get(uid) != claim["allocated"] for uid, claim in list(self.waiting.items())):
+            return "claims"
+        return next((name for name, when in sorted(self.appointments.items(), key=lambda i: i[1]) if when <= now), "")
+
+    def next_time(self) -> float:
+        """When, by the monotonic clock, an event is due without a change."""
+        return min(self.appointments.values(), default=float("inf"))
+
+    def event(self, reason: str, now: float) -> dict[str, t.Any]:
+        """The event, and a note of what it told."""
+        claims = sorted(self.waiting.values(), key=lambda c: (c["namespace"], c["name"]))
+        self._told = {c["uid"]: c["allocated"] for c in claims}
+        self.appointments = {n: w for n, w in self.appointments.items() if w > now and n not in ("retry", "resync")}
+        self.appointments["resync"] = now + self._times["resync"]
+        if claims:
+            self.appointments["retry"] = now + self._times["retry"]
+        return {"claims": {"reason": reason, "waiting": claims}}
+
+
+async def main(queue: asyncio.Queue[t.Any], args: dict[str, t.Any]) -> None:
+    """Watch for ever; ends only when cancelled. Raises ValueError for unusable options."""
+    times, loop, woken = _numbers(args), asyncio.get_running_loop(), asyncio.Event()
+    claims, resource = _kube("claims"), _kube("resource").CLAIMS
+    watcher = Watcher(times, lambda: loop.call_soon_threadsafe(woken.set), claims)
+    connection = _kube("connection").Connection.load(args.get("kubeconfig") or None, args.get("context") or None)
+    store = _kube("store").Store({})
+    reflector = _kube("watch").Reflector(_kube("client").Client(connection, pool=2), resource, store, watcher.changed)
+    reflector.start()
+    try:
+        while not await asyncio.to_thread(reflector.synced.wait, 1.0):
+            pass
+        await _speak(queue, watcher, woken, times["settle"])
+    finally:
+        reflector.stop()
+
+
+async def _speak(queue: asyncio.Queue[t.Any], watcher: Watcher, woken: asyncio.Event, settle: float) -> None:
+    while True:
+        reason = watcher.due(time.monotonic())
+        if reason:
+            await asyncio.sleep(settle)
+            await queue.put(watcher.event(reason, time.monotonic()))
+            continue
+        woken.clear()
+        if watcher.due(time.monotonic()):
+            continue
+        try:
+            await asyncio.wait_for(woken.wait(), max(0.0, watcher.next_time() - time.monotonic()))
+        except asyncio.TimeoutError:
+            pass

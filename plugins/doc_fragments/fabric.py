@@ -1,0 +1,72 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of the options that connect to a CDI Manager."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Connection to the CDI Manager."""
+
+    DOCUMENTATION = r"""
+options:
+  manager:
+    description: Kind of the CDI Manager. If not set, E(COMPOSABLE_MANAGER) is used.
+    type: str
+    choices: [fm]
+    default: fm
+  endpoint:
+    description: Base URL of the CDI Manager, C(https://) and host. If not set, E(COMPOSABLE_ENDPOINT) is used.
+    type: str
+  tenant:
+    description: UUID of the tenant. If not set, E(COMPOSABLE_TENANT) is used.
+    type: str
+  username:
+    description: User of the password grant. If not set, E(COMPOSABLE_USERNAME) is used.
+    type: str
+  password:
+    description: Password of the user. If not set, E(COMPOSABLE_PASSWORD) is used.
+    type: str
+  realm:
+    description: Realm of the identity manager. If not set, E(COMPOSABLE_REALM) is used.
+    type: str
+  client_id:
+    description: OpenID Connect client. If not set, E(COMPOSABLE_CLIENT_ID) is used.
+    type: str
+  client_secret:
+    description: Secret of the OpenID Connect client. If not set, E(COMPOSABLE_CLIENT_SECRET) is used.
+    type: str
+  credentials_dir:
+    description:
+      - Folder of a mounted Secret with the files C(username), C(password), C(realm), C(client_id), C(client_secret)
+        and C(certificate), as CoHDI's Secrets have them. Fills what the other options leave out.
+      - If not set, E(COMPOSABLE_CREDENTIALS_DIR) is used.
+    type: path
+  ca_path:
+    description: PEM file with the certificate authority of the CDI Manager. If not set, E(COMPOSABLE_CA_PATH) is used.
+    type: path
+  validate_certs:
+    description:
+      - Whether to verify the certificate of the CDI Manager. Only switch this off in a laboratory.
+      - If not set, E(COMPOSABLE_VALIDATE_CERTS) is used.
+    type: bool
+    default: true
+  connect_timeout:
+    description: Seconds to wait for a connection. If not set, E(COMPOSABLE_CONNECT_TIMEOUT) is used.
+    type: float
+    default: 5.0
+  read_timeout:
+    description: Seconds to wait for the answer to a read. If not set, E(COMPOSABLE_READ_TIMEOUT) is used.
+    type: float
+    default: 30.0
+  attach_timeout:
+    description:
+      - Seconds to wait for the answer to an attach or detach, and how long an unanswered one may still take effect.
+      - If not set, E(COMPOSABLE_ATTACH_TIMEOUT) is used.
+    type: float
+    default: 180.0
+requirements:
+  - python >= 3.11
+  - urllib3 >= 2
+"""

@@ -1,0 +1,138 @@
+#!/usr/bin/python
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One pass over all waiting claims."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: scale
+short_description: Serve all waiting ResourceClaims from the composable fabric
+version_added: 1.0.0
+description:
+  - Publishes the free devices of the fabric as pools, attaches devices for every ResourceClaim that waits for one,
+    tells the scheduler, brings the pods back to the node of their device, and returns devices that are idle.
+  - Runs until nothing is under way and no claim waits that can be served, or until O(timeout).
+  - Runs the same engine as the controller. While a controller or another run holds the Leases, this module changes
+    nothing; it waits and reports.
+author:
+  - composable.infra contributors (@composable-infra)
+extends_documentation_fragment:
+  - composable.infra.config
+  - composable.infra.cluster
+options:
+  timeout:
+    description: Seconds to let the pass run at most.
+    type: float
+    default: 600.0
+  ready_timeout:
+    description: Seconds to wait for the API server and the CDI Manager to answer at the start.
+    type: float
+    default: 30.0
+attributes:
+  check_mode:
+    description: Prints the plan, which is the one that apply carries out, and writes nothing.
+    support: full
+  diff_mode:
+    description: Returns sizes, pools, labels and conditions before and after.
+    support: full
+  platform:
+    description: Runs where Python and the network paths to API server and CDI Manager are.
+    platforms: posix
+    support: full
+seealso:
+  - module: composable.infra.claim_info
+"""
+
+EXAMPLES = r"""
+- name: See what would be done
+  composable.infra.scale:
+    config_path: /etc/composable-infra/config.yml
+  check_mode: true
+  diff: true
+  register: plan
+
+- name: Serve all waiting claims
+  composable.infra.scale:
+    config_path: /etc/composable-infra/config.yml
+    timeout: 300
+"""
+
+RETURN = r"""
+actions:
+  description: The plan, in order; each action with its reason.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - action: SetSize
+      node: node-0
+      model: A100 40G
+      before: null
+      size: 1
+      request: composability-1f0c6a9b2d
+      reason: 1 x A100 40G wanted on node node-0
+verdicts:
+  description: What each claim waits for when the module ends, one sentence with its evidence.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - claim: default/train
+      waits_for: 1 x A100 40G on node node-0, 1 asked of the CDI Manager 1.2 s ago
+      since: 1767323045.0
+      evidence:
+        node: node-0
+history:
+  description: What was done, in order, with the time in seconds since the epoch.
+  returned: when not in check mode
+  type: list
+  elements: dict
+  sample:
+    - time: 1767323045.123
+      reason: Attached
+      about: gpu-3c1f5d4e-8f6a-4b1c-9d3e-4f505a2b4a1e
+      message: device GPU-2f6c1d9e (A100 40G) attached to node node-0
+      type: Normal
+settled:
+  description: Whether nothing was under way any more at the end.
+  returned: success
+  type: bool
+  sample: true
+led_by:
+  description: Who held the Leases and did the work instead of this run; empty when it was this run.
+  returned: when not in check mode
+  type: list
+  elements: str
+  sample: []
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.composable.infra.plugins.module_utils import frontdoor
+from ansible_collections.composable.infra.plugins.module_utils.reconcile import session
+
+
+def work(module: AnsibleModule) -> dict[str, object]:
+    """Plan, or carry out."""
+    config = frontdoor.config(module.params)
+    run = session.Run(frontdoor.cluster(module.params), config, module.params["ready_timeout"])
+    outcome = run.plan() if module.check_mode else run.carry_out(module.params["timeout"])
+    return outcome.as_result()
+
+
+def main() -> None:
+    """Module entry."""
+    module = AnsibleModule(
+        argument_spec={
+            **frontdoor.CONFIG_OPTIONS, **frontdoor.CLUSTER_OPTIONS,
+            "timeout": {"type": "float", "default": 600.0},
+            "ready_timeout": {"type": "float", "default": 30.0},
+        },
+        supports_check_mode=True, **frontdoor.CONFIG_RULES)
+    frontdoor.run(module, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``make demo``: three pods wait for GPUs, get them, one ends and its GPU goes back to the pool."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+
+from ansible_collections.composable.infra.lab.demo import doors
+from ansible_collections.composable.infra.lab.demo.report import table
+from ansible_collections.composable.infra.lab.demo.stage import A100, H100, Stage, StageOptions
+from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.lab.errors import LabError
+
+PODS = {"train": (A100, 1), "infer": (H100, 1), "big": (A100, 2)}
+HOLD = 3.0
+
+
+class Demo:
+    """One run; every step is a condition that is waited for, with a limit."""
+
+    def __init__(self, door: str, fabric_seconds: float) -> None:
+        self.door, self.began = door, time.monotonic()
+        self.options = StageOptions(devices={A100: 3, H100: 1}, attach=fabric_seconds, hold=HOLD, scan_interval=1.0)
+        self.failed = False
+
+    def say(self, who: str, what: str) -> None:
+        """One line with the time since the start."""
+        print(f"{time.monotonic() - self.began:6.2f} s  {who:<10} {what}", flush=True)
+
+    def run(self, keep: bool) -> int:
+        """The exit status: 0 when every pod ran and the GPU went back."""
+        with Stage(self.options, say=lambda line: self.say("lab", line)) as stage:
+            self.say("lab", f"Kubernetes {stage.lab.description.kubernetes} with {len(stage.lab.nodes)} nodes is up")
+            self.say("emulator", f"CDI Manager at {stage.emulator.url}: 3 x {A100}, 1 x {H100} free, "
+                                 f"an attach takes {self.options.attach:g} s (simulated)")
+            timeline = Timeline(stage, self.say)
+            try:
+                process = self._open(stage)
+                self._flow(stage, timeline)
+                self._close(stage, timeline, keep, process)
+            finally:
+                timeline.stop()
+                if process is not None:
+                    process.stop()
+        return int(self.failed)
+
+    def _open(self, stage: Stage) -> doors.Process | None:
+        self.say(self.door, "starts")
+        if self.door == "playbook":
+            self._play(stage)
+            return None
+        return doors.DOORS[self.door](stage)
+
+    def _play(self, stage: Stage) -> None:
+        process = doors.playbook(stage)
+        code = process.process.wait()
+        self.say("playbook", "composable.infra.attach ended" if code == 0 else f"failed:\n{process.text()[-3000:]}")
+        self.failed = self.failed or code != 0
+        process.stop()
+
+    def _flow(self, stage: Stage, timeline: Timeline) -> None:
+        self._expect("pools are published", lambda: bool(pools(stage)), 30)
+        for name, (model, count) in PODS.items():
+            self.say("user", f"creates pod {name}, which asks for {count} x {model}")
+            stage.pod(name, model, count)
+        if self.door == "playbook":
+            self._play(stage)
+        with timeline.changed:
+            pass
+        ran = timeline.wait(lambda: timeline.running(*PODS), 60)
+        self._expect("all pods run", lambda: ran, 0)
+        self.say("user", "deletes pod train")
+        stage.delete_pod("train")
+        if self.door == "playbook":
+            self._expect("idle for the hold time", lambda: self._hold_over(), HOLD + 2)
+            self._play(stage)
+        self._expect("its GPU is back in the pool", lambda: free(stage) == 1, 30)
+
+    def _hold_over(self) -> bool:
+        self._idle_since = getattr(self, "_idle_since", time.monotonic())
+        return time.monotonic() - self._idle_since > HOLD
+
+    def _expect(self, what: str, condition: object, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():  # type: ignore[operator]
+            if time.monotonic() >= deadline:
+                self.failed = True
+                self.say("demo", f"FAILED: not within {seconds:g} s: {what}")
+                return
+            time.sleep(0.05)
+        self.say("demo", what)
+
+    def _close(self, stage: Stage, timeline: Timeline, keep: bool, process: doors.Process | None) -> None:
+        print("\n" + table([c for c in timeline.finish() if c.name in PODS]))
+        if self.failed and process is not None:
+            print(f"The end of the log of {process.name}:\n{process.text()[-4000:]}")
+        print(f"Where to look next: docs/quickstart.md, docs/architecture.md; the emulator's page is {stage.emulator.url}/")
+        if keep:
+            self._keep(stage)
+
+    def _keep(self, stage: Stage) -> None:
+        print(f"\nStill running until Ctrl-C:\n  export KUBECONFIG={stage.lab.kubeconfig}\n"
+              f"  controller's kubeconfig {stage.kubeconfig}, config {stage.config_path}\n"
+              f"  emulator {stage.emulator.url}/ (certificate authority {stage.emulator.ca_path})", flush=True)
+        stop = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        stop.wait()
+
+
+def pools(stage: Stage) -> list[str]:
+    """Names of published pools."""
+    from ansible_collections.composable.infra.plugins.module_utils.kube.resource import SLICES
+
+    return [s["spec"]["pool"]["name"] for s in stage.client.list(SLICES).items if not s["spec"].get("nodeName")]
+
+
+def free(stage: Stage) -> int:
+    """Free devices at the emulated manager."""
+    return sum(d["state"] == "free" for d in stage.emulator.state()["devices"])
+
+
+def main() -> int:
+    """Command line."""
+    it = argparse.ArgumentParser(prog="demo", description=__doc__)
+    it.add_argument("--door", choices=("controller", "rulebook", "playbook"), default="controller",
+                    help="which front door does the work (default: %(default)s)")
+    it.add_argument("--mode", choices=("reschedule",), default="reschedule", help="handover (default: %(default)s)")
+    it.add_argument("--attach", type=float, default=2.0, metavar="SECONDS", help="simulated attach time (default: 2)")
+    it.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C")
+    args = it.parse_args()
+    try:
+        return Demo(args.door, args.attach).run(args.keep)
+    except LabError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("demo: stopped, everything is taken down", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The timeline of claims as a table that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ansible_collections.composable.infra.lab.demo.timeline import ClaimTimes
+
+COLUMNS = ("claim", "node", "allocated", "asked", "attached", "visible", "condition", "sched. tick", "running")
+NOTE = ("Seconds since the claim was created. The column 'sched. tick' is the time from the condition to the next look "
+        "of the\nscheduler (every 5 s); everything up to 'condition' is ours and the fabric's.")
+
+
+def table(claims: Iterable[ClaimTimes]) -> str:
+    """Rows of seconds since each claim's creation, and what the columns mean."""
+    rows = [COLUMNS, *(_row(c) for c in claims)]
+    widths = [max(len(r[i]) for r in rows) for i in range(len(COLUMNS))]
+    lines = ["  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths,
+                                                                                                 strict=True)))
+             for row in rows]
+    lines.insert(1, "  ".join("-" * w for w in widths))
+    return "\n".join([*lines, NOTE])
+
+
+def _row(claim: ClaimTimes) -> tuple[str, ...]:
+    start = claim.created or 0.0
+    moments = (claim.allocated, claim.asked, claim.attached, claim.visible, claim.condition)
+    tick = claim.deallocated - claim.condition if claim.deallocated and claim.condition else None
+    return (claim.name, claim.node, *(_since(m, start) for m in moments), _seconds(tick),
+            _since(claim.running, start))
+
+
+def _since(moment: float | None, start: float) -> str:
+    return _seconds(moment - start if moment is not None else None)
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

@@ -1,0 +1,142 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lab and emulator with a configuration that fits both, and the pods that people would create on it."""
+
+from __future__ import annotations
+
+import tempfile
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from ansible_collections.composable.infra.emulator import Emulator
+from ansible_collections.composable.infra.emulator.fabric_spec import simple_spec
+from ansible_collections.composable.infra.lab.cluster import Lab
+from ansible_collections.composable.infra.lab.options import LabOptions
+from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, PODS
+
+Json = dict[str, t.Any]
+A100, H100 = "A100 40G", "H100 80G"
+
+
+@dataclass(frozen=True, slots=True)
+class StageOptions:
+    """``devices`` per model in all; attach, detach, announce and hold in seconds."""
+
+    nodes: int = 2
+    devices: Mapping[str, int] = field(default_factory=lambda: {A100: 2, H100: 2})
+    fabrics: int = 1
+    attach: float = 2.0
+    detach: float = 0.5
+    announce: float = 0.05
+    hold: float = 600.0
+    attach_timeout: float = 60.0
+    scan_interval: float = 5.0
+    kubernetes: str = "1.36"
+    binding_timeout: float | None = None
+    extra: Mapping[str, t.Any] = field(default_factory=dict)
+
+
+def device_name(model: str) -> str:
+    """The k8s-device-name of a model, for example nvidia-a100-40g."""
+    return "nvidia-" + model.lower().replace(" ", "-")
+
+
+class Stage:
+    """Everything started; a context manager that leaves nothing behind."""
+
+    def __init__(self, options: StageOptions | None = None, *, say: t.Callable[[str], None] = lambda line: None) -> None:
+        self.options = options or StageOptions()
+        self._folder = tempfile.TemporaryDirectory(prefix="composable-infra-stage-")
+        self.folder = Path(self._folder.name)
+        lab_options = LabOptions(nodes=self.options.nodes, kubernetes=self.options.kubernetes,
+                                 binding_timeout=self.options.binding_timeout)
+        self.lab = Lab.up(lab_options, say)
+        self._emulator: t.Any = None
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self) -> None:
+        o = self.options
+        spec = simple_spec(self.lab.nodes, dict(o.devices), fabrics=o.fabrics, attach=o.attach, detach=o.detach)
+        self.spec = spec
+        self._emulator = Emulator.run(spec, self.folder / "emulator")
+        self.emulator: Emulator = self._emulator.__enter__()
+        self.lab.attach_hardware(self.emulator.url, self.emulator.ca_path, announce_delay=o.announce)
+        self.client = Client(Connection.load(str(self.lab.kubeconfig)))
+        self.kubeconfig = self.lab.service_account_kubeconfig("composable-infra", "composable-infra")
+        self.config_path = self.folder / "config.yml"
+        self.config_path.write_text(yaml.safe_dump(self.config(), sort_keys=False), encoding="utf-8")
+        self.config_path.chmod(0o600)
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop all, also after a half start."""
+        try:
+            if self._emulator is not None:
+                self._emulator.__exit__(None, None, None)
+        finally:
+            self.lab.down()
+            self._folder.cleanup()
+
+    def config(self) -> Json:
+        """The configuration that all front doors read."""
+        o = self.options
+        return {
+            "device_info": [self._row(i, model) for i, model in enumerate(o.devices, start=1)],
+            "device_no_removal_duration": o.hold,
+            "scan_interval": o.scan_interval,
+            "node_root": str(self.lab.node_folder("{node}")),
+            "fabric": {"manager": "fm", "endpoint": self.emulator.url, "ca_path": str(self.emulator.ca_path),
+                       "attach_timeout": o.attach_timeout, **self.emulator.credentials},
+            **o.extra,
+        }
+
+    def _row(self, index: int, model: str) -> Json:
+        return {"index": index, "cdi-model-name": model, "driver-name": "gpu.nvidia.com",
+                "k8s-device-name": device_name(model), "cannot-coexist-with": [],
+                "dra-attributes": {"productName": self.product(model), "uuid": ""}}
+
+    def product(self, model: str) -> str:
+        """productName that the simulated nodes announce for a model."""
+        return next(str(m["product_name"]) for m in self.spec["models"] if m["model"] == model)
+
+    def pod(self, name: str, model: str, count: int = 1, node: str | None = None) -> None:
+        """Create a claim and a pod of the same name that uses it."""
+        cel = f'device.attributes["gpu.nvidia.com"].productName == "{self.product(model)}"'
+        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount",
+                                              "count": count, "selectors": [{"cel": {"expression": cel}}]}}
+        self.client.create(CLAIMS, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+                                    "metadata": {"name": name, "namespace": "default"},
+                                    "spec": {"devices": {"requests": [request]}}})
+        self.client.create(PODS, pod_body(name, node))
+
+    def delete_pod(self, name: str) -> None:
+        """End a pod; its claim goes with it."""
+        self.client.delete(PODS, name, namespace="default")
+        self.client.delete(CLAIMS, name, namespace="default")
+
+
+def pod_body(name: str, node: str | None) -> Json:
+    """A pod with one container that uses the claim of the pod's name; ``node`` pins it by node selector."""
+    spec: Json = {"containers": [{"name": "work", "image": "example.invalid/work:1",
+                                  "resources": {"claims": [{"name": "gpu"}]}}],
+                  "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
+                  "terminationGracePeriodSeconds": 0}
+    if node:
+        spec["nodeSelector"] = {"kubernetes.io/hostname": node}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}

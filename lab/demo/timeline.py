@@ -1,0 +1,135 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When each thing happened to each claim, as seen from outside: watches on the API server and the emulator's log."""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.composable.infra.lab.demo.stage import Stage
+from ansible_collections.composable.infra.plugins.module_utils.kube import claims, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, PODS, SLICES
+from ansible_collections.composable.infra.plugins.module_utils.kube.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch import Reflector
+
+Json = dict[str, t.Any]
+
+
+@dataclass(slots=True)
+class ClaimTimes:
+    """Moments in seconds since the epoch, None while they have not come; the first of each kind, except running."""
+
+    name: str
+    created: float | None = None
+    allocated: float | None = None
+    asked: float | None = None
+    attached: float | None = None
+    visible: float | None = None
+    condition: float | None = None
+    deallocated: float | None = None
+    reallocated: float | None = None
+    running: float | None = None
+    first_node: str = ""
+    node: str = ""
+    devices: list[str] = field(default_factory=list)
+
+
+class Timeline:
+    """Watches from its creation to ``stop``; ``said`` is called with (claim, what) as things happen."""
+
+    def __init__(self, stage: Stage, said: t.Callable[[str, str], None] = lambda claim, what: None) -> None:
+        self._stage, self._said = stage, said
+        self.claims: dict[str, ClaimTimes] = {}
+        self.slices: dict[str, float] = {}
+        self._uuid_of: dict[tuple[str, str, str], str] = {}
+        self.changed = threading.Condition()
+        self.pods = Store({})
+        self._reflectors = [Reflector(stage.client, CLAIMS, Store({}), self._claim),
+                            Reflector(stage.client, SLICES, Store({}), self._slice),
+                            Reflector(stage.client, PODS, self.pods, self._pod)]
+        for reflector in self._reflectors:
+            reflector.start()
+        for reflector in self._reflectors:
+            reflector.synced.wait(10)
+
+    def stop(self) -> None:
+        """End the watches."""
+        for reflector in self._reflectors:
+            reflector.stop()
+
+    def wait(self, condition: t.Callable[[], bool], seconds: float) -> bool:
+        """Wait until a condition over what was seen is true."""
+        deadline = time.monotonic() + seconds
+        with self.changed:
+            while not condition():
+                if not self.changed.wait(min(0.5, max(0.0, deadline - time.monotonic()))) \
+                        and time.monotonic() >= deadline:
+                    return condition()
+        return True
+
+    def running(self, *names: str) -> bool:
+        """True when the pods of all these names run."""
+        return all((self.pods.get(n, "default") or {}).get("status", {}).get("phase") == "Running" for n in names)
+
+    def _times(self, name: str) -> ClaimTimes:
+        return self.claims.setdefault(name, ClaimTimes(name))
+
+    def _claim(self, kind: str, claim: Json, old: Json | None) -> None:
+        now, it = time.time(), self._times(claim["metadata"]["name"])
+        with self.changed:
+            self._note_claim(it, claim, now)
+            self.changed.notify_all()
+
+    def _note_claim(self, it: ClaimTimes, claim: Json, now: float) -> None:
+        it.created = it.created or now
+        if claims.binding_results(claim):
+            if it.allocated is None:
+                it.allocated, it.first_node = now, claims.node(claim) or ""
+                self._said(it.name, f"allocated a pool device for node {it.first_node}; the scheduler waits")
+            for name in ("FabricDeviceReschedule", "FabricDeviceFailed"):
+                if it.condition is None and any(claims.condition(claim, r, [name])
+                                                for r in claims.binding_results(claim)):
+                    it.condition = now
+                    self._said(it.name, f"condition {name} written")
+        elif claims.results(claim) and it.reallocated is None:
+            it.reallocated, it.node = now, claims.node(claim) or ""
+            it.devices = [self._uuid_of.get(key, key[2]) for key in claims.device_keys(claim)]
+            self._said(it.name, f"allocated {', '.join(it.devices)} on node {it.node}")
+        elif it.condition and not claims.results(claim) and it.deallocated is None:
+            it.deallocated = now
+
+    def _slice(self, kind: str, item: Json, old: Json | None) -> None:
+        if slices.node(item) is None:
+            return
+        now = time.time()
+        with self.changed:
+            for uuid, key in slices.uuids(item):
+                self._uuid_of[key] = uuid
+                if uuid not in self.slices:
+                    self.slices[uuid] = now
+                    self._said(f"node {slices.node(item)}", f"announces {uuid}")
+            self.changed.notify_all()
+
+    def _pod(self, kind: str, pod: Json, old: Json | None) -> None:
+        name, phase = pod["metadata"]["name"], pod.get("status", {}).get("phase")
+        with self.changed:
+            it = self._times(name)
+            if phase == "Running" and kind != "DELETED" and it.running is None:
+                it.running, it.node = time.time(), pod["spec"].get("nodeName", "")
+                self._said(name, f"pod runs on {it.node}")
+            self.changed.notify_all()
+
+    def finish(self) -> list[ClaimTimes]:
+        """All claims with the emulator's and the slices' moments filled in, in order of creation."""
+        asked = {e["device"]: e for e in self._stage.emulator.log() if e["device"] and e["method"] == "PATCH"}
+        serials = {d["serial"]: d["uid"] for d in self._stage.emulator.state()["devices"]}
+        for it in self.claims.values():
+            entries = [asked[uid] for s in it.devices if (uid := serials.get(s)) in asked]
+            it.asked = min((e["time_received"] for e in entries), default=None)
+            it.attached = max((e["time_replied"] for e in entries), default=None)
+            it.visible = max((self.slices[s] for s in it.devices if s in self.slices), default=None)
+        return sorted(self.claims.values(), key=lambda c: c.created or 0.0)

@@ -1,0 +1,159 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What can go wrong between us and the Kubernetes API server: callers decide by class, never by text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class ApiError(Exception):
+    """An answer other than 2xx, or none at all.
+
+    ``status`` is the HTTP code (0: there was no answer), ``reason`` the ``reason`` of the
+    ``metav1.Status`` (CamelCase), ``message`` one sentence without secrets.
+    """
+
+    retry_after: float | None = None
+    """Seconds after which the server wants to be asked again, when it said so."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+    def reword(self, message: str) -> None:
+        """Say it in a clearer sentence."""
+        self.message = message
+        self.args = (message,)
+
+
+class NotFound(ApiError):
+    """404: the object is absent, or (``unserved``) the API server does not know the resource at all."""
+
+    unserved = False
+
+
+class AlreadyExists(ApiError):
+    """409 on create."""
+
+
+class Conflict(ApiError):
+    """409: a precondition (resourceVersion, uid, field ownership) did not hold; also 422 for another uid."""
+
+
+class Unauthorized(ApiError):
+    """401: the credentials are absent, wrong or expired."""
+
+
+class Forbidden(ApiError):
+    """403: RBAC or admission refused."""
+
+
+class Invalid(ApiError):
+    """422 or 400: the object cannot be accepted as it is."""
+
+
+class Gone(ApiError):
+    """410: the resourceVersion or the continue token is too old; list again."""
+
+
+class TooManyRequests(ApiError):
+    """429 that outlasted our retries."""
+
+    retry_after = 1.0
+
+
+class Unavailable(ApiError):
+    """503 that outlasted our retries."""
+
+
+class Unreachable(ApiError):
+    """No answer. ``sent`` tells whether the server may have processed the request."""
+
+    def __init__(self, message: str, *, sent: bool = False, permanent: bool = False) -> None:
+        super().__init__(0, "Unreachable", message)
+        self.sent = sent
+        self.permanent = permanent
+
+
+class BadKubeconfig(ApiError):
+    """The connection settings are unusable; names the file (or argument), the field and what is allowed."""
+
+    def __init__(self, source: str, field: str, problem: str) -> None:
+        where = f"{source}: {field}" if field else source
+        super().__init__(0, "BadKubeconfig", f"{where}: {problem}")
+        self.source = source
+        self.field = field
+
+
+_BY_REASON: dict[str, type[ApiError]] = {
+    "AlreadyExists": AlreadyExists,
+    "Conflict": Conflict,
+    "Expired": Gone,
+    "Gone": Gone,
+    "NotFound": NotFound,
+}
+_BY_STATUS: dict[int, type[ApiError]] = {
+    400: Invalid,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+    503: Unavailable,
+}
+_TEXT_LIMIT = 300
+
+
+def from_response(status: int, body: bytes, request: str) -> ApiError:
+    """The error for an HTTP answer; ``request`` (``GET /api/v1/nodes``) is the subject where the answer has none."""
+    try:
+        parsed = json.loads(body)
+    except ValueError:
+        parsed = None
+    if isinstance(parsed, dict) and parsed.get("kind") == "Status":
+        return from_status(parsed, status, request)
+    return _from_text(status, body, request)
+
+
+def from_status(body: dict[str, Any], status: int = 0, request: str = "") -> ApiError:
+    """The error for a ``metav1.Status``, as a body or inside a watch ERROR event."""
+    code = int(body.get("code") or status)
+    reason = str(body.get("reason") or "")
+    message = str(body.get("message") or f"{request}: HTTP {code} {reason}".strip())
+    details = body.get("details") or {}
+    error = (Conflict if _is_other_uid(details) else _class_of(code, reason))(code, reason, message)
+    if details.get("retryAfterSeconds"):
+        error.retry_after = float(details["retryAfterSeconds"])
+    if isinstance(error, NotFound) and not details.get("name"):
+        _mark_unserved(error, request)
+    return error
+
+
+def _from_text(status: int, body: bytes, request: str) -> ApiError:
+    text = " ".join(body[:_TEXT_LIMIT].decode("utf-8", "replace").split())
+    error = _class_of(status, "")(status, "", f"{request}: HTTP {status}: {text}")
+    if isinstance(error, NotFound):
+        _mark_unserved(error, request)
+    return error
+
+
+def _is_other_uid(details: dict[str, Any]) -> bool:
+    # A patch whose metadata.uid is not the object's is answered as a change of an immutable field (422).
+    return any(cause.get("field") == "metadata.uid" for cause in details.get("causes") or [])
+
+
+def _class_of(code: int, reason: str) -> type[ApiError]:
+    return _BY_REASON.get(reason) or _BY_STATUS.get(code, ApiError)
+
+
+def _mark_unserved(error: NotFound, request: str) -> None:
+    error.unserved = True
+    hint = "the API server does not serve this resource (is its CRD installed, is its API version enabled?)"
+    error.reword(f"{request}: {hint}" if request else hint)

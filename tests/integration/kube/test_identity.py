@@ -1,0 +1,216 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""We know the server, the server knows us, and rotated credentials are picked up; no secret in any message."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Unauthorized, Unreachable
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import NODES
+from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi, Reply, status
+from ansible_collections.composable.infra.tests.integration.kube.certificates import (
+    INNER_NAME,
+    Certificates,
+)
+from ansible_collections.composable.infra.tests.integration.kube.conftest import ClientFactory
+
+NODE, ALL = "/api/v1/nodes/n0", "/api/v1/nodes"
+DONE = {"metadata": {"name": "n0"}}
+
+
+def ask(client: Client) -> object:
+    return client.get(NODES, "n0")
+
+
+def test_a_strange_authority_is_refused(
+    api: FakeApi, connect: ClientFactory, certificates: Certificates
+) -> None:
+    client = connect(ca_file=str(certificates.stranger))
+    with pytest.raises(Unreachable, match=rf"certificate of {api.url} is not trusted") as raised:
+        ask(client)
+    assert "certificate-authority" in raised.value.message
+    assert not raised.value.sent
+    assert raised.value.permanent
+    assert api.requests == []
+
+
+@pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
+def test_verification_can_be_switched_off(
+    api: FakeApi, connect: ClientFactory, certificates: Certificates
+) -> None:
+    api.on(f"GET {NODE}", DONE)
+    assert ask(connect(ca_file=str(certificates.stranger), validate_certs=False)) == DONE
+
+
+def kubeconfig(api: FakeApi, certificates: Certificates, **cluster: object) -> dict[str, object]:
+    base = {"server": api.url, "certificate-authority": str(certificates.ca)}
+    return {
+        "current-context": "x",
+        "clusters": [{"name": "c", "cluster": base | cluster}],
+        "users": [{"name": "u", "user": {"token": "tok"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+    }
+
+
+def test_the_servers_name_can_be_given(
+    api: FakeApi, connect: ClientFactory, certificates: Certificates
+) -> None:
+    api.on(f"GET {NODE}", DONE)
+    plain = {"host": None, "ca_file": None}
+    named = kubeconfig(api, certificates, **{"tls-server-name": INNER_NAME})
+    assert ask(connect(kubeconfig=named, **plain)) == DONE
+    wrong = kubeconfig(api, certificates, **{"tls-server-name": "wrong.test"})
+    with pytest.raises(Unreachable, match="is not trusted"):
+        ask(connect(kubeconfig=wrong, **plain))
+
+
+def test_a_client_certificate_says_who_we_are(
+    api: FakeApi, connect: ClientFactory, certificates: Certificates
+) -> None:
+    api.on(f"GET {NODE}", DONE)
+    ask(connect(client_cert=str(certificates.client), client_key=str(certificates.client_key)))
+    assert api.requests[0].user == "ann"
+
+
+def test_a_token_is_sent_with_each_request(api: FakeApi, connect: ClientFactory) -> None:
+    api.on(f"GET {NODE}", DONE)
+    client = connect(token="tok")
+    ask(client)
+    ask(client)
+    assert [request.headers["Authorization"] for request in api.requests] == ["Bearer tok"] * 2
+
+
+def test_refused_credentials_are_said_without_showing_them(api: FakeApi, connect: ClientFactory) -> None:
+    api.on(f"GET {NODE}", status(401, "Unauthorized"))
+    with pytest.raises(Unauthorized, match=r"refuses the credentials") as raised:
+        ask(connect(token="s3cr3t"))
+    assert "s3cr3t" not in str(raised.value)
+    assert len(api.requests) == 1
+
+
+def test_a_rotated_token_is_read_and_the_request_repeated(
+    api: FakeApi, connect: ClientFactory, token_file: Path
+) -> None:
+    api.on(f"POST {ALL}", DONE, status(401, "Unauthorized"), DONE)
+    client = connect(token_file=str(token_file))
+    client.create(NODES, DONE)
+    token_file.write_text("token-2", encoding="ascii")
+    assert client.create(NODES, DONE) == DONE
+    tokens = [request.headers["Authorization"] for request in api.requests]
+    assert tokens == ["Bearer token-1", "Bearer token-1", "Bearer token-2"]
+
+
+def test_a_token_that_did_not_change_is_not_tried_again(
+    api: FakeApi, connect: ClientFactory, token_file: Path
+) -> None:
+    api.on(f"GET {NODE}", status(401, "Unauthorized"))
+    with pytest.raises(Unauthorized):
+        ask(connect(token_file=str(token_file)))
+    assert len(api.requests) == 1
+
+
+def test_a_watch_picks_up_a_rotated_token_too(
+    api: FakeApi, connect: ClientFactory, token_file: Path
+) -> None:
+    event = b'{"type": "ADDED", "object": {}}\n'
+    api.on(f"WATCH {ALL}", status(401, "Unauthorized"), Reply(event))
+    client = connect(token_file=str(token_file))
+    token_file.write_text("token-2", encoding="ascii")
+    assert list(client.watch(NODES, "1")) == [{"type": "ADDED", "object": {}}]
+
+
+def test_plain_http_is_possible() -> None:
+    api = FakeApi(None)
+    try:
+        api.on(f"GET {NODE}", DONE)
+        client = Client(Connection.load(host=api.url, environ={}))
+        assert ask(client) == DONE
+        client.close()
+    finally:
+        api.stop()
+
+
+class Proxy:
+    """An HTTP proxy that knows CONNECT and nothing else."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.refuse = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(20)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            target = client.recv(4096).split()[1].decode()
+            self.asked.append(target)
+            if len(self.asked) <= self.refuse:
+                client.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+                client.close()
+                continue
+            host, _, port = target.rpartition(":")
+            server = socket.create_connection((host, int(port)))
+            client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    try:
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        return
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    made = Proxy()
+    yield made
+    made.stop()
+
+
+def test_a_proxy_is_used_when_it_is_named(api: FakeApi, connect: ClientFactory, proxy: Proxy) -> None:
+    api.on(f"GET {NODE}", DONE)
+    assert ask(connect(proxy=proxy.url)) == DONE
+    assert proxy.asked == [f"127.0.0.1:{api.port}"]
+
+
+def test_a_write_is_repeated_when_it_could_not_be_sent(
+    api: FakeApi, connect: ClientFactory, proxy: Proxy
+) -> None:
+    api.on(f"POST {ALL}", DONE)
+    proxy.refuse = 2
+    assert connect(proxy=proxy.url).create(NODES, DONE) == DONE
+    assert len(proxy.asked) == 3
+    assert len(api.requests) == 1
+
+
+def test_a_dead_proxy_was_surely_not_sent(connect: ClientFactory, proxy: Proxy) -> None:
+    client = connect(proxy=proxy.url)
+    proxy.stop()
+    with pytest.raises(Unreachable, match=r"the proxy fails: .*refused") as raised:
+        client.create(NODES, DONE)
+    assert not raised.value.sent

@@ -1,0 +1,59 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Paths are those of the Kubernetes API, and names cannot break out of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.kube import resource
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import (
+    BUILTIN,
+    CLAIMS,
+    LEASES,
+    NODES,
+    PODS,
+    REQUESTS,
+    Resource,
+)
+
+Where = tuple[str | None, str | None, str | None]
+
+PATHS: list[tuple[Resource, Where, str]] = [
+    (NODES, (None, None, None), "/api/v1/nodes"),
+    (NODES, ("n0", None, None), "/api/v1/nodes/n0"),
+    (NODES, ("n0", "ignored", None), "/api/v1/nodes/n0"),
+    (PODS, (None, None, None), "/api/v1/pods"),
+    (PODS, (None, "ns", None), "/api/v1/namespaces/ns/pods"),
+    (PODS, ("p", "ns", "status"), "/api/v1/namespaces/ns/pods/p/status"),
+    (CLAIMS, ("c", "ns", "status"), "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c/status"),
+    (LEASES, ("l", "ns", None), "/apis/coordination.k8s.io/v1/namespaces/ns/leases/l"),
+    (REQUESTS, ("r", None, None), "/apis/cro.hpsys.ibm.ie.com/v1alpha1/composabilityrequests/r"),
+    (NODES, ("../secrets?x", None, None), "/api/v1/nodes/..%2Fsecrets%3Fx"),
+]
+
+
+@pytest.mark.parametrize(("res", "where", "path"), PATHS)
+def test_path(res: Resource, where: Where, path: str) -> None:
+    assert res.path(*where) == path
+
+
+@pytest.mark.parametrize(
+    ("res", "where"),
+    [(PODS, ("p", None, None)), (PODS, ("p", "", None)), (NODES, ("", None, None)), (NODES, (None, None, "status"))],
+)
+def test_impossible_paths_are_refused(res: Resource, where: Where) -> None:
+    with pytest.raises(ValueError, match=r"(Pod|Node)"):
+        res.path(*where)
+
+
+def test_each_resource_is_found_by_its_objects() -> None:
+    assert len(BUILTIN) == len({(r.group_version, r.kind) for r in BUILTIN})
+    for res in BUILTIN:
+        assert resource.of({"apiVersion": res.group_version, "kind": res.kind}) is res
+
+
+def test_an_unknown_object_is_named() -> None:
+    with pytest.raises(ValueError, match="v9 Thing"):
+        resource.of({"apiVersion": "v9", "kind": "Thing"})

@@ -1,0 +1,176 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fsas Fabric Manager (FM): a synchronous REST dialect, one device per request.
+
+An FM attach is not idempotent: repeating a request whose reply was lost attaches a second device. So such a
+request ends in Uncertain and is never repeated here; the caller looks at the machine and adopts what it finds
+there beyond what was there before.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import typing as t
+from collections.abc import Iterable
+from urllib.parse import quote, urlencode
+
+from . import fm_wire as wire
+from .config import FabricConfig
+from .errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain
+from .parallel import outcomes
+from .session import Session
+from .types import Capabilities, Device, FabricSnapshot, Machine, Task
+from .verdicts import Call, malformed
+
+PREFIX: t.Final = "/fabric_manager/api/v1/machines"
+_EXHAUSTED = re.compile(r"insufficient|exhausted|not enough|no (?:free|available)", re.IGNORECASE)
+# Which of several errors a request for several devices ends with: the one that asks most of the caller.
+_GRAVITY: t.Final = (Uncertain, Refused, Missing, Unauthorized, Busy, Unavailable)
+
+
+class FabricManager:
+    """Client of one FM for one tenant. Thread-safe; see ``types.Fabric``."""
+
+    capabilities: t.Final = Capabilities(
+        asynchronous=False, batch=False, concurrent_per_machine=True, names_device=False, lists_all=True
+    )
+
+    def __init__(self, config: FabricConfig) -> None:
+        self._config = config
+        self._session = Session(config, wire.read_error)
+
+    def machines(self) -> tuple[Machine, ...]:
+        """All machines of the tenant, by one request."""
+        call = Call("GET", self._path(), f"list the machines of tenant {self._config.tenant}")
+        return tuple(wire.machine(entry) for entry in self._read(call, wire.entries))
+
+    def machine(self, uid: str) -> Machine:
+        """One machine; Missing when FM does not know it."""
+        call = Call("GET", self._path(uid), f"read machine {uid} of tenant {self._config.tenant}")
+        found = self._read(call, wire.entries)
+        if not found:
+            raise Missing(f"cannot {call.purpose}: the CDI Manager knows no such machine")
+        return wire.machine(found[0])
+
+    def free(self, machine_uid: str, model: str) -> int:
+        """Devices of ``model`` that could be attached to the machine now."""
+        return self._available(machine_uid, model, "gpu")
+
+    def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
+        """One listing, then one question per (model, fabric) in parallel, through one machine of the fabric."""
+        taken = time.time()
+        machines = {m.uid: m for m in self.machines()}
+        through = {m.fabric: m.uid for m in reversed(machines.values()) if m.fabric is not None}
+        keys = [(model, fabric) for model in dict.fromkeys(models) for fabric in sorted(through)]
+        counts = outcomes(lambda key: self.free(through[key[1]], key[0]), keys)
+        free = {key: n for key, n in zip(keys, counts, strict=True) if isinstance(n, int)}
+        failed = ((key, e) for key, e in zip(keys, counts, strict=True) if isinstance(e, FabricError))
+        problems = {f"{model}/{fabric}": f"fabric {fabric}: {e.message}" for (model, fabric), e in failed}
+        return FabricSnapshot(machines, free, taken, problems)
+
+    def attach(
+        self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu"
+    ) -> Task:
+        """Attach ``count`` devices, each by its own request, all at once.
+
+        FM takes no mark of a request, so ``token`` is of no use to it. Refused with ``device`` set: FM did attach
+        that device, but it is not healthy. When only some of several were attached the error has ``devices``.
+        """
+        if count == 1:
+            return Task(True, (self._attach_one(machine_uid, model, kind),))
+        results = outcomes(lambda _number: self._attach_one(machine_uid, model, kind), range(count))
+        devices = tuple(r for r in results if isinstance(r, Device))
+        errors = tuple(r for r in results if isinstance(r, FabricError))
+        if errors:
+            raise _gravest(errors, devices)
+        return Task(True, devices)
+
+    def detach(self, machine_uid: str, device_uid: str) -> Task:
+        """Detach one device; it is read first, as FM answers a second DELETE with an error."""
+        device = self._find(machine_uid, device_uid)
+        if device is None:
+            return Task(True)
+        call = Call(
+            "DELETE", self._path(machine_uid, "update"), f"detach device {device_uid} from machine {machine_uid}",
+            body=wire.detach_body(self._config.tenant, machine_uid, device_uid, device.kind),
+            timeout=self._config.attach_timeout, effect=True, reads=False,
+        )
+        try:
+            self._session.call(call)
+        except Missing:
+            if self._find(machine_uid, device_uid) is not None:
+                raise
+        return Task(True, (device,))
+
+    def close(self) -> None:
+        """Close all kept connections."""
+        self._session.close()
+
+    def _find(self, machine_uid: str, device_uid: str) -> Device | None:
+        return next((d for d in self.machine(machine_uid).devices if d.uid == device_uid), None)
+
+    def _attach_one(self, machine_uid: str, model: str, kind: str) -> Device:
+        call = Call(
+            "PATCH", self._path(machine_uid, "update"), f"attach a {model} to machine {machine_uid}",
+            body=wire.attach_body(self._config.tenant, machine_uid, model, kind),
+            timeout=self._config.attach_timeout, effect=True,
+        )
+        try:
+            body = self._session.call(call)
+        except (Missing, Refused) as error:
+            raise self._why_not(error, machine_uid, model, kind) from None
+        try:
+            device, op_status = wire.attached(body, machine_uid, model, kind)
+        except wire.Unreadable as error:
+            raise malformed(call, self._session.redact(str(error))) from None
+        return _healthy(device, op_status)
+
+    def _why_not(self, error: FabricError, machine_uid: str, model: str, kind: str) -> FabricError:
+        """Tell "nothing left" from other refusals: by FM's words, else by asking how many are left."""
+        exhausted = bool(_EXHAUSTED.search(f"{error.code} {error.detail}"))
+        if not exhausted:
+            try:
+                exhausted = self._available(machine_uid, model, kind) == 0
+            except FabricError:
+                return error
+        if not exhausted:
+            return error
+        return Refused(error.message, exhausted=True, code=error.code, detail=error.detail)
+
+    def _available(self, machine_uid: str, model: str, kind: str) -> int:
+        condition = json.dumps({"column": "model", "operator": "eq", "value": model}, separators=(",", ":"))
+        path = self._path(machine_uid, "available-reserved-resources", res_type=kind, condition=condition)
+        call = Call("GET", path, f"count free {model} through machine {machine_uid}")
+        return t.cast(int, self._read(call, wire.available))
+
+    def _read(self, call: Call, read: t.Callable[[t.Any], t.Any]) -> t.Any:
+        body = self._session.call(call)
+        try:
+            return read(body)
+        except wire.Unreadable as error:
+            raise malformed(call, str(error)) from None
+
+    def _path(self, *parts: str, **query: str) -> str:
+        where = "/".join([PREFIX, *(quote(part, safe="") for part in parts)])
+        return f"{where}?{urlencode({'tenant_uuid': self._config.tenant, **query})}"
+
+
+def _healthy(device: Device, op_status: str) -> Device:
+    """The device, or Refused: FM attaches a sick one too, and then it must be returned."""
+    if device.health in ("OK", "Warning"):
+        return device
+    refusal = Refused(
+        f"device {device.uid} ({device.model}) was attached to machine {device.machine} but is {device.health} "
+        f"(res_op_status {op_status!r}); it must be returned"
+    )
+    refusal.device = device
+    raise refusal
+
+
+def _gravest(errors: tuple[FabricError, ...], devices: tuple[Device, ...]) -> FabricError:
+    first = min(errors, key=lambda e: next((i for i, c in enumerate(_GRAVITY) if isinstance(e, c)), len(_GRAVITY)))
+    first.devices, first.errors = devices, errors
+    return first

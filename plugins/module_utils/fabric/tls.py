@@ -1,0 +1,69 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One place for trust: the context from a CA file or PEM text, and what a failed handshake means in words."""
+
+from __future__ import annotations
+
+import ssl
+import typing as t
+
+from .config import FabricConfig
+from .errors import BadConfiguration
+
+# OpenSSL's X509_V_ERR_* numbers (openssl/x509_vfy.h)
+_UNKNOWN_SIGNER: t.Final = frozenset({2, 18, 19, 20, 21, 27})
+_NOT_YET_OR_NO_LONGER: t.Final = frozenset({9, 10})
+_OTHER_NAME: t.Final = frozenset({62, 63, 64})
+
+
+def context(config: FabricConfig) -> ssl.SSLContext:
+    """Trust only the given CA; without one, the system's. No check at all only by ``validate_certs: false``."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    if not config.validate_certs:
+        made.check_hostname = False
+        made.verify_mode = ssl.CERT_NONE
+        return made
+    _trust(made, config)
+    return made
+
+
+def _trust(made: ssl.SSLContext, config: FabricConfig) -> None:
+    if config.ca_path is None and config.ca_pem is None:
+        made.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        return
+    field, shown = ("ca_path", config.ca_path) if config.ca_path else ("ca_pem", "<PEM text>")
+    try:
+        made.load_verify_locations(cafile=config.ca_path, cadata=config.ca_pem)
+    except FileNotFoundError:
+        raise BadConfiguration(field, shown, "the file does not exist") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else None
+        allowed = reason or "it must hold PEM certificates (-----BEGIN CERTIFICATE-----)"
+        raise BadConfiguration(field, shown, allowed) from None
+
+
+def explain(error: BaseException, config: FabricConfig) -> str:
+    """Why the handshake failed, and what to set."""
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        reason = getattr(error, "reason", None) or str(error)
+        if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+            return "the server does not speak TLS on this port: check endpoint"
+        return f"the TLS handshake failed ({reason})"
+    if error.verify_code in _UNKNOWN_SIGNER:
+        return f"its certificate is not signed by the given CA ({_trusted(config)}): {_REMEDY}"
+    if error.verify_code in _NOT_YET_OR_NO_LONGER:
+        return f"its certificate is not valid now ({error.verify_message}): renew it, or set the clock right"
+    if error.verify_code in _OTHER_NAME:
+        return f"its certificate is for another name ({error.verify_message}): use one of its names in endpoint"
+    return f"its certificate was not accepted ({error.verify_message}): {_REMEDY}"
+
+
+_REMEDY: t.Final = "set ca_path or ca_pem to the certificate of the CA that signed it"
+
+
+def _trusted(config: FabricConfig) -> str:
+    if config.ca_path:
+        return f"ca_path {config.ca_path}"
+    return "ca_pem" if config.ca_pem else "the system's trust store, as neither ca_path nor ca_pem is set"

@@ -1,0 +1,89 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Status by status: which class of error, and what its message names."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import (
+    Busy,
+    FabricError,
+    Missing,
+    Refused,
+    Unauthorized,
+    Unavailable,
+    Uncertain,
+)
+from ansible_collections.composable.infra.plugins.module_utils.fabric.transport import Reply
+from ansible_collections.composable.infra.plugins.module_utils.fabric.verdicts import Call, Said, malformed, verdict
+
+READ = Call("GET", "/x", "read machine m")
+CHANGE = Call("PATCH", "/x", "attach an A100 to machine m", effect=True)
+SAID = Said("E020402", "machine not found")
+
+
+def of(status: int, call: Call = READ, said: Said | None = SAID, retry_after: str = "") -> FabricError:
+    reply = Reply(status, {"Retry-After": retry_after}, b"")
+    return verdict(reply, call, said, "text/html, not the form that is expected")
+
+
+@pytest.mark.parametrize(
+    ("status", "reading", "changing"),
+    [
+        (301, Unavailable, Unavailable),
+        (400, Refused, Refused),
+        (401, Unauthorized, Unauthorized),
+        (403, Unauthorized, Unauthorized),
+        (404, Missing, Missing),
+        (408, Unavailable, Unavailable),
+        (409, Busy, Busy),
+        (422, Refused, Refused),
+        (423, Busy, Busy),
+        (429, Busy, Busy),
+        (500, Unavailable, Uncertain),
+        (502, Unavailable, Uncertain),
+        (503, Unavailable, Unavailable),
+        (504, Unavailable, Uncertain),
+    ],
+)
+def test_the_class_of_a_status(status: int, reading: type[FabricError], changing: type[FabricError]) -> None:
+    assert type(of(status)) is reading
+    assert type(of(status, CHANGE)) is changing
+
+
+def test_the_message_names_what_failed_and_the_managers_words_and_code() -> None:
+    error = of(404)
+    assert str(error) == "cannot read machine m: the CDI Manager answered 404: machine not found [E020402]"
+    assert (error.code, error.detail) == ("E020402", "machine not found")
+
+
+def test_a_404_of_something_in_front_of_the_manager_is_not_a_missing_machine() -> None:
+    error = of(404, said=None)
+    assert type(error) is Unavailable
+    assert "text/html" in str(error)
+    assert "check endpoint" in str(error)
+    assert error.code is None
+
+
+def test_a_refusal_in_a_foreign_form_is_not_the_managers() -> None:
+    assert type(of(400, CHANGE, said=None)) is Unavailable
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [("7", 7.0), ("100000", 300.0), ("soon", None), ("", None), ("-1", None)]
+)
+def test_retry_after(value: str, seconds: float | None) -> None:
+    for status in (429, 503):
+        error = of(status, retry_after=value)
+        assert isinstance(error, (Busy, Unavailable))
+        assert error.retry_after == seconds
+
+
+def test_a_success_that_cannot_be_understood_is_uncertain_only_after_a_change() -> None:
+    assert type(malformed(READ, "it is empty")) is Unavailable
+    error = malformed(CHANGE, "it is empty")
+    assert type(error) is Uncertain
+    assert "attach an A100 to machine m" in str(error)
+    assert "it may have taken effect" in str(error)

@@ -1,0 +1,13 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""CDI Managers as stateful servers: a test bench in place of hardware, for labs, tests and benchmarks."""
+
+from __future__ import annotations
+
+from .fabric_spec import FabricSpec, simple_spec
+from .fields import SpecError
+from .parts import machine_uuid
+from .process import Emulator
+
+__all__ = ["Emulator", "FabricSpec", "SpecError", "machine_uuid", "simple_spec"]

@@ -1,0 +1,139 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Command line: ``python -m ansible_collections.composable.infra.emulator up|status|log|down``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import yaml
+
+from .fabric_spec import FabricSpec
+from .fields import SpecError
+from .process import START_SECONDS, STOP_SECONDS, EmulatorError, ask_admin
+from .state_dir import StateDir, Taken
+
+DEFAULT_STATE_DIR: t.Final = "~/.local/state/composable-infra/emulator"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit status: 0 done, 1 could not be done."""
+    options = _parser().parse_args(arguments)
+    state = StateDir(Path(options.state_dir).expanduser().resolve())
+    try:
+        return t.cast(int, options.work(options, state))
+    except (SpecError, EmulatorError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="emulator", description="CDI Managers as stateful HTTPS servers.")
+    commands = parser.add_subparsers(required=True, metavar="up|status|log|down")
+    up = commands.add_parser("up", help="start; in the foreground unless --detach")
+    up.add_argument("--fabric", metavar="FILE", help="YAML document of the fabric; default: that of the last run")
+    up.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    up.add_argument("--port", type=int, default=0, help="0: that of the last run, or a free one (default)")
+    up.add_argument("--detach", action="store_true", help="leave it running in the background")
+    up.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
+    up.add_argument("--parent-fd", type=int, help=argparse.SUPPRESS)
+    up.set_defaults(work=_up)
+    commands.add_parser("status", help="where it is and what is free").set_defaults(work=_status)
+    log = commands.add_parser("log", help="requests with times and effects")
+    log.add_argument("--since", type=int, default=0, metavar="N", help="only those with a number above N")
+    log.set_defaults(work=_log)
+    commands.add_parser("down", help="stop it; its state is kept").set_defaults(work=_down)
+    for command in commands.choices.values():
+        command.add_argument("--state-dir", metavar="DIR", default=DEFAULT_STATE_DIR, help="default: %(default)s")
+    return parser
+
+
+def _up(options: argparse.Namespace, state: StateDir) -> int:
+    if running := state.pid():
+        raise Taken(f"an emulator already runs in {state.path} as process {running}: {state.endpoint()}")
+    state.prepare()
+    spec = _fabric(options.fabric, state)
+    if options.detach:
+        return _detached(options, state)
+    from .server import Options, serve
+
+    served = Options(spec, state, options.host, options.port, options.ready_fd, options.parent_fd)
+    asyncio.run(serve(served))
+    return 0
+
+
+def _fabric(path: str | None, state: StateDir) -> FabricSpec:
+    if path is None:
+        return state.fabric()
+    spec = FabricSpec.load(Path(path))
+    state.keep_fabric(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
+    return spec
+
+
+def _detached(options: argparse.Namespace, state: StateDir) -> int:
+    ready, tell = os.pipe()
+    command = [
+        sys.executable, "-m", f"{__package__}", "up", "--state-dir", str(state.path), "--host", options.host,
+        "--port", str(options.port), "--ready-fd", str(tell),
+    ]
+    log = state.file("output.log")
+    with log.open("wb") as output:
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(tell,), start_new_session=True
+        )
+    os.close(tell)
+    found, _, _ = select.select([ready], [], [], START_SECONDS)
+    if not (found and os.read(ready, 16)):
+        raise EmulatorError(f"the emulator did not start: {log.read_text(encoding='utf-8').strip()}")
+    print(log.read_text(encoding="utf-8"), end="")
+    return 0
+
+
+def _status(options: argparse.Namespace, state: StateDir) -> int:
+    pid = state.pid()
+    if pid is None:
+        print(f"no emulator runs in {state.path}")
+        return 1
+    pool = ask_admin(state.endpoint() or "", str(state.file("ca.pem")), "/admin/state")
+    print(f"process {pid} at {state.endpoint()}")
+    for model in pool["models"]:
+        states = [device["state"] for device in pool["devices"] if device["model"] == model]
+        print(f"{model}: {states.count('free')} of {len(states)} free")
+    return 0
+
+
+def _log(options: argparse.Namespace, state: StateDir) -> int:
+    found = ask_admin(state.endpoint() or "", str(state.file("ca.pem")), f"/admin/log?since={options.since}")
+    for entry in found:
+        took = f"{entry['time_replied'] - entry['time_received']:.3f} s" if entry["time_replied"] else "no reply"
+        words = [entry["time_received"], entry["method"], entry["path"], entry["status"], took, entry["effect"] or ""]
+        print(entry["n"], *words)
+    return 0
+
+
+def _down(options: argparse.Namespace, state: StateDir) -> int:
+    pid = state.pid()
+    if pid is None:
+        print(f"no emulator runs in {state.path}")
+        return 0
+    process = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+        if not select.select([process], [], [], STOP_SECONDS)[0]:
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+    finally:
+        os.close(process)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

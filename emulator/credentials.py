@@ -1,0 +1,68 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who may log in: from the fabric's document, or made up at the first start and kept beside the state."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .fabric_spec import FabricSpec
+
+MADE_UP_USER: t.Final = "composer"
+MADE_UP_CLIENT: t.Final = "composable-infra"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """``users``: password by name; the first is the one told to clients."""
+
+    tenant: str
+    realm: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    users: Mapping[str, str] = field(repr=False)
+
+    def as_dict(self) -> dict[str, str]:
+        """What a client needs, by the names of its options."""
+        username, password = next(iter(self.users.items()))
+        return {
+            "tenant": self.tenant, "realm": self.realm, "username": username, "password": password,
+            "client_id": self.client_id, "client_secret": self.client_secret,
+        }
+
+
+def settle(spec: FabricSpec, path: Path) -> Credentials:
+    """Credentials for this start; ``path`` keeps what was made up, readable by its owner only."""
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    client = spec.client or (
+        kept.get("client_id", MADE_UP_CLIENT), kept.get("client_secret") or secrets.token_urlsafe(24)
+    )
+    users = dict(spec.users) or {
+        kept.get("username", MADE_UP_USER): kept.get("password") or secrets.token_urlsafe(24)
+    }
+    made = Credentials(spec.tenant, spec.realm, client[0], client[1], users)
+    write_secret(path, json.dumps(made.as_dict(), indent=2).encode())
+    return made
+
+
+def write_secret(path: Path, data: bytes) -> None:
+    """Write a file that only its owner can read, never for a moment otherwise."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+    os.replace(fresh, path)
+
+
+def signing_key(path: Path) -> bytes:
+    """The key that tokens are signed with; kept, so that a restart leaves tokens valid."""
+    if not path.exists():
+        write_secret(path, secrets.token_bytes(32))
+    return path.read_bytes()

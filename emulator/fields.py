@@ -1,0 +1,104 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reading a YAML mapping field by field, so that each mistake can say where it is."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+import uuid
+from collections.abc import Sequence
+
+
+class SpecError(ValueError):
+    """A field of the fabric's document is wrong."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+
+
+class Fields:
+    """A mapping at ``where`` with only the ``allowed`` keys. None counts as absent."""
+
+    def __init__(self, value: t.Any, where: str, allowed: Sequence[str]) -> None:
+        if not isinstance(value, dict):
+            raise SpecError(where, f"it must be a mapping with {', '.join(allowed)}")
+        for key in value:
+            if key not in allowed:
+                raise SpecError(where, f"{key!r} is not known; allowed are {', '.join(allowed)}")
+        self.where = where
+        self._value = {key: entry for key, entry in value.items() if entry is not None}
+
+    def at(self, key: str) -> str:
+        """Where ``key`` is, for messages."""
+        return f"{self.where}.{key}"
+
+    def has(self, key: str) -> bool:
+        """Whether ``key`` is given."""
+        return key in self._value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A text that is not empty."""
+        value = self._get(key, default)
+        if not isinstance(value, str) or not value:
+            raise SpecError(self.at(key), f"it must be a text that is not empty, not {value!r}")
+        return value
+
+    def uuid(self, key: str, default: str) -> str:
+        """A UUID in its usual form."""
+        text = self.text(key, default)
+        try:
+            return str(uuid.UUID(text))
+        except ValueError:
+            raise SpecError(self.at(key), f"it must be a UUID, not {text!r}") from None
+
+    def hexadecimal(self, key: str, default: str) -> str:
+        """Four hexadecimal digits, as PCI ids are written."""
+        value = self._get(key, default)
+        if not isinstance(value, str) or not re.fullmatch("[0-9a-fA-F]{4}", value):
+            raise SpecError(self.at(key), f"it must be four hexadecimal digits in quotes, not {value!r}")
+        return value.lower()
+
+    def number(self, key: str, default: float, least: float = 0.0) -> float:
+        """A number of at least ``least``."""
+        value = self._get(key, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
+            raise SpecError(self.at(key), f"it must be a number of at least {least:g}, not {value!r}")
+        return float(value)
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        """A whole number from 0."""
+        value = self._get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise SpecError(self.at(key), f"it must be a whole number from 0, not {value!r}")
+        return value
+
+    def texts(self, key: str, default: list[str]) -> list[str]:
+        """A list of texts."""
+        value = self._get(key, default)
+        if not isinstance(value, list) or not all(isinstance(entry, str) and entry for entry in value):
+            raise SpecError(self.at(key), "it must be a list of texts")
+        return value
+
+    def mapping(self, key: str) -> dict[str, str]:
+        """Texts by name."""
+        value = self._get(key, {})
+        if not isinstance(value, dict) or not all(isinstance(x, str) for pair in value.items() for x in pair):
+            raise SpecError(self.at(key), "it must be a mapping of texts")
+        return value
+
+    def fields(self, key: str, allowed: Sequence[str]) -> Fields:
+        """A mapping below this one, empty when absent."""
+        return Fields(self._get(key, {}), self.at(key), allowed)
+
+    def list_of(self, key: str, allowed: Sequence[str]) -> list[Fields]:
+        """A list of mappings, empty when absent."""
+        value = self._get(key, [])
+        if not isinstance(value, list):
+            raise SpecError(self.at(key), "it must be a list")
+        return [Fields(entry, f"{self.at(key)}[{n}]", allowed) for n, entry in enumerate(value)]
+
+    def _get(self, key: str, default: t.Any = None) -> t.Any:
+        return self._value.get(key, default)

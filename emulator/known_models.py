@@ -1,0 +1,27 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What real GPUs say of themselves, so that a lab can name a model and get plausible devices.
+
+Product names are NVML's, device ids those of the PCI ID repository (pci-ids.ucw.cz), vendor 10de.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+
+def _gpu(product_name: str, memory: str, device_id: str, architecture: str) -> dict[str, t.Any]:
+    return {
+        "product_name": product_name, "memory": memory, "vendor_id": "10de", "device_id": device_id,
+        "attributes": {"architecture": architecture, "brand": "Nvidia"},
+    }
+
+
+KNOWN_MODELS: t.Final[dict[str, dict[str, t.Any]]] = {
+    "NVIDIA-A100-PCIE-40GB": _gpu("NVIDIA A100-PCIE-40GB", "40Gi", "20f1", "Ampere"),
+    "NVIDIA-A100-80GB-PCIe": _gpu("NVIDIA A100 80GB PCIe", "80Gi", "20b5", "Ampere"),
+    "NVIDIA-H100-PCIe": _gpu("NVIDIA H100 PCIe", "80Gi", "2331", "Hopper"),
+    "NVIDIA-L40S": _gpu("NVIDIA L40S", "48Gi", "26b9", "Ada Lovelace"),
+    "Tesla-V100-PCIE-16GB": _gpu("Tesla V100-PCIE-16GB", "16Gi", "1db4", "Volta"),
+}

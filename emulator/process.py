@@ -1,0 +1,176 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An emulator as a process of its own, for tests and labs: then ``kill -9`` is real.
+
+It ends with its parent, however that ends: it watches a pipe whose other end only the parent has. (The
+kernel's PR_SET_PDEATHSIG would do so when the *thread* ends that started it.)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import ssl
+import subprocess
+import sys
+import typing as t
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+from .state_dir import StateDir
+
+START_SECONDS: t.Final = 30.0
+STOP_SECONDS: t.Final = 10.0
+
+
+class EmulatorError(Exception):
+    """The emulator did not start, or did not answer."""
+
+
+class Emulator:
+    """A running emulator. Use as a context manager, or call ``stop``."""
+
+    def __init__(self, state_dir: Path, host: str = "127.0.0.1") -> None:
+        self._state = StateDir(Path(state_dir))
+        self._host = host
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lifeline: int | None = None
+
+    @classmethod
+    def run(cls, spec: Mapping[str, t.Any], state_dir: Path, host: str = "127.0.0.1", port: int = 0) -> Emulator:
+        """Start with the fabric's document ``spec``; returns when requests are taken. Raises EmulatorError."""
+        emulator = cls(state_dir, host)
+        emulator._state.prepare()
+        emulator._state.keep_fabric(dict(spec))
+        emulator._start(port)
+        return emulator
+
+    def __enter__(self) -> Emulator:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """``https://host:port``; the same after a restart."""
+        return self._state.endpoint() or ""
+
+    @property
+    def ca_path(self) -> str:
+        """PEM file of the authority that signed the server's certificate."""
+        return str(self._state.file("ca.pem"))
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        """``tenant, realm, username, password, client_id, client_secret``."""
+        return self._state.credentials()
+
+    @property
+    def pid(self) -> int:
+        """Of the running process. Raises EmulatorError."""
+        if self._process is None:
+            raise EmulatorError("the emulator is not running")
+        return self._process.pid
+
+    def fabric_config(self, **more: t.Any) -> dict[str, t.Any]:
+        """Options for ``FabricConfig.from_dict``, ``more`` replacing or adding some."""
+        return {"endpoint": self.url, "ca_path": self.ca_path, **self.credentials, **more}
+
+    def state(self, after: int | None = None, timeout: float = 30.0) -> dict[str, t.Any]:
+        """GET /admin/state; with ``after`` (a generation) waits for the next change."""
+        query = "" if after is None else f"?after={after}&timeout={timeout}"
+        return t.cast(dict[str, t.Any], self.ask(f"/admin/state{query}", timeout + 10))
+
+    def log(self, since: int = 0) -> list[dict[str, t.Any]]:
+        """GET /admin/log: requests with a number above ``since``."""
+        return t.cast(list[dict[str, t.Any]], self.ask(f"/admin/log?since={since}"))
+
+    def set_timing(self, attach: float | None = None, detach: float | None = None) -> None:
+        """Seconds for operations that begin from now on."""
+        given = {"attach": attach, "detach": detach}
+        self.ask("/admin/timing", body={key: value for key, value in given.items() if value is not None})
+
+    def set_health(self, device_uid: str, health: str) -> None:
+        """``OK``, ``Warning``, ``Critical`` or ``Unknown``."""
+        self.ask(f"/admin/device/{device_uid}", body={"health": health})
+
+    def set_tokens(self, lifetime: float | None = None, revoke: bool = False) -> None:
+        """Lifetime of tokens issued from now on; revoke those issued until now."""
+        body: dict[str, t.Any] = {"revoke": revoke}
+        self.ask("/admin/tokens", body=body if lifetime is None else {**body, "lifetime": lifetime})
+
+    def ask(self, path: str, timeout: float = 10.0, body: t.Any = None) -> t.Any:
+        """JSON of any /admin address; POST when there is a ``body``. Raises EmulatorError."""
+        return ask_admin(self.url, self.ca_path, path, timeout, body)
+
+    def kill(self) -> None:
+        """``kill -9``; returns when it is gone."""
+        if self._process is not None:
+            self._process.kill()
+            self._reap()
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL if that does not help. Does nothing when it is not running."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._reap()
+
+    def restart(self) -> None:
+        """Stop if it runs, and start on the same port with the state, certificates and users it had."""
+        self.stop()
+        self._start(0)
+
+    def _start(self, port: int) -> None:
+        ready, tell = os.pipe()
+        watch, self._lifeline = os.pipe()
+        command = [
+            sys.executable, "-m", f"{__package__}", "up", "--state-dir", str(self._state.path), "--host", self._host,
+            "--port", str(port), "--ready-fd", str(tell), "--parent-fd", str(watch),
+        ]
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        with self._state.file("output.log").open("ab") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(tell, watch), env=environ
+            )
+        os.close(tell)
+        os.close(watch)
+        self._await(ready)
+
+    def _await(self, ready: int) -> None:
+        found, _, _ = select.select([ready], [], [], START_SECONDS)
+        said = os.read(ready, 16) if found else b""
+        os.close(ready)
+        if not said:
+            self.kill()
+            end = self._state.file("output.log").read_text(encoding="utf-8", errors="replace")[-2000:]
+            raise EmulatorError(f"the emulator did not start: {end.strip()}")
+
+    def _reap(self) -> None:
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+
+
+def ask_admin(url: str, ca_path: str, path: str, timeout: float = 10.0, body: t.Any = None) -> t.Any:
+    """JSON of an /admin address; POST when there is a ``body``. Raises EmulatorError."""
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        context = ssl.create_default_context(cafile=ca_path)
+        handler = urllib.request.HTTPSHandler(context=context)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), handler)
+        with opener.open(f"{url}{path}", data=data, timeout=timeout) as reply:
+            return json.load(reply)
+    except (OSError, ValueError) as error:
+        raise EmulatorError(f"{url}{path}: {error}") from None

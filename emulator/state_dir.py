@@ -1,0 +1,95 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files of one emulator, by name: whoever finds the folder finds the emulator."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import typing as t
+from dataclasses import dataclass
+from pathlib import Path
+
+from .fabric_spec import FabricSpec
+from .fields import SpecError
+
+
+class Taken(OSError):
+    """Another emulator has the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateDir:
+    """``endpoint`` (URL), ``ca.pem``, ``credentials.json`` (0600), ``pid``, ``fabric.json``, journals."""
+
+    path: Path
+
+    def prepare(self) -> None:
+        """Make the folder, for its owner only."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def file(self, name: str) -> Path:
+        """A file in the folder."""
+        return self.path / name
+
+    def endpoint(self) -> str | None:
+        """URL of the running emulator, or of the last one that ran here."""
+        return self._text("endpoint")
+
+    def port(self) -> int:
+        """Port of the last run, which the next one takes again; 0 when there was none."""
+        endpoint = self.endpoint()
+        return int(endpoint.rpartition(":")[2]) if endpoint else 0
+
+    def credentials(self) -> dict[str, str]:
+        """What a client needs to log in."""
+        return t.cast(dict[str, str], json.loads(self.file("credentials.json").read_text(encoding="utf-8")))
+
+    def keep_fabric(self, document: t.Any) -> None:
+        """Keep the document, so that a restart needs none."""
+        self.file("fabric.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+
+    def fabric(self) -> FabricSpec:
+        """The kept document. Raises SpecError."""
+        if not self.file("fabric.json").exists():
+            raise SpecError("--fabric", f"it is required: {self.path} holds no fabric of an earlier run")
+        return FabricSpec.load(self.file("fabric.json"))
+
+    def announce(self, url: str) -> None:
+        """Write where the emulator is."""
+        self.file("endpoint").write_text(f"{url}\n", encoding="utf-8")
+
+    def hold(self) -> t.TextIO:
+        """Take the folder for this process until the file is closed. Raises Taken when another has it.
+
+        The lock on ``pid`` is the kernel's: it ends with the process, however that ends.
+        """
+        file = self.file("pid").open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise Taken(f"an emulator already runs in {self.path} as process {self._text('pid')}") from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        return file
+
+    def pid(self) -> int | None:
+        """Process of the emulator that runs here, None when none does."""
+        if not self.file("pid").exists():
+            return None
+        with self.file("pid").open(encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(file.read())
+        return None
+
+    def _text(self, name: str) -> str | None:
+        try:
+            return self.file(name).read_text(encoding="utf-8").strip() or None
+        except FileNotFoundError:
+            return None

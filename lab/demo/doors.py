@@ -91,13 +91,13 @@ def controller(stage: Stage, *args: str) -> Process:
     return door
 
 
-def rulebook(stage: Stage) -> Process:
+def rulebook(stage: Stage, retry: float = 10.0) -> Process:
     """ansible-rulebook with the shipped rulebook."""
     inventory = stage.folder / "inventory"
     inventory.write_text(INVENTORY.format(python=sys.executable), encoding="utf-8")
     variables = stage.folder / "rulebook-vars.yml"
     variables.write_text(f"config_path: {stage.config_path}\nkubeconfig: {stage.kubeconfig}\n"
-                         f"release_after: {stage.options.hold}\nresync: 30\n", encoding="utf-8")
+                         f"release_after: {stage.options.hold}\nresync: 30\nretry: {retry}\n", encoding="utf-8")
     command = [str(Path(sys.executable).parent / "ansible-rulebook"), "--rulebook",
                "composable.infra.claim_attach", "-i", str(inventory), "--vars", str(variables), "--print-events"]
     return Process("rulebook", command, stage, JAVA_TOOL_OPTIONS="-Xrs")

@@ -22,7 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.connection i
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, PODS
 
 Json = dict[str, t.Any]
-A100, H100 = "A100 40G", "H100 80G"
+A100, H100 = "NVIDIA-A100-PCIE-40GB", "NVIDIA-H100-PCIe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,13 @@ class StageOptions:
     scan_interval: float = 5.0
     kubernetes: str = "1.36"
     binding_timeout: float | None = None
+    audit: bool = False
     extra: Mapping[str, t.Any] = field(default_factory=dict)
 
 
 def device_name(model: str) -> str:
-    """The k8s-device-name of a model, for example nvidia-a100-40g."""
-    return "nvidia-" + model.lower().replace(" ", "-")
+    """The k8s-device-name of a model, for example nvidia-a100-pcie-40gb."""
+    return model.lower().replace(" ", "-")
 
 
 class Stage:
@@ -56,7 +57,7 @@ class Stage:
         self._folder = tempfile.TemporaryDirectory(prefix="composable-infra-stage-")
         self.folder = Path(self._folder.name)
         lab_options = LabOptions(nodes=self.options.nodes, kubernetes=self.options.kubernetes,
-                                 binding_timeout=self.options.binding_timeout)
+                                 binding_timeout=self.options.binding_timeout, audit=self.options.audit)
         self.lab = Lab.up(lab_options, say)
         self._emulator: t.Any = None
         try:
@@ -101,8 +102,7 @@ class Stage:
             "device_no_removal_duration": o.hold,
             "scan_interval": o.scan_interval,
             "node_root": str(self.lab.node_folder("{node}")),
-            "fabric": {"manager": "fm", "endpoint": self.emulator.url, "ca_path": str(self.emulator.ca_path),
-                       "attach_timeout": o.attach_timeout, **self.emulator.credentials},
+            "fabric": self.emulator.fabric_config(manager="fm", attach_timeout=o.attach_timeout),
             **o.extra,
         }
 
@@ -113,7 +113,7 @@ class Stage:
 
     def product(self, model: str) -> str:
         """productName that the simulated nodes announce for a model."""
-        return next(str(m["product_name"]) for m in self.spec["models"] if m["model"] == model)
+        return next(str(m["product_name"]) for m in self.spec["models"] if m["name"] == model)
 
     def pod(self, name: str, model: str, count: int = 1, node: str | None = None) -> None:
         """Create a claim and a pod of the same name that uses it."""

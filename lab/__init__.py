@@ -1,0 +1,7 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab: a real Kubernetes control plane as plain processes, with simulated nodes and hardware.
+
+A test bench. Nothing that ships to a cluster imports it.
+"""

@@ -1,0 +1,198 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Command line of the lab: `python -m ansible_collections.composable.infra.lab --help`."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ansible_collections.composable.infra.lab.binaries import FOLDER_VARIABLE
+from ansible_collections.composable.infra.lab.cluster import Lab, LabError, LabOptions
+from ansible_collections.composable.infra.lab.names import default_state_dir
+from ansible_collections.composable.infra.lab.releases import DEFAULT_SERIES, RELEASES
+
+_DESCRIPTION = """A real Kubernetes control plane as plain processes on loopback, with simulated nodes.
+
+etcd, kube-apiserver, kube-scheduler, kube-controller-manager and kwok of one release; binaries are taken from
+the folder named by --binaries or LAB_BINARIES, from PATH, from the cache, from the official releases, or are
+built from Go modules (the first time only)."""
+_EXAMPLES = """examples:
+  lab up --nodes 4
+  eval "$(lab env)" && kubectl get nodes
+  lab logs kube-scheduler
+  lab down
+  lab up --name second --kubernetes 1.35.x --binding-timeout 30   (several labs run side by side)"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Parser of the whole command line."""
+    top = argparse.ArgumentParser(
+        prog="lab",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="up|status|env|logs|down")
+    _add_up(_add(commands, "up", "start a lab and wait until pods can be scheduled", run_up))
+    _add(commands, "status", "show the lab's processes; exit status 3 when one is not running", run_status)
+    _add(commands, "env", "print shell commands that set KUBECONFIG", run_env)
+    logs = _add(commands, "logs", "print the end of the logs", run_logs)
+    logs.add_argument("component", nargs="?", help="one component (default: all)")
+    logs.add_argument("--lines", type=int, default=20, help="lines per component (default: 20)")
+    _add(commands, "down", "stop the lab and remove its state", run_down)
+    return top
+
+
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    text: str,
+    run: Callable[[argparse.Namespace], int],
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    command.add_argument("--name", default="lab", help="which lab, when there are several (default: lab)")
+    command.add_argument(
+        "--state-dir",
+        type=Path,
+        metavar="DIR",
+        help="the lab's folder (default: by --name, in $XDG_STATE_HOME/composable-infra/labs)",
+    )
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_up(command: argparse.ArgumentParser) -> None:
+    versions = ", ".join(release.kubernetes for release in RELEASES.values())
+    command.add_argument("--nodes", type=int, default=2, metavar="N", help="number of nodes (default: 2)")
+    command.add_argument(
+        "--kubernetes",
+        default=DEFAULT_SERIES,
+        metavar="VERSION",
+        help=f"1.NN.x or exact; known: {versions} (default: {DEFAULT_SERIES}.x)",
+    )
+    command.add_argument(
+        "--binding-timeout",
+        type=float,
+        metavar="SECONDS",
+        help="how long the scheduler waits for binding conditions (1.35 and later; default: 600)",
+    )
+    command.add_argument(
+        "--binaries", type=Path, metavar="DIR", help=f"folder with binaries (default: ${FOLDER_VARIABLE})"
+    )
+    command.add_argument(
+        "--foreground",
+        action="store_true",
+        help="stay, and stop the lab on Ctrl-C, SIGTERM or when this process dies",
+    )
+
+
+def state_dir(arguments: argparse.Namespace) -> Path:
+    """Folder of the lab that the command line means."""
+    return arguments.state_dir.absolute() if arguments.state_dir else default_state_dir(arguments.name)
+
+
+def run_up(arguments: argparse.Namespace) -> int:
+    """`lab up`."""
+    options = LabOptions(
+        nodes=arguments.nodes,
+        kubernetes=arguments.kubernetes,
+        binding_timeout=arguments.binding_timeout,
+        state_dir=state_dir(arguments),
+        name=arguments.name,
+        binaries=arguments.binaries,
+        foreground=arguments.foreground,
+    )
+    began = time.monotonic()
+    signal.signal(signal.SIGTERM, _interrupt)
+    lab = Lab.up(options, lambda line: print(line, file=sys.stderr, flush=True))
+    print(
+        f"lab {options.name}: Kubernetes {lab.description.kubernetes} with {options.nodes} nodes is up after "
+        f"{time.monotonic() - began:.1f} s\nKUBECONFIG={lab.kubeconfig}",
+        flush=True,
+    )
+    return _stay(lab) if options.foreground else 0
+
+
+def _stay(lab: Lab) -> int:
+    try:
+        while all(record.alive for record in lab.processes.records()):
+            time.sleep(0.5)
+        ended = [record.name for record in lab.processes.records() if not record.alive]
+        print(f"lab: {', '.join(ended)} ended:\n{lab.processes.tail(ended[0])}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        lab.down()
+
+
+def run_status(arguments: argparse.Namespace) -> int:
+    """`lab status`."""
+    lab = Lab.load(state_dir(arguments))
+    description, found = lab.description, lab.status()
+    print(
+        f"lab {description.name}: Kubernetes {description.kubernetes}, {description.nodes} nodes, "
+        f"{description.server}, {lab.state_dir}"
+    )
+    for part in found:
+        print(
+            f"  {part.name:<26}{'running' if part.alive else 'not running':<13}pid {part.pid:<9}"
+            f"{part.rss / 2**20:6.0f} MiB"
+        )
+    ready = lab.api.ready()
+    print(f"  API server {'ready' if ready else 'not ready'}")
+    return 0 if ready and all(part.alive for part in found) else 3
+
+
+def run_env(arguments: argparse.Namespace) -> int:
+    """`lab env`."""
+    print(f"export KUBECONFIG={shlex.quote(str(Lab.load(state_dir(arguments)).kubeconfig))}")
+    return 0
+
+
+def run_logs(arguments: argparse.Namespace) -> int:
+    """`lab logs`."""
+    lab = Lab.load(state_dir(arguments))
+    names = [arguments.component] if arguments.component else [part.name for part in lab.status()]
+    for name in names:
+        print(f"==> {lab.log(name)} <==\n{lab.processes.tail(name, arguments.lines)}")
+    return 0
+
+
+def run_down(arguments: argparse.Namespace) -> int:
+    """`lab down`: also when none is up, so that it can be repeated."""
+    folder = state_dir(arguments)
+    if not folder.exists():
+        print(f"no lab in {folder}")
+        return 0
+    Lab.load(folder).down()
+    print(f"lab in {folder} is down")
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status: 1 for an error that is explained, 130 after Ctrl-C."""
+    parsed = parser().parse_args(arguments)
+    try:
+        return int(parsed.run(parsed))
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("lab: interrupted", file=sys.stderr)
+        return 130
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The few API calls that the lab itself makes, on raw JSON.
+
+The lab sets a cluster up and is not part of what it tests, so it does not use the collection's own client.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import urllib3
+
+from ansible_collections.composable.infra.lab.certificates import Pair
+from ansible_collections.composable.infra.lab.errors import LabError
+
+FIELD_MANAGER = "composable-infra-lab"
+_PLURALS = {"DeviceClass": "deviceclasses", "ResourceClaim": "resourceclaims"}
+_CLUSTER_SCOPED = frozenset(
+    {
+        "Namespace",
+        "Node",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "DeviceClass",
+        "ResourceSlice",
+    }
+)
+
+
+class ApiRefusal(LabError):
+    """The API server answered with an error; `status` is the HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Api:
+    """One user's connection to the lab's API server; thread-safe."""
+
+    def __init__(self, server: str, ca: Path, pair: Pair, *, pool: int = 16) -> None:
+        self.server = server
+        self._http = urllib3.PoolManager(
+            maxsize=pool,
+            block=True,
+            ca_certs=str(ca),
+            cert_file=str(pair.certificate),
+            key_file=str(pair.key),
+            timeout=urllib3.Timeout(connect=3, read=30),
+            retries=False,
+        )
+
+    def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
+        """The decoded reply (text when it is not JSON). ApiRefusal on an HTTP error, OSError-like on none."""
+        for _attempt in range(50):
+            reply = self._http.request(
+                method,
+                self.server + path,
+                body=None if body is None else json.dumps(body).encode(),
+                headers={"Content-Type": content_type, "Accept": "application/json"},
+            )
+            # A CRD's storage, fresh or changed, is "(re)initializing" for a moment and answers 429.
+            if reply.status not in (429, 503):
+                break
+            time.sleep(0.05)
+        text = reply.data.decode()
+        if reply.status >= 400:
+            raise ApiRefusal(reply.status, f"{method} {path}: {_message(text)}")
+        return json.loads(text) if text.startswith(("{", "[")) else text
+
+    def get(self, path: str) -> Any:
+        """GET `path`."""
+        return self.request("GET", path)
+
+    def exists(self, path: str) -> bool:
+        """Whether GET `path` finds something."""
+        try:
+            self.get(path)
+        except ApiRefusal as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    def ready(self, path: str = "/readyz") -> bool:
+        """Whether the server answers at all and says it is ready."""
+        try:
+            self.get(path)
+        except (urllib3.exceptions.HTTPError, LabError):
+            return False
+        return True
+
+    def apply(self, document: Mapping[str, Any]) -> Any:
+        """Server-side apply of one object."""
+        path = f"{object_path(document)}?fieldManager={FIELD_MANAGER}&force=true"
+        return self.request("PATCH", path, document, "application/apply-patch+yaml")
+
+
+def answers(url: str) -> bool:
+    """Whether `url` of a component with a self-signed certificate answers 200."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with urllib.request.urlopen(url, timeout=3, context=context) as reply:
+            return bool(reply.status == 200)
+    except OSError:
+        return False
+
+
+def object_path(document: Mapping[str, Any]) -> str:
+    """URL path of an object from its apiVersion, kind and metadata."""
+    version, kind, metadata = document["apiVersion"], document["kind"], document["metadata"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    scope = "" if kind in _CLUSTER_SCOPED else f"/namespaces/{metadata.get('namespace', 'default')}"
+    return f"{root}{scope}/{_PLURALS.get(kind, kind.lower() + 's')}/{metadata['name']}"
+
+
+def _message(text: str) -> str:
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text[:500]

@@ -1,0 +1,105 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From an empty folder to a ready control plane: the steps of `lab up` in their order."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ansible_collections.composable.infra.lab import components
+from ansible_collections.composable.infra.lab.api import Api, answers
+from ansible_collections.composable.infra.lab.certificates import Authority, write_key
+from ansible_collections.composable.infra.lab.components import Layout, Ports
+from ansible_collections.composable.infra.lab.kubeconfig import client_user, write_kubeconfig
+from ansible_collections.composable.infra.lab.names import node_names
+from ansible_collections.composable.infra.lab.nodes import all_ready, create_nodes
+from ansible_collections.composable.infra.lab.options import LabOptions
+from ansible_collections.composable.infra.lab.ports import PortClaim
+from ansible_collections.composable.infra.lab.processes import Processes
+
+HERE = Path(__file__).parent
+DEPLOY = HERE.parent / "deploy"
+# File name of the certificate and kubeconfig -> user and groups, as the API server sees them.
+USERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "admin": ("lab:admin", ("system:masters",)),
+    "kube-scheduler": ("system:kube-scheduler", ()),
+    "kube-controller-manager": ("system:kube-controller-manager", ()),
+    "kwok": ("lab:kwok", ()),
+    "hardware": ("lab:hardware", ()),
+}
+
+
+def take_ports(claim: PortClaim) -> Ports:
+    """Ports for one control plane."""
+    return Ports(claim.take(), claim.take(), claim.take(), claim.take(), claim.take())
+
+
+def write_files(layout: Layout, options: LabOptions) -> None:
+    """Certificates, kubeconfigs and configuration files."""
+    authority = Authority(layout.pki)
+    Authority(layout.pki, "front-proxy-ca")
+    authority.issue_server("kube-apiserver")
+    write_key(layout.pki / "service-account.key")
+    pairs = {file: authority.issue_client(file, user, groups) for file, (user, groups) in USERS.items()}
+    for file, pair in pairs.items():
+        path = layout.kubeconfig(file)
+        write_kubeconfig(path, layout.server, authority.certificate, file, client_user(pair), f"lab-{options.name}")
+    layout.config("stages.yaml").parent.mkdir(parents=True, exist_ok=True)
+    for file in ("stages.yaml", "audit.yaml"):
+        shutil.copyfile(HERE / "manifests" / file, layout.config(file))
+    document = components.scheduler_configuration(layout, options.binding_timeout)
+    layout.config("scheduler.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+
+
+def start(layout: Layout, processes: Processes, api: Api, options: LabOptions) -> None:
+    """Start all components and fill the cluster; returns when pods can be created and scheduled."""
+    processes.start(components.etcd(layout))
+    processes.start(components.apiserver(layout, options.audit))
+    processes.wait_until("a ready API server", api.ready, options.ready_seconds)
+    for document in documents(HERE / "manifests" / "cluster.yaml"):
+        api.apply(document)
+    for component in (components.scheduler, components.controller_manager, components.kwok):
+        processes.start(component(layout))
+    create_nodes(api, node_names(options.nodes), layout.release.kubernetes)
+    for document in shipped_documents():
+        api.apply(document)
+    _wait_settled(layout, processes, api, options)
+
+
+def _wait_settled(layout: Layout, processes: Processes, api: Api, options: LabOptions) -> None:
+    seconds = options.ready_seconds
+    account = "/api/v1/namespaces/default/serviceaccounts/default"
+    scheduler = f"https://127.0.0.1:{layout.ports.scheduler}/readyz"
+    processes.wait_until("established CRDs", lambda: _established(api), seconds)
+    processes.wait_until("the default service account", lambda: api.exists(account), seconds)
+    processes.wait_until("ready nodes", lambda: all_ready(api, options.nodes), seconds)
+    processes.wait_until("a ready scheduler", lambda: answers(scheduler), seconds)
+
+
+def documents(path: Path) -> Iterator[dict[str, Any]]:
+    """All objects of a YAML file."""
+    with path.open(encoding="utf-8") as handle:
+        yield from (document for document in yaml.safe_load_all(handle) if document)
+
+
+def shipped_documents() -> list[dict[str, Any]]:
+    """The collection's CRDs and RBAC, in the order in which they can be applied."""
+    files = [*sorted((DEPLOY / "crds").glob("*.yaml")), *sorted((DEPLOY / "rbac").glob("*.yaml"))]
+    found = [document for path in files for document in documents(path)]
+    # A namespace must be there before what lives in it.
+    return sorted(found, key=lambda document: document["kind"] != "Namespace")
+
+
+def _established(api: Api) -> bool:
+    found = api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+    return all(
+        any(entry["type"] == "Established" and entry["status"] == "True" for entry in crd["status"]["conditions"])
+        for crd in found
+        if crd.get("status")
+    )

@@ -1,0 +1,67 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The folder of binaries that labs share: complete or absent, also when several labs fill it at once."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ansible_collections.composable.infra.lab.names import cache_dir
+
+
+class BinaryCache:
+    """Binaries keyed by component and version: `ROOT/bin/<component>-<version>/<component>`."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or cache_dir()
+
+    def path(self, component: str, version: str) -> Path:
+        """Where the binary is or would be."""
+        return self.root / "bin" / f"{component}-{version}" / component
+
+    def find(self, component: str, version: str) -> Path | None:
+        """The cached binary, or None."""
+        path = self.path(component, version)
+        return path if path.is_file() and os.access(path, os.X_OK) else None
+
+    def install(self, component: str, version: str, binary: Path) -> Path:
+        """Move `binary` into the cache in one step; a copy that got there first is kept."""
+        final = self.path(component, version).parent
+        final.parent.mkdir(parents=True, exist_ok=True)
+        with self.scratch() as folder:
+            staged = folder / component
+            shutil.move(binary, staged)
+            staged.chmod(0o755)
+            (folder / "complete").mkdir()
+            staged.rename(folder / "complete" / component)
+            with contextlib.suppress(OSError):
+                (folder / "complete").rename(final)
+        return final / component
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder on the cache's own file system that is removed afterwards."""
+        parent = self.root / "scratch"
+        parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=parent, ignore_cleanup_errors=True) as name:
+            yield Path(name)
+
+    @contextlib.contextmanager
+    def lock(self, name: str = "fetch") -> Iterator[bool]:
+        """Hold the file lock `name`; yields True when somebody else had to be waited for."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        with open(self.root / f"{name}.lock", "a", encoding="utf-8") as handle:
+            waited = False
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                waited = True
+            yield waited

@@ -1,0 +1,10 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One exception for everything the lab cannot do, so that its callers show a sentence and no traceback."""
+
+from __future__ import annotations
+
+
+class LabError(Exception):
+    """A lab could not be started, found or used; the message says what to do."""

@@ -1,0 +1,30 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Entry point of the node simulator; `Lab.attach_hardware` starts it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from pathlib import Path
+
+from ansible_collections.composable.infra.lab.hardware.options import HardwareOptions
+from ansible_collections.composable.infra.lab.hardware.simulator import Simulator
+
+
+def log(line: str) -> None:
+    """One line to the simulator's log file."""
+    print(time.strftime("%H:%M:%S"), line, flush=True)
+
+
+def main() -> None:
+    """Simulate the nodes described by the options file that the command line names."""
+    # Nothing needs an orderly end: all state is on disk.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    Simulator(HardwareOptions.from_file(Path(sys.argv[1])), log).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the fabric has plugged into which machine, followed by long polls of the emulator's /admin/state."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import urllib3
+
+POLL_SECONDS = 20.0
+_BACKOFF_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
+# A device is on the machine's bus until the fabric has finished taking it away.
+_PLUGGED = frozenset({"attached", "detaching"})
+
+
+@dataclass(frozen=True, slots=True)
+class PluggedDevice:
+    """A device on a machine's bus: `uid` as the fabric names it, `serial` as the node sees it (GPU UUID)."""
+
+    uid: str
+    serial: str
+    model: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FabricState:
+    """One look at the fabric: devices by machine uid."""
+
+    generation: int
+    machines: Mapping[str, tuple[PluggedDevice, ...]]
+
+
+def parse_state(raw: Mapping[str, Any]) -> FabricState:
+    """FabricState from a reply of /admin/state; only GPUs that are plugged in count."""
+    machines: dict[str, list[PluggedDevice]] = {}
+    for entry in raw["devices"]:
+        if entry.get("machine") and entry["state"] in _PLUGGED and entry.get("kind", "gpu") == "gpu":
+            model = str(entry["model"])
+            properties = raw.get("models", {}).get(model) or {}
+            device = PluggedDevice(str(entry["uid"]), str(entry["serial"]), model, properties)
+            machines.setdefault(str(entry["machine"]), []).append(device)
+    return FabricState(int(raw["generation"]), {uid: tuple(found) for uid, found in machines.items()})
+
+
+class FabricWatcher(threading.Thread):
+    """Calls `on_state` with every new state; while the emulator is away, nothing changes."""
+
+    def __init__(
+        self, url: str, ca: Path | None, on_state: Callable[[FabricState], None], log: Callable[[str], None]
+    ) -> None:
+        super().__init__(name="fabric", daemon=True)
+        self._url = url.rstrip("/") + "/admin/state"
+        self._on_state = on_state
+        self._log = log
+        timeout = urllib3.Timeout(connect=3, read=POLL_SECONDS + 10)
+        self._http = urllib3.PoolManager(ca_certs=str(ca) if ca else None, timeout=timeout, retries=False)
+
+    def run(self) -> None:
+        """Poll for ever."""
+        generation: int | None = None
+        failures = 0
+        while True:
+            try:
+                state = self._poll(generation)
+            except (urllib3.exceptions.HTTPError, ValueError, KeyError, TypeError) as error:
+                if failures == 0:
+                    self._log(f"fabric {self._url} cannot be read, trying again: {type(error).__name__}: {error}")
+                # A restarted emulator counts anew, so the next poll must not wait for our number.
+                generation = None
+                threading.Event().wait(_BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS) - 1)])
+                failures += 1
+                continue
+            if failures:
+                self._log(f"fabric {self._url} can be read again")
+                failures = 0
+            if state.generation != generation:
+                generation = state.generation
+                self._on_state(state)
+
+    def _poll(self, generation: int | None) -> FabricState:
+        fields = {} if generation is None else {"after": str(generation), "timeout": f"{POLL_SECONDS:g}"}
+        reply = self._http.request("GET", self._url, fields=fields)
+        if reply.status != 200:
+            raise ValueError(f"HTTP status {reply.status}")
+        return parse_state(json.loads(reply.data))

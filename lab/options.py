@@ -1,0 +1,45 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a lab can be asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.composable.infra.lab.errors import LabError
+from ansible_collections.composable.infra.lab.names import check_lab_name
+from ansible_collections.composable.infra.lab.releases import DEFAULT_SERIES, find_release
+
+
+@dataclass(frozen=True, slots=True)
+class LabOptions:
+    """What a lab shall be.
+
+    kubernetes: "1.36", "1.36.x" or exact. binding_timeout: seconds that the scheduler waits for binding
+    conditions (1.35 and later; None = its default of 600). state_dir: None = a temporary folder. binaries: a
+    folder to look into first. foreground: the processes die with this one, however it ends; False = they stay until
+    down(). ready_seconds: limit for each step of the start. audit: the API server logs writes with their bodies.
+    """
+
+    nodes: int = 2
+    kubernetes: str = DEFAULT_SERIES
+    binding_timeout: float | None = None
+    state_dir: Path | None = None
+    name: str = "lab"
+    binaries: Path | None = None
+    foreground: bool = True
+    ready_seconds: float = 60.0
+    audit: bool = False
+
+    def check(self) -> None:
+        """LabError when a value is not allowed; names the field."""
+        check_lab_name(self.name)
+        release = find_release(self.kubernetes)
+        if not 0 <= self.nodes <= 5000:
+            raise LabError(f"nodes={self.nodes} is not allowed: use 0 to 5000")
+        if self.binding_timeout is not None and self.binding_timeout < 1:
+            raise LabError(f"binding_timeout={self.binding_timeout:g} is not allowed: at least 1 second")
+        if self.binding_timeout is not None and not release.binding_timeout:
+            raise LabError(f"binding_timeout cannot be set on Kubernetes {release.kubernetes}: it needs 1.35 or later")

@@ -1,0 +1,123 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is shipped for a cluster: CRDs that keep the neighbours' wire format, and rights that are no wider than said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.composable.infra.lab.bootstrap import shipped_documents
+
+GROUP = "cro.hpsys.ibm.ie.com"
+ROLES = ("composable-infra-publisher", "composable-infra-scaler", "composable-infra-operator")
+
+
+def of_kind(kind: str) -> dict[str, Any]:
+    return {item["metadata"]["name"]: item for item in shipped_documents() if item["kind"] == kind}
+
+
+def allowed(role: str) -> dict[str, set[str]]:
+    """Verbs by "group/resource", core group empty."""
+    found: dict[str, set[str]] = {}
+    for rule in of_kind("ClusterRole")[role]["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                found.setdefault(f"{group}/{resource}", set()).update(rule["verbs"])
+    return found
+
+
+def schema(plural: str) -> Any:
+    crd = of_kind("CustomResourceDefinition")[f"{plural}.{GROUP}"]
+    (version,) = crd["spec"]["versions"]
+    assert crd["spec"]["scope"] == "Cluster"
+    assert (version["name"], version["subresources"]) == ("v1alpha1", {"status": {}})
+    return version["schema"]["openAPIV3Schema"]["properties"]
+
+
+def test_namespace_comes_before_what_lives_in_it() -> None:
+    kinds = [item["kind"] for item in shipped_documents()]
+    assert kinds[0] == "Namespace"
+    assert "ServiceAccount" in kinds
+
+
+def test_request_schema() -> None:
+    properties = schema("composabilityrequests")
+    resource = properties["spec"]["properties"]["resource"]
+    assert sorted(resource["required"]) == ["model", "size", "type"]
+    assert resource["properties"]["type"]["enum"] == ["gpu", "cxlmemory"]
+    assert resource["properties"]["allocation_policy"]["default"] == "samenode"
+    assert resource["properties"]["size"]["minimum"] == 0
+    assert properties["status"]["properties"]["scalarResource"] == resource
+    assert properties["status"]["properties"]["resources"]["additionalProperties"]["required"] == ["state"]
+
+
+def test_resource_schema() -> None:
+    properties = schema("composableresources")
+    assert sorted(properties["spec"]["required"]) == ["model", "target_node", "type"]
+    assert set(properties["status"]["properties"]) == {"state", "error", "device_id", "cdi_device_id"}
+
+
+@pytest.mark.parametrize("plural", ["composabilityrequests", "composableresources"])
+def test_every_field_is_described(plural: str) -> None:
+    def walk(node: Any, path: str) -> None:
+        for name, child in node.get("properties", {}).items():
+            assert child.get("description") or name == "metadata", f"{path}.{name}"
+            walk(child, f"{path}.{name}")
+
+    walk({"properties": schema(plural)}, "")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_role_has_wildcards_or_reads_secrets(role: str) -> None:
+    rights = allowed(role)
+    assert not any("*" in resource or "*" in verbs for resource, verbs in rights.items())
+    assert not {"/secrets", "/configmaps", "/pods/exec"} & rights.keys()
+    for rule in of_kind("ClusterRole")[role]["rules"]:
+        assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
+
+
+def test_publisher_owns_slices_and_labels_nodes() -> None:
+    rights = allowed(ROLES[0])
+    assert {"create", "update", "delete", "patch"} <= rights["resource.k8s.io/resourceslices"]
+    assert rights["/nodes"] == {"get", "list", "watch", "patch"}
+    assert "resource.k8s.io/resourceclaims/status" not in rights
+
+
+def test_scaler_may_write_conditions_of_the_vendors_driver_only() -> None:
+    rights = allowed(ROLES[1])
+    (driver,) = [
+        rule for rule in of_kind("ClusterRole")[ROLES[1]]["rules"] if rule["resources"] == ["resourceclaims/driver"]
+    ]
+    assert driver["resourceNames"] == ["gpu.nvidia.com"]
+    assert sorted(driver["verbs"]) == ["arbitrary-node:patch", "arbitrary-node:update"]
+    assert rights["/pods/status"] == {"patch"}
+    assert "create" not in rights["resource.k8s.io/resourceclaims"]
+    assert "delete" not in rights[f"{GROUP}/composabilityrequests"]
+
+
+def test_operator_owns_the_custom_resources_and_not_the_slices() -> None:
+    rights = allowed(ROLES[2])
+    for resource in ("composabilityrequests", "composableresources"):
+        assert {"create", "delete", "update", "patch"} <= rights[f"{GROUP}/{resource}"]
+        assert "update" in rights[f"{GROUP}/{resource}/status"]
+    assert rights["resource.k8s.io/resourceslices"] == {"get", "list", "watch"}
+    assert rights["resource.k8s.io/devicetaintrules"] == {"get", "list", "create", "delete"}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_one_service_account_is_bound_to_every_role(role: str) -> None:
+    binding = of_kind("ClusterRoleBinding")[role]
+    assert binding["roleRef"]["name"] == role
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": "composable-infra", "namespace": "composable-infra"}
+    ]
+
+
+def test_leases_are_allowed_in_our_namespace_only() -> None:
+    (role,) = of_kind("Role").values()
+    assert role["metadata"]["namespace"] == "composable-infra"
+    assert [rule["resources"] for rule in role["rules"]] == [["leases"]]
+    assert not any("coordination.k8s.io/leases" in allowed(name) for name in ROLES)

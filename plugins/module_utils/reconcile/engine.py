@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable
 
 from ..fabric.errors import FabricError
 from ..fabric.types import Fabric
+from ..kube import claims
 from ..kube.client import Client
 from ..kube.events import Recorder
-from ..kube.resource import NODES, PODS, Resource
+from ..kube.resource import CLAIMS, NODES, PODS, Resource
 from . import publish, triggers
 from .claimcheck import ClaimCheck
 from .config import ROLES, EngineConfig
@@ -29,6 +30,8 @@ from .world import Json, World
 from .writer import Writer
 
 SHORTEST_LOOK = 0.2
+COLD = ("pool", "request", "tidy")
+GATHER_SECONDS = 0.1
 
 
 class Engine:
@@ -38,13 +41,12 @@ class Engine:
                  component: str = "composable-infra", events: bool = True) -> None:
         self.client, self.fabric, self.config = client, fabric, config
         self.roles = frozenset(roles)
-        self.queue = KeyQueue()
+        self.queue = KeyQueue(cold=lambda key: t.cast("tuple[str, ...]", key)[0] in COLD)
         self.world = World(client, config.settings, self._changed, pods="scaler" in self.roles)
         self.recorder = Recorder(client, component, component) if events else None
         self.narrator = Narrator(self.world, self.recorder, config.settings)
         self.writer = Writer(client, self.world)
-        self.steering = Steering(self.writer, config.settings.handover_timeout,
-                                 lambda uid: self.queue.add(("pod", uid)))
+        self.steering = Steering(self.writer, config.settings.handover_timeout)
         self.flights = Flights(self.world, self.writer, fabric, ClaimCheck(client, self.world), config.node_root,
                                config.parallel_attaches, self._landed, self.narrator.tell)
         self.passes = Passes(self.world, self.writer, fabric, self.flights, self.steering, self.narrator, self.roles,
@@ -84,6 +86,7 @@ class Engine:
         for thread in self._threads:
             thread.join(patience)
         self.passes.stop()
+        self.steering.stop()
         if self.recorder:
             self.recorder.close()
 
@@ -104,7 +107,24 @@ class Engine:
             return
         if resource == NODES and kind == "DELETED":
             self.queue.add(triggers.node_key(obj["metadata"]["name"]))
+        if resource == CLAIMS:
+            self._claim_changed(kind, obj, old)
         for key in triggers.keys_of(resource, obj, old, self.config.settings):
+            self._enqueue(key)
+
+    def _claim_changed(self, kind: str, claim: Json, old: Json | None) -> None:
+        """A claim that is gone lets go of what was held for it; one that lost its allocation is about to be placed."""
+        if kind == "DELETED":
+            for raw in self.world.resources.by("held", claim["metadata"]["uid"]):
+                self.queue.add(triggers.node_key(raw["spec"]["target_node"]))
+        elif old is not None and claims.results(old) and not claims.results(claim):
+            self.steering.deallocated(claim["metadata"]["uid"])
+
+    def _enqueue(self, key: triggers.Key) -> None:
+        """Urgent keys at once; the others gather changes for a moment, so that a burst is one write."""
+        if key[0] in COLD:
+            self.queue.add_at(key, time.time() + GATHER_SECONDS)
+        else:
             self.queue.add(key)
 
     def _landed(self, node: str, model: str) -> None:
@@ -131,7 +151,7 @@ class Engine:
         self.narrator.once("fabric", self.world.fabric_problem)
         old, self.world.snapshot = self.world.snapshot, new
         for key in triggers.fabric_keys(self.world, old, new):
-            self.queue.add(key)
+            self._enqueue(key)
 
     def ready(self) -> bool:
         """True once every list was read and the fabric was seen."""

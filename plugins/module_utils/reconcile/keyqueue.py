@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A work queue of keys: one key is worked on by one worker at a time, and many events become one pass."""
+"""A work queue of keys: one key is worked on by one worker at a time, and many events become one pass.
+
+Keys of tidying (``cold``) wait until nothing urgent is ready, but never longer than eight urgent keys.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,19 @@ import heapq
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+
+COLD_TURN = 8
 
 
 class KeyQueue:
     """Coalescing queue with delayed keys. All methods are thread-safe; times are seconds."""
 
-    def __init__(self) -> None:
-        self._ready: OrderedDict[Hashable, None] = OrderedDict()
+    def __init__(self, cold: Callable[[Hashable], bool] = lambda key: False) -> None:
+        self._is_cold = cold
+        self._hot: OrderedDict[Hashable, None] = OrderedDict()
+        self._cold: OrderedDict[Hashable, None] = OrderedDict()
+        self._turn = 0
         self._working: set[Hashable] = set()
         self._again: set[Hashable] = set()
         self._later: list[tuple[float, int, Hashable]] = []
@@ -30,9 +38,8 @@ class KeyQueue:
         with self._changed:
             if key in self._working:
                 self._again.add(key)
-            elif key not in self._ready:
-                self._ready[key] = None
-                self._changed.notify()
+            else:
+                self._make_ready(key)
 
     def add_at(self, key: Hashable, when: float) -> None:
         """Have a key worked on at a time of ``time.time()``; an earlier appointment is kept."""
@@ -49,8 +56,8 @@ class KeyQueue:
         with self._changed:
             while not self._closed:
                 wait = self._promote()
-                if self._ready:
-                    key, _ = self._ready.popitem(last=False)
+                if self._hot or self._cold:
+                    key = self._next()
                     self._working.add(key)
                     return key
                 self._changed.wait(wait)
@@ -62,7 +69,7 @@ class KeyQueue:
             self._working.discard(key)
             if key in self._again:
                 self._again.discard(key)
-                self._ready[key] = None
+                self._make_ready(key)
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -75,7 +82,18 @@ class KeyQueue:
         """True when nothing is ready or being worked on; delayed keys do not count."""
         with self._changed:
             self._promote()
-            return not self._ready and not self._working
+            return not self._hot and not self._cold and not self._working
+
+    def _make_ready(self, key: Hashable) -> None:
+        lane = self._cold if self._is_cold(key) else self._hot
+        if key not in lane:
+            lane[key] = None
+            self._changed.notify()
+
+    def _next(self) -> Hashable:
+        self._turn += 1
+        cold_turn = not self._hot or (bool(self._cold) and self._turn % COLD_TURN == 0)
+        return (self._cold if cold_turn else self._hot).popitem(last=False)[0]
 
     def _promote(self) -> float | None:
         now = time.time()
@@ -87,5 +105,5 @@ class KeyQueue:
             if key in self._working:
                 self._again.add(key)
             else:
-                self._ready.setdefault(key)
+                self._make_ready(key)
         return self._later[0][0] - now if self._later else None

@@ -35,7 +35,8 @@ class Narrator:
         raw = self._world.resources.get(resource)
         if self._recorder is None or raw is None:
             return
-        self._recorder.event(raw, reason, message, type_)
+        if type_ == "Warning":
+            self._recorder.event(raw, reason, message, type_)
         for claim in self._waiting(raw):
             self.about_claim(claim, reason, message, type_)
 

@@ -25,6 +25,7 @@ from .writer import Writer
 
 RETRY_SECONDS = 1.0
 DETACH_RETRY_SECONDS = 3.0
+TIDYING = (act.Touch, act.SetState)
 Later = Callable[[tuple[str, ...], float], None]
 
 
@@ -50,8 +51,8 @@ class Passes:
                 self._pool(key[1], int(key[2]))
             elif key[0] == "request" and "operator" in self.roles:
                 self._request(key[1])
-            elif key[0] == "pod":
-                self.steering.steer(key[1])
+            elif key[0] == "tidy":
+                self._tidy(key[1])
             self.narrator.once("/".join(key), "")
         except (ApiError, FabricError) as error:
             self.narrator.once("/".join(key), str(error))
@@ -71,11 +72,28 @@ class Passes:
         if "operator" in self.roles and self.world.snapshot is not None:
             self._compose(name)
 
+    def _tidy(self, name: str) -> None:
+        """What nobody waits for: use stamps and the Online state."""
+        view = self.world.node_view(name)
+        todo: list[act.Action] = []
+        if "scaler" in self.roles:
+            todo += [a for a in plan_node(view, self.world.settings).actions if isinstance(a, TIDYING)]
+        if "operator" in self.roles and self.world.snapshot is not None:
+            todo += [a for a in plan_compose(view, self.settle).actions if isinstance(a, TIDYING)]
+        self._carry(todo)
+
+    def _urgent(self, view: NodeView, actions: Iterable[act.Action]) -> None:
+        """Carry out what somebody waits for; the rest is left to a key of its own."""
+        found = list(actions)
+        self._carry(a for a in found if not isinstance(a, TIDYING))
+        if any(isinstance(a, TIDYING) for a in found):
+            self.later(("tidy", view.name), time.time())
+
     def _scale(self, view: NodeView) -> None:
         plan = plan_node(view, self.world.settings)
         self.verdicts[view.name] = plan.verdicts
         self._carry(plan_device_labels(view, self.world.settings))
-        self._carry(plan.actions)
+        self._urgent(view, plan.actions)
         self._appoint(view.name, plan.wake_at)
 
     def _compose(self, name: str) -> None:
@@ -84,7 +102,7 @@ class Passes:
             found = self.fabric.machine(view.machine)
             view = self.world.node_view(name, {d.uid: d.model for d in found.devices})
         plan = plan_compose(view, self.settle)
-        self._carry(plan.actions)
+        self._urgent(view, plan.actions)
         self._appoint(name, plan.wake_at)
         if view.blocked:
             self.later(("node", name), time.time() + RETRY_SECONDS)
@@ -164,12 +182,11 @@ class Passes:
         before = [self._leaf.submit(self.writer.hold, device, action.claim) for device in action.devices]
         if action.devices:
             for pod in action.pods:
-                self.steering.set_course(pod, action.node)
+                self.steering.set_course(pod, action.node, action.claim)
         for hold in before:
             hold.result()
         if self.writer.mark_claim(action):
             self.narrator.note(action.condition, f"{action.namespace}/{action.name}", action.reason)
-            if raw := self.world.claims.get(action.name, action.namespace):
-                failed = not action.devices
-                self.narrator.about_claim(raw, "AttachFailed" if failed else "Visible", action.reason,
-                                          "Warning" if failed else "Normal")
+            raw = self.world.claims.get(action.name, action.namespace)
+            if raw and not action.devices:
+                self.narrator.about_claim(raw, "AttachFailed", action.reason, "Warning")

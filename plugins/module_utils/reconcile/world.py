@@ -16,7 +16,7 @@ from ..kube.client import Client
 from ..kube.resource import CLAIMS, NODES, PODS, REQUESTS, RESOURCES, SLICES, Resource
 from ..kube.store import Store
 from ..kube.watch import Reflector
-from ..scaling.demand import RESCHEDULE
+from ..scaling.demand import PREPARING, RESCHEDULE
 from ..scaling.pools import PoolView
 from ..scaling.settings import DeviceModel, Settings
 from ..scaling.view import NodeView
@@ -46,6 +46,11 @@ def _device_uid(obj: Json) -> Iterable[Hashable]:
     return (uid,) if uid else ()
 
 
+def _held_for(obj: Json) -> Iterable[Hashable]:
+    uid = cro.read_hold(obj)[0]
+    return (uid,) if uid else ()
+
+
 def _slice_node(obj: Json) -> Iterable[Hashable]:
     name = slices.node(obj)
     return (name,) if name else ()
@@ -65,7 +70,7 @@ class World:
         self.slices = Store({"node": _slice_node, "pool": _slice_pool})
         self.nodes = Store({})
         self.requests = Store({"node": _target})
-        self.resources = Store({"node": _target, "device": _device_uid})
+        self.resources = Store({"node": _target, "device": _device_uid, "held": _held_for})
         self.pods = Store({"uid": lambda o: (o["metadata"]["uid"],)})
         self.snapshot: FabricSnapshot | None = None
         self.fabric_problem = ""
@@ -148,16 +153,22 @@ class World:
             attached=attached, owned=owned, blocked=self.blocked(name, now))
 
     def _resource(self, raw: Json, now: float) -> ComposableResource:
-        serial = (raw.get("status") or {}).get("device_id")
-        node = raw["spec"]["target_node"]
-        key = self.local_device(node, serial) if serial else None
-        user = next(iter(self.claims.by("device", key)), None) if key else None
+        key, user = self._local(raw), self._user(raw)
         with self._lock:
             busy = raw["metadata"]["name"] in self._busy
         return views.resource_view(
             raw, self.settings, visible=key is not None, busy=busy,
-            used_by=f"{user['metadata']['namespace']}/{user['metadata']['name']}" if user else "",
+            used_by=user,
             hold_alive=self._hold_alive(raw, now))
+
+    def _local(self, raw: Json) -> tuple[str, str, str] | None:
+        serial = (raw.get("status") or {}).get("device_id")
+        return self.local_device(raw["spec"]["target_node"], serial) if serial else None
+
+    def _user(self, raw: Json) -> str:
+        key = self._local(raw)
+        claim = next(iter(self.claims.by("device", key)), None) if key else None
+        return f"{claim['metadata']['namespace']}/{claim['metadata']['name']}" if claim else ""
 
     def local_device(self, node: str, uuid: str) -> tuple[str, str, str] | None:
         """(driver, pool, device) under which a node's own slices show a GPU UUID."""
@@ -177,12 +188,16 @@ class World:
         return now - since < self.settings.handover_timeout
 
     def pool_view(self, model: DeviceModel, fabric: int, snapshot: FabricSnapshot) -> PoolView | None:
-        """The frozen picture of one pool; None when the manager's count could not be read."""
+        """The frozen picture of one pool; None when the manager's count could not be read.
+
+        A claim that was told to move on holds its name no more: the scheduler must not find it free once it drops
+        the allocation.
+        """
         free = snapshot.free.get((model.cdi_model_name, fabric))
         if free is None:
             return None
         name = model.pool(fabric)
-        holders = self.claims.by("pool", name)
+        holders = [c for c in self.claims.by("pool", name) if views.claim_phase(c) == PREPARING]
         published = tuple(views.slice_view(s) for s in self.slices.by("pool", name)
                           if slices.driver(s) == model.driver_name)
         promised = frozenset(r["device"] for c in holders for r in claims.binding_results(c) if r["pool"] == name)
@@ -197,5 +212,9 @@ class World:
         return sum(min(n, self._left(node, model, snapshot)) for node, n in promised.items())
 
     def _left(self, node: str, model: DeviceModel, snapshot: FabricSnapshot) -> int:
-        view = self.node_view(node)
-        return sum(1 for r in view.live(model.cdi_model_name) if not r.used_by and 0 < r.asked < snapshot.taken)
+        found = 0
+        for raw in self.resources.by("node", node):
+            if raw["spec"]["model"] == model.cdi_model_name and not raw["metadata"].get("deletionTimestamp"):
+                asked = cro.read_intent(raw)[1]
+                found += 0 < asked < snapshot.taken and not self._user(raw)
+        return found

@@ -65,8 +65,8 @@ class Writer:
                                   self.world.settings.label(cro.LAST_USED): format_time(now)})
 
     def touch(self, action: Touch) -> None:
-        """Record that a device began or ceased to be used."""
-        self._annotate(action.resource, {cro.IN_USE: "true" if action.in_use else None,
+        """Record that a device began or ceased to be used; with its use the hold for its claim is over."""
+        self._annotate(action.resource, {cro.IN_USE: "true" if action.in_use else None, cro.HELD_FOR: None,
                                          self.world.settings.label(cro.LAST_USED): format_micro_time(time.time())})
 
     def intent(self, resource: str, machine: str, present: Iterable[str]) -> None:
@@ -142,9 +142,12 @@ class Writer:
         except NotFound:
             self._forget(raw, self.world.requests)
 
-    def nominate(self, namespace: str, pod: str, uid: str, node: str) -> bool:
-        """Have the scheduler try a node first for a pod; False when that pod is gone or already bound."""
-        known = next(iter(self.world.pods.by("uid", uid)), None)
+    def nominate(self, namespace: str, pod: str, uid: str, node: str, anyway: bool = False) -> bool:
+        """Have the scheduler try a node first for a pod; False when that pod is gone or already bound.
+
+        Nothing is written when the nomination is known to be there, unless ``anyway``.
+        """
+        known = None if anyway else next(iter(self.world.pods.by("uid", uid)), None)
         if known and (known.get("status") or {}).get("nominatedNodeName") == node:
             return True
         body = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}}

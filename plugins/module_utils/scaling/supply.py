@@ -49,12 +49,13 @@ def _rested(resource: Resource, now: float, settings: Settings) -> bool:
 def kept(surplus: list[Resource], view: NodeView, settings: Settings) -> tuple[int, float | None]:
     """How many devices that nobody wants stay attached for now, and when the first of them is due.
 
-    A device stays for ``device_no_removal_duration`` after its last use; one whose attach is under way stays until
-    the CDI Manager has answered; one that cannot be attached does not stay at all.
+    A device stays for ``device_no_removal_duration`` after its last use, and until the end of its use is written
+    down; one whose attach is under way stays until the CDI Manager has answered; one that cannot be attached does
+    not stay at all.
     """
     staying, due = 0, []
     for resource in surplus:
-        if resource.busy:
+        if resource.busy or resource.in_use:
             staying += 1
         elif not resource.device_uid and resource.model in view.blocked:
             continue

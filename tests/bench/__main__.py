@@ -1,0 +1,66 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Command line of the measurements."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from ansible_collections.composable.infra.tests.bench.measure import Figures, Scenario, quantiles, run
+from ansible_collections.composable.infra.tests.bench.render import update_page
+
+RESULTS = Path(__file__).resolve().parent / "results"
+HOPS = [Scenario(f"{n} claims, F={f:g}", pods=n, nodes=n, attach=f, spread=True) for n in (1, 20, 200) for f in (0.0, 2.0)]
+BASELINE = [
+    *(Scenario(f"1 claim, F={f:g}", pods=1, nodes=1, attach=f, announce=2.0) for f in (0.0, 10.0)),
+    *(Scenario(f"1 claim of 4 GPUs, F={f:g}", pods=1, nodes=1, attach=f, gpus=4, announce=2.0) for f in (0.0, 10.0)),
+    *(Scenario(f"8 pods over 4 nodes, F={f:g}", pods=8, nodes=4, attach=f, announce=2.0) for f in (0.0, 10.0)),
+]
+SETS = {"hops": HOPS, "baseline": BASELINE}
+
+
+def record(name: str, runs: list[Figures]) -> dict[str, object]:
+    """What a results file holds for one scenario: medians over runs, hops over all claims of all runs."""
+    return {
+        "name": name, "runs": len(runs), "scenario": runs[0].scenario,
+        "total_seconds": {"median": statistics.median(r.total for r in runs), "min": min(r.total for r in runs),
+                          "max": max(r.total for r in runs)},
+        "allocation_to_asked_ms": quantiles([v for r in runs for v in r.asked]),
+        "visible_to_condition_ms": quantiles([v for r in runs for v in r.conditioned]),
+        "scheduler_after_condition_seconds": statistics.median(v for r in runs for v in r.scheduler),
+        "pods_on_their_node": f"{sum(r.at_home for r in runs)} of {sum(r.scenario['pods'] for r in runs)}",
+        "cpu_seconds": statistics.median(r.cpu_seconds for r in runs), "rss_mib": max(r.rss_mib for r in runs),
+    }
+
+
+def main() -> int:
+    """Run the chosen sets and write results and page."""
+    it = argparse.ArgumentParser(prog="bench", description="Measure the system on a lab (simulated hardware).")
+    it.add_argument("--set", action="append", choices=sorted(SETS), help="default: all")
+    it.add_argument("--only", help="run only scenarios whose name holds this text")
+    it.add_argument("--runs", type=int, default=3, help="runs of each scenario (default: %(default)s)")
+    it.add_argument("--dry", action="store_true", help="print, write nothing")
+    args = it.parse_args()
+    for chosen in args.set or sorted(SETS):
+        rows = []
+        for scenario in [s for s in SETS[chosen] if not args.only or args.only in s.name]:
+            runs = [run(scenario) for _ in range(args.runs)]
+            rows.append(record(scenario.name, runs))
+            print(json.dumps(rows[-1]), flush=True)
+            if args.dry:
+                print(json.dumps([asdict(r) for r in runs]))
+        if not args.dry and not args.only:
+            (RESULTS / f"{chosen}.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    if not args.dry:
+        update_page(RESULTS)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Server-side times of writes, from the API server's audit log: no watcher of ours stands between event and clock."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from ansible_collections.composable.infra.plugins.module_utils.kube import claims
+
+SCHEDULER = "system:kube-scheduler"
+
+
+@dataclass(slots=True)
+class ClaimMarks:
+    """Moments of one claim in seconds since the epoch."""
+
+    created: float = 0.0
+    allocated: float = 0.0
+    condition: float = 0.0
+    bound: float = 0.0
+    node: str = ""
+
+
+def entries(path: Path) -> Iterator[dict[str, t.Any]]:
+    """Successful, completed requests in the order of the log; a half-written last line is left out."""
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.endswith("\n"):
+                entry = json.loads(line)
+                if entry["stage"] == "ResponseComplete" and entry["responseStatus"]["code"] < 300:
+                    yield entry
+
+
+def moment(entry: dict[str, t.Any]) -> float:
+    """When the answer was complete."""
+    return datetime.fromisoformat(entry["stageTimestamp"]).timestamp()
+
+
+def claim_marks(path: Path, controller: str) -> dict[str, ClaimMarks]:
+    """Marks per claim name: created, first status write of the scheduler, first of ``controller``, pod bound."""
+    marks: dict[str, ClaimMarks] = {}
+    for entry in entries(path):
+        ref, user = entry["objectRef"], entry["user"]["username"]
+        kind, sub, name = ref["resource"], ref.get("subresource", ""), ref.get("name", "")
+        if kind == "resourceclaims" and entry["verb"] == "create":
+            marks[name] = ClaimMarks(created=moment(entry))
+        elif name not in marks:
+            continue
+        elif kind == "resourceclaims" and sub == "status" and user == SCHEDULER:
+            _allocated(marks[name], entry)
+        elif kind == "resourceclaims" and sub == "status" and user == controller:
+            marks[name].condition = marks[name].condition or moment(entry)
+        elif kind == "pods" and sub == "binding":
+            marks[name].bound = moment(entry)
+    return marks
+
+
+def _allocated(mark: ClaimMarks, entry: dict[str, t.Any]) -> None:
+    node = claims.node(entry.get("requestObject") or {})
+    if not mark.allocated and node:
+        mark.allocated, mark.node = moment(entry), node
+
+
+def visible(path: Path) -> dict[str, tuple[float, str]]:
+    """GPU UUID to (moment, node): when its node's ResourceSlice first showed it."""
+    found: dict[str, tuple[float, str]] = {}
+    for entry in entries(path):
+        spec = (entry.get("requestObject") or {}).get("spec") or {}
+        if entry["objectRef"]["resource"] != "resourceslices" or not spec.get("nodeName"):
+            continue
+        for device in spec.get("devices") or []:
+            uuid = (device.get("attributes") or {}).get("uuid", {}).get("string")
+            if uuid:
+                found.setdefault(uuid, (moment(entry), spec["nodeName"]))
+    return found

@@ -1,0 +1,148 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run one scenario on a fresh stage and reduce what was seen to figures."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+
+from ansible_collections.composable.infra.lab.demo import doors
+from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, StageOptions
+from ansible_collections.composable.infra.lab.names import machine_uuid
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import PODS, SLICES
+from ansible_collections.composable.infra.tests.bench import audit
+
+CONTROLLER = "system:serviceaccount:composable-infra:composable-infra"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """``pods`` pods of ``gpus`` devices each on ``nodes`` nodes; F = ``attach`` and ``announce`` in seconds."""
+
+    name: str
+    pods: int
+    nodes: int
+    attach: float
+    gpus: int = 1
+    announce: float = 0.05
+    spread: bool = False
+
+
+@dataclass(slots=True)
+class Figures:
+    """Seconds; hops as lists over claims, ``total`` from the first claim created to the last pod bound."""
+
+    scenario: dict[str, t.Any]
+    total: float = 0.0
+    asked: list[float] = field(default_factory=list)
+    conditioned: list[float] = field(default_factory=list)
+    scheduler: list[float] = field(default_factory=list)
+    at_home: int = 0
+    cpu_seconds: float = 0.0
+    rss_mib: float = 0.0
+
+
+def run(scenario: Scenario) -> Figures:
+    """One run. RuntimeError when a pod did not run in time."""
+    options = StageOptions(nodes=scenario.nodes, devices={A100: scenario.pods * scenario.gpus},
+                           attach=scenario.attach, announce=scenario.announce, attach_timeout=180.0, audit=True)
+    with Stage(options) as stage:
+        door = doors.controller(stage)
+        try:
+            return _on(stage, scenario, door)
+        finally:
+            door.stop()
+
+
+def _on(stage: Stage, scenario: Scenario, door: doors.Process) -> Figures:
+    _wait(lambda: published(stage) == scenario.pods * scenario.gpus, 60, "pools are published")
+    cpu = _cpu(door.pid)
+    names = [f"pod-{i}" for i in range(scenario.pods)]
+    nodes = stage.lab.nodes
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: stage.pod(names[i], A100, scenario.gpus,
+                                          nodes[i % len(nodes)] if scenario.spread else None), range(len(names))))
+    limit = 120 + 3 * scenario.attach
+    _wait(lambda: running(stage) >= len(names), limit, "all pods run")
+    figures = Figures(asdict(scenario), cpu_seconds=round(_cpu(door.pid) - cpu, 3), rss_mib=_rss(door.pid))
+    _reduce(stage, figures)
+    return figures
+
+
+def _wait(condition: t.Callable[[], bool], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"not within {seconds:g} s: {what}")
+        time.sleep(0.25)
+
+
+def published(stage: Stage) -> int:
+    """Devices in pool slices."""
+    return sum(len(s["spec"].get("devices") or []) for s in stage.client.list(SLICES).items
+               if not s["spec"].get("nodeName"))
+
+
+def running(stage: Stage) -> int:
+    """Pods that run."""
+    return len(stage.client.list(PODS, namespace="default", field_selector="status.phase=Running").items)
+
+
+def _reduce(stage: Stage, figures: Figures) -> None:
+    log = stage.lab.audit_log
+    marks = audit.claim_marks(log, CONTROLLER)
+    seen = audit.visible(log)
+    attaches = [e for e in stage.emulator.log() if e["method"] == "PATCH" and e["device"]]
+    serial = {d["uid"]: d["serial"] for d in stage.emulator.state()["devices"]}
+    figures.total = max(m.bound for m in marks.values()) - min(m.created for m in marks.values())
+    machine_node = {machine_uuid(n): n for n in stage.lab.nodes}
+    gpus = figures.scenario["gpus"]
+    asked = [(machine_node[e["machine"]], e["time_received"]) for e in attaches]
+    allocated = [(m.node, m.allocated) for m in marks.values() for _ in range(gpus)]
+    figures.asked = differences(asked, allocated)
+    shown = [(node, moment) for moment, node in (seen[serial[e["device"]]] for e in attaches)]
+    conditions = [(m.node, m.condition) for m in marks.values()]
+    figures.conditioned = differences(conditions, last_of(shown, gpus))
+    figures.scheduler = [m.bound - m.condition for m in marks.values()]
+    figures.at_home = sum(m.node == stage.client.get(PODS, n, "default")["spec"]["nodeName"] for n, m in marks.items())
+
+
+def differences(after: list[tuple[str, float]], before: list[tuple[str, float]]) -> list[float]:
+    """Node by node, the k-th of ``after`` minus the k-th of ``before``: devices of one node are interchangeable."""
+    return [a - b for (node_a, a), (node_b, b) in zip(sorted(after), sorted(before), strict=True) if _same(node_a, node_b)]
+
+
+def _same(one: str, other: str) -> bool:
+    if one != other:
+        raise RuntimeError(f"an attach on {one} answers an allocation on {other}")
+    return True
+
+
+def last_of(shown: list[tuple[str, float]], gpus: int) -> list[tuple[str, float]]:
+    """Of each run of ``gpus`` devices of a node the last moment: a claim waits for all its devices."""
+    return sorted(shown)[gpus - 1::gpus]
+
+
+def quantiles(values: list[float]) -> dict[str, float]:
+    """p50, p99 and max, in milliseconds."""
+    ordered = sorted(values)
+    at = min(len(ordered) - 1, round(0.99 * (len(ordered) - 1)))
+    return {"p50": 1000 * statistics.median(ordered), "p99": 1000 * ordered[at], "max": 1000 * ordered[-1]}
+
+
+def _cpu(pid: int) -> float:
+    fields = open(f"/proc/{pid}/stat", encoding="utf-8").read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _rss(pid: int) -> float:
+    for line in open(f"/proc/{pid}/status", encoding="utf-8"):
+        if line.startswith("VmHWM:"):
+            return round(int(line.split()[1]) / 1024, 1)
+    return 0.0

@@ -1,0 +1,63 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Results as the tables of docs/performance.md; the text around the tables is kept."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
+
+# CoHDI's measured medians and the floor of the reschedule handover: same scenarios, same kind of stage, other run.
+COHDI = {
+    "1 claim, F=0": (61.5, 6.6), "1 claim, F=10": (61.6, 16.4),
+    "1 claim of 4 GPUs, F=0": (61.5, None), "1 claim of 4 GPUs, F=10": (121.9, 16.4),
+    "8 pods over 4 nodes, F=0": (46.5, None), "8 pods over 4 nodes, F=10": (87.2, 17.1),
+}
+
+
+def hops_table(rows: list[dict[str, t.Any]]) -> str:
+    """Our two hops, in milliseconds."""
+    lines = ["| Scenario | runs | allocation written → attach asked p50 / p99 / max (ms) | device visible → condition "
+             "written p50 / p99 / max (ms) | last pod bound (s) | scheduler after the condition (s) | CPU (s) | "
+             "RSS (MiB) |", "|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        lines.append(f"| {row['name']} | {row['runs']} | {_hop(row['allocation_to_asked_ms'])} | "
+                     f"{_hop(row['visible_to_condition_ms'])} | {row['total_seconds']['median']:.1f} | "
+                     f"{row['scheduler_after_condition_seconds']:.2f} | {row['cpu_seconds']:.2f} | "
+                     f"{row['rss_mib']:.0f} |")
+    return "\n".join(lines)
+
+
+def baseline_table(rows: list[dict[str, t.Any]]) -> str:
+    """Totals beside CoHDI's and the floor, in seconds."""
+    lines = ["| Scenario | runs | CoHDI, median (s) | floor (s) | composable.infra, median [min..max] (s) | pods on the "
+             "node attached for |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        cohdi, floor = COHDI[row["name"]]
+        total = row["total_seconds"]
+        lines.append(f"| {row['name']} | {row['runs']} | {cohdi} | {floor or '–'} | {total['median']:.1f} "
+                     f"[{total['min']:.1f}..{total['max']:.1f}] | {row['pods_on_their_node']} |")
+    return "\n".join(lines)
+
+
+def _hop(values: dict[str, float]) -> str:
+    return f"{values['p50']:.0f} / {values['p99']:.0f} / {values['max']:.0f}"
+
+
+TABLES = {"hops": hops_table, "baseline": baseline_table}
+
+
+def update_page(results: Path, page: Path = PAGE) -> None:
+    """Put the tables between their markers, ``<!-- name -->`` and ``<!-- /name -->``."""
+    text = page.read_text(encoding="utf-8")
+    for name, table in TABLES.items():
+        file = results / f"{name}.json"
+        if file.exists():
+            body = f"<!-- {name} -->\n{table(json.loads(file.read_text(encoding='utf-8')))}\n<!-- /{name} -->"
+            text = re.sub(f"<!-- {name} -->.*<!-- /{name} -->", lambda _m, b=body: b, text, flags=re.S)
+    page.write_text(text, encoding="utf-8")

@@ -1,0 +1,89 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stages and doors for all end-to-end tests.
+
+A test file says with ``STAGE = {...}`` (fields of StageOptions) what stage its tests share, and with ``DOOR = "..."``
+which front door the fixture ``door`` opens.
+"""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from ansible_collections.composable.infra.lab.demo import doors
+from ansible_collections.composable.infra.lab.demo.stage import Stage, StageOptions
+from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.lab.releases import DEFAULT_SERIES
+from ansible_collections.composable.infra.tests.e2e.doorways import Door, open_door
+from ansible_collections.composable.infra.tests.e2e.support import OPENED
+
+StageFactory = t.Callable[..., Stage]
+OpenProcess = t.Callable[..., doors.Process]
+QUICK: dict[str, t.Any] = {"attach": 0.3, "detach": 0.1, "hold": 0.5, "scan_interval": 0.5}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the logs of the processes that ran when a test failed."""
+    report = yield
+    if report.failed:
+        report.sections += [(f"end of the log of {name}", text) for name, text in OPENED.logs()]
+    return report
+
+
+@pytest.fixture(scope="module")
+def stage_factory() -> Iterator[StageFactory]:
+    """``stage_factory(nodes=4, hold=1.0)``: fields of StageOptions; taken down at the end of the test file."""
+    started: list[Stage] = []
+
+    def start(**options: t.Any) -> Stage:
+        options.setdefault("kubernetes", os.environ.get("LAB_KUBERNETES", DEFAULT_SERIES))
+        started.append(Stage(StageOptions(**{**QUICK, **options})))
+        return started[-1]
+
+    yield start
+    for stage in reversed(started):
+        stage.close()
+
+
+@pytest.fixture(scope="module")
+def stage(request: pytest.FixtureRequest, stage_factory: StageFactory) -> Stage:
+    """One stage for all tests of the file."""
+    return stage_factory(**getattr(request.module, "STAGE", {}))
+
+
+@pytest.fixture
+def timeline(stage: Stage) -> Iterator[Timeline]:
+    """What happens to claims and pods from the beginning of the test."""
+    line = Timeline(stage)
+    yield line
+    line.stop()
+
+
+@pytest.fixture
+def open_process() -> Iterator[OpenProcess]:
+    """``open_process(doors.controller, stage, "--only", "scaler")``: stopped at the end of the test."""
+    before = len(OPENED.processes)
+
+    def start(make: t.Callable[..., doors.Process], *args: t.Any, **more: t.Any) -> doors.Process:
+        return OPENED.add(make(*args, **more))
+
+    yield start
+    for process in OPENED.processes[before:]:
+        OPENED.stop(process)
+
+
+@pytest.fixture(scope="module")
+def door(request: pytest.FixtureRequest, stage: Stage) -> Iterator[Door]:
+    """The front door that the file's ``DOOR`` names, open for all tests of the file."""
+    before = len(OPENED.processes)
+    yield open_door(request.module.DOOR, stage)
+    for process in OPENED.processes[before:]:
+        OPENED.stop(process)

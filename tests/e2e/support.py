@@ -1,0 +1,168 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the end-to-end tests share: waiting for conditions, cleaning a stage, and what the emulator was asked for."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ansible_collections.composable.infra.lab.demo import doors
+from ansible_collections.composable.infra.lab.demo.stage import Stage
+from ansible_collections.composable.infra.lab.demo.timeline import ClaimTimes, Timeline
+from ansible_collections.composable.infra.lab.names import machine_uuid
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import (
+    CLAIMS,
+    PODS,
+    REQUESTS,
+    RESOURCES,
+    SLICES,
+)
+
+Json = dict[str, t.Any]
+Found = t.TypeVar("Found")
+# The scheduler looks every 5 s, and a busy machine makes everything slower: a limit is for hangs, not for speed.
+PATIENCE = 90.0
+LOG_END = 6000
+
+
+def wait_for(what: str, check: Callable[[], Found], seconds: float = PATIENCE) -> Found:
+    """What ``check`` returns as soon as that is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := check()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.05)
+    return found
+
+
+@dataclass
+class Opened:
+    """Processes that tests started: stopped at the end, and their logs are shown when a test fails."""
+
+    processes: list[doors.Process] = field(default_factory=list)
+
+    def add(self, process: doors.Process) -> doors.Process:
+        """Watch over a process."""
+        self.processes.append(process)
+        return process
+
+    def stop(self, process: doors.Process) -> int:
+        """Stop one; its exit status."""
+        self.processes.remove(process)
+        return process.stop()
+
+    def logs(self) -> Iterable[tuple[str, str]]:
+        """(name, end of the log) of each."""
+        return [(p.name, p.text()[-LOG_END:]) for p in self.processes]
+
+
+OPENED = Opened()
+
+
+def delete_all(stage: Stage, namespace: str = "default") -> None:
+    """Delete all pods and claims of a namespace and wait until they are gone."""
+    for kind in (PODS, CLAIMS):
+        for item in stage.client.list(kind, namespace=namespace).items:
+            try:
+                stage.client.delete(kind, item["metadata"]["name"], namespace=namespace)
+            except NotFound:
+                continue
+    for kind in (PODS, CLAIMS):
+        wait_for(f"no {kind.plural} are left", lambda kind=kind: not stage.client.list(kind, namespace=namespace).items)
+
+
+def all_free(stage: Stage) -> bool:
+    """Whether every device is in the pool again and nothing speaks of another."""
+    free = all(d["state"] == "free" for d in stage.emulator.state()["devices"])
+    return free and not stage.client.list(RESOURCES).items and not any(sizes(stage).values())
+
+
+def at_rest(stage: Stage) -> bool:
+    """Whether no device is on its way in or out."""
+    states = {d["state"] for d in stage.emulator.state()["devices"]}
+    return states <= {"free", "attached"}
+
+
+def sizes(stage: Stage) -> dict[tuple[str, str], int]:
+    """Wanted sizes by (node, model)."""
+    found = {}
+    for item in stage.client.list(REQUESTS).items:
+        spec = item["spec"]["resource"]
+        found[spec["target_node"], spec["model"]] = int(spec["size"])
+    return found
+
+
+def pools(stage: Stage) -> dict[str, int]:
+    """Devices that each published pool shows."""
+    found: dict[str, int] = {}
+    for item in stage.client.list(SLICES).items:
+        if not item["spec"].get("nodeName"):
+            name = item["spec"]["pool"]["name"]
+            found[name] = found.get(name, 0) + len(item["spec"].get("devices") or [])
+    return found
+
+
+def mark(stage: Stage) -> int:
+    """Number of the emulator's last request: what follows has a greater one."""
+    return max((e["n"] for e in stage.emulator.log()), default=0)
+
+
+def changes_asked(stage: Stage, since: int, *methods: str) -> list[Json]:
+    """The emulator's log of requests that change the fabric, after a mark."""
+    return [e for e in stage.emulator.log(since) if e["method"] in (methods or ("PATCH", "DELETE"))]
+
+
+def attached(stage: Stage) -> dict[str, Json]:
+    """Attached devices by serial number, as the emulator has them."""
+    return {d["serial"]: d for d in stage.emulator.state()["devices"] if d["state"] == "attached"}
+
+
+def assert_served(stage: Stage, times: Iterable[ClaimTimes], since: int, devices: dict[str, tuple[str, int]]) -> None:
+    """Each pod runs on the node that its devices were attached for, and nothing else was asked of the manager.
+
+    ``devices`` is (model, count) by claim.
+    """
+    found = {it.name: it for it in times if it.name in devices}
+    assert found.keys() == devices.keys()
+    on = attached(stage)
+    for name, (model, count) in devices.items():
+        it = found[name]
+        assert it.node == it.first_node, f"{name} was served on {it.first_node} and ended on {it.node}"
+        assert [(on[s]["model"], on[s]["machine"]) for s in it.devices] == [(model, machine_uuid(it.node))] * count
+    serials = [s for it in found.values() for s in it.devices]
+    assert len(serials) == len(set(serials)), "a device was given to two claims"
+    asked = changes_asked(stage, since)
+    assert [(e["method"], e["status"]) for e in asked] == [("PATCH", 200)] * len(serials)
+    assert {e["device"] for e in asked} == {on[s]["uid"] for s in serials}
+
+
+def settled(timeline: Timeline, *names: str) -> bool:
+    """Whether the pods run and the watch has seen which devices they got."""
+    return timeline.running(*names) and all(timeline.claims[n].devices and timeline.claims[n].node for n in names)
+
+
+def run_pods(stage: Stage, timeline: Timeline, serve: Callable[[], object],
+             devices: dict[str, tuple[str, int]], nodes: dict[str, str] | None = None) -> int:
+    """Create pods, have them served, wait until they run; the emulator's mark from before."""
+    since = mark(stage)
+    for name, (model, count) in devices.items():
+        stage.pod(name, model, count, (nodes or {}).get(name))
+    serve()
+    assert timeline.wait(lambda: settled(timeline, *devices), PATIENCE), unserved(stage, timeline, devices)
+    return since
+
+
+def unserved(stage: Stage, timeline: Timeline, names: Iterable[str]) -> str:
+    """Which pods do not run, and what the API server says about their claims."""
+    lines = ["not all pods run:"]
+    for name in names:
+        try:
+            claim = stage.client.get(CLAIMS, name, namespace="default")
+            lines.append(f"{name}: running={timeline.running(name)} status={claim.get('status')}")
+        except ApiError as error:
+            lines.append(f"{name}: {error}")
+    return "\n".join(lines)

@@ -1,0 +1,186 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every module, run by Ansible: the second run changes nothing, check mode predicts the first and writes nothing."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.composable.infra.lab.demo import doors
+from ansible_collections.composable.infra.lab.demo.stage import A100, H100, Stage
+from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.lab.names import machine_uuid
+from ansible_collections.composable.infra.tests.e2e.cluster_state import created, picture, writes
+from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
+from ansible_collections.composable.infra.tests.e2e.modules import Json, run_tasks
+from ansible_collections.composable.infra.tests.e2e.support import (
+    PATIENCE,
+    changes_asked,
+    delete_all,
+    mark,
+    pools,
+    settled,
+    wait_for,
+)
+
+STAGE: dict[str, t.Any] = {"devices": {A100: 4, H100: 2}, "hold": 600.0, "audit": True}
+WAITING = {"train": (A100, 2), "infer": (H100, 1)}
+CHECK: Json = {"check_mode": True, "diff": True}
+SCALE: Json = {"composable.infra.scale": {"timeout": 120}}
+READ: Json = {"composable.infra.claim_info": {"namespace": "default"}}
+
+
+def fabric(stage: Stage, **more: t.Any) -> Json:
+    """Options of the modules that speak to the CDI Manager only."""
+    return {**stage.emulator.fabric_config(), **more}
+
+
+def info(stage: Stage, **more: t.Any) -> Json:
+    return {"composable.infra.fabric_info": fabric(stage, **more)}
+
+
+def device(stage: Stage, **more: t.Any) -> Json:
+    return {"composable.infra.fabric_device": fabric(stage, machine=machine_uuid("node-0"), **more)}
+
+
+def changed(results: list[Json]) -> list[bool]:
+    assert not [r["msg"] for r in results if r.get("failed")]
+    return [r["changed"] for r in results]
+
+
+def planned(result: Json, kind: str, *fields: str) -> list[tuple[t.Any, ...]]:
+    return sorted(tuple(a[f] for f in fields) for a in result["actions"] if a["action"] == kind)
+
+
+def test_fabric_info_shows_machines_and_free_devices(stage: Stage) -> None:
+    results = run_tasks(stage, [info(stage, models=[A100, H100, "NOBODY-MAKES-THIS"]),
+                                info(stage, models=[A100, H100, "NOBODY-MAKES-THIS"]),
+                                info(stage, machine=machine_uuid("node-1"))])
+    assert changed(results) == [False] * 3
+    assert results[0]["machines"] == results[1]["machines"]
+    assert [m["name"] for m in results[0]["machines"]] == ["node-0", "node-1"]
+    assert {(f["model"], f["free"]) for f in results[0]["free"]} == {(A100, 4), (H100, 2), ("NOBODY-MAKES-THIS", 0)}
+    assert [m["uid"] for m in results[2]["machines"]] == [machine_uuid("node-1")]
+
+
+def test_fabric_device_attaches_and_detaches_once(stage: Stage) -> None:
+    since = mark(stage)
+    away = {"device": "{{ result_1.devices[0].uid }}", "state": "detached"}
+    here = {"model": H100, "count": 2}
+    results = run_tasks(stage, [
+        {**device(stage, **here), **CHECK}, {**device(stage, **here), "diff": True}, device(stage, **here),
+        {**device(stage, **away), **CHECK}, {**device(stage, **away), "diff": True}, device(stage, **away),
+        device(stage, state="detached", device="{{ result_1.devices[1].uid }}")])
+    assert changed(results) == [True, True, False, True, True, False, True]
+    assert results[0]["diff"] == results[1]["diff"] == {"before": {H100: 0}, "after": {H100: 2}}
+    assert results[3]["diff"] == results[4]["diff"]
+    assert results[1]["count"] == results[2]["count"] == 2
+    asked = changes_asked(stage, since)
+    assert [(e["method"], e["status"]) for e in asked] == [("PATCH", 200)] * 2 + [("DELETE", 200)] * 2
+
+
+def test_check_mode_of_fabric_device_asks_for_nothing(stage: Stage) -> None:
+    since = mark(stage)
+    result, = run_tasks(stage, [device(stage, model=A100)], "--check", "--diff")
+    assert (result["changed"], result["devices"]) == (True, [])
+    assert changes_asked(stage, since) == []
+    assert [e["method"] for e in stage.emulator.log(since) if e["machine"]] == ["GET"]
+
+
+def test_scale_publishes_once(stage: Stage) -> None:
+    before = picture(stage)
+    check, = run_tasks(stage, [{**SCALE, **CHECK}])
+    assert picture(stage) == before
+    apply, again = run_tasks(stage, [SCALE, SCALE])
+    assert changed([check, apply, again]) == [True, True, False]
+    assert check["actions"] == apply["actions"]
+    assert sum(len(devices) for (devices,) in planned(check, "WritePool", "devices")) == 6
+    assert sorted(pools(stage).values()) == [2, 4]
+    assert (again["actions"], again["history"], again["led_by"], again["settled"]) == ([], [], [], True)
+
+
+class TestWaitingClaims:
+    """One after the other on the same two waiting pods: what is planned, what is done, that it is done once."""
+
+    plan: t.ClassVar[Json] = {}
+
+    @pytest.fixture(scope="class", autouse=True)
+    def waiting(self, stage: Stage) -> t.Iterator[None]:
+        assert pools(stage)
+        with Watched(stage) as line:
+            for name, (model, count) in WAITING.items():
+                stage.pod(name, model, count)
+            assert line.wait(lambda: all(n in line.claims and line.claims[n].allocated for n in WAITING), PATIENCE)
+        yield
+        delete_all(stage)
+
+    def test_check_mode_predicts_and_writes_nothing(self, stage: Stage) -> None:
+        before, since, written = picture(stage), mark(stage), len(writes(stage))
+        results = run_tasks(stage, [SCALE, READ, info(stage, models=[A100]), device(stage, model=A100)],
+                            "--check", "--diff")
+        assert picture(stage) == before
+        assert [(e["verb"], e["requestURI"]) for e in writes(stage)[written:]] == []
+        assert changes_asked(stage, since) == []
+        assert changed(results) == [True, False, False, True]
+        TestWaitingClaims.plan = results[0]
+        assert planned(results[0], "SetSize", "model", "size") == [(A100, 2), (H100, 1)]
+        assert len(planned(results[0], "CreateResource", "model")) == 3
+        assert sorted(results[0]["diff"]["after"].values()) == [1, 2]
+        said = {c["claim"]: c["waits_for"] for c in results[1]["claims"]}
+        assert said["default/train"].startswith(f"2 x {A100} on node ")
+        assert said["default/infer"].startswith(f"1 x {H100} on node ")
+        assert {v["claim"]: v["waits_for"] for v in results[0]["verdicts"]} == said
+
+    def test_apply_carries_out_that_plan(self, stage: Stage, timeline: Timeline) -> None:
+        plan, since, written = TestWaitingClaims.plan, mark(stage), len(writes(stage))
+        apply, again, told = run_tasks(stage, [SCALE, SCALE, READ])
+        assert timeline.wait(lambda: settled(timeline, *WAITING), PATIENCE)
+        assert changed([apply, again, told]) == [True, False, False]
+        assert apply["actions"] == plan["actions"]
+        assert (apply["settled"], apply["verdicts"], apply["diff"]) == (True, [], plan["diff"])
+        done = writes(stage)[written:]
+        requests = [r["spec"]["resource"] for r in created(done, "composabilityrequests")]
+        assert sorted((r["target_node"], r["model"], r["size"]) for r in requests) == planned(
+            plan, "SetSize", "node", "model", "size")
+        resources = [r["spec"] for r in created(done, "composableresources")]
+        assert sorted((r["target_node"], r["model"]) for r in resources) == planned(
+            plan, "CreateResource", "node", "model")
+        machines = [machine for (machine,) in planned(plan, "CreateResource", "machine")]
+        assert sorted(e["machine"] for e in changes_asked(stage, since)) == machines
+        assert {h["reason"] for h in apply["history"]} >= {"Attaching", "Attached", "FabricDeviceReschedule"}
+        assert {c["waits_for"] for c in told["claims"]} == {""}
+
+
+class Watched:
+    """A Timeline as a context manager."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.line = Timeline(stage)
+
+    def __enter__(self) -> Timeline:
+        return self.line
+
+    def __exit__(self, *_: object) -> None:
+        self.line.stop()
+
+
+def test_scale_beside_a_controller_changes_nothing_and_says_who_leads(
+    stage: Stage, open_process: OpenProcess
+) -> None:
+    controller = open_process(doors.controller, stage)
+    before = wait_for("the controller is at rest", lambda: _still(stage))
+    result, = run_tasks(stage, [SCALE])
+    assert not result["changed"]
+    assert [str(controller.pid) in who for who in result["led_by"]] == [True]
+    after = picture(stage)
+    del before["leases"], after["leases"]
+    assert after == before
+
+
+def _still(stage: Stage) -> dict[str, Json] | None:
+    """The picture when two in a row are the same."""
+    first, second = picture(stage), picture(stage)
+    return first if first == second else None

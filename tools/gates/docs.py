@@ -1,0 +1,26 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation and change log: antsibull-docs on the collection and its plugins, antsibull-changelog on fragments."""
+
+from __future__ import annotations
+
+import sys
+
+from .workspace import run, sources
+
+CHECKS = (
+    ["antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all",
+     "--disallow-unknown-collection-refs", "."],
+    ["antsibull-changelog", "lint"],
+)
+
+
+def main() -> int:
+    """0 when every check passes; all of them run."""
+    folder = sources()
+    return max(run(check, cwd=folder) for check in CHECKS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

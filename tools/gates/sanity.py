@@ -1,0 +1,78 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`ansible-test sanity` without containers and without its download site.
+
+ansible-test makes a virtual environment per test and fetches a pip installer for them from a site of its own. Python
+brings one along (ensurepip), so a script that calls it is put where ansible-test looks for the download. ansible-test
+also drops most environment variables, so pip's settings are written into a file that it does read.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from .workspace import BIN, locked, run, sources
+
+BOOTSTRAP_NAMES = ("get_pip_24_2.py",)
+BOOTSTRAP = """\
+# Stands in for the get-pip script that ansible-test would download: Python's own copy of pip does the same.
+# A process of its own, because ensurepip blanks pip's configuration in the process that it runs in.
+import subprocess
+import sys
+
+subprocess.run([sys.executable, "-m", "ensurepip"], check=True, stdout=subprocess.DEVNULL)
+"""
+
+
+def main() -> int:
+    """Exit status of ansible-test. Environments are kept between runs and shared by checkouts."""
+    home = cache_home() / "composable-infra" / "ansible-test"
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    with locked(home / "lock"):
+        prepare(home)
+        return run(["ansible-test", "sanity", "--python", version, "--color", "no", *sys.argv[1:]],
+                   cwd=sources(), HOME=str(home))
+
+
+def cache_home() -> Path:
+    """The user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def prepare(home: Path) -> None:
+    """Fill the home folder that ansible-test gets: its pip bootstrap, and pip's settings readable by the user only."""
+    downloads = home / ".ansible" / "test" / "cache"
+    downloads.mkdir(parents=True, exist_ok=True)
+    for name in BOOTSTRAP_NAMES:
+        (downloads / name).write_text(BOOTSTRAP, encoding="utf-8")
+    settings = home / ".config" / "pip" / "pip.conf"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.touch(mode=0o600)
+    settings.write_text(pip_settings(pip("config", "list"), pip("cache", "dir")), encoding="utf-8")
+
+
+def pip(*arguments: str) -> str:
+    """What a pip command prints; empty when it fails."""
+    return subprocess.run([str(BIN / "python"), "-m", "pip", *arguments], capture_output=True, text=True,
+                          check=False).stdout.strip()
+
+
+def pip_settings(listing: str, cache: str) -> str:
+    """A pip.conf that says the same as `pip config list` (files and environment) and shares its cache folder."""
+    settings = {"global": {"cache-dir": cache}} if cache else {}
+    for line in listing.splitlines():
+        key, _equals, value = line.partition("=")
+        section, _dot, option = key.rpartition(".")
+        section = "global" if section == ":env:" else section
+        settings.setdefault(section, {})[option] = "\n    ".join(str(ast.literal_eval(value)).split("\n"))
+    return "".join(f"[{section}]\n" + "".join(f"{option} = {value}\n" for option, value in options.items())
+                   for section, options in settings.items())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

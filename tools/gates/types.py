@@ -1,0 +1,31 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""mypy --strict over all Python, under the names by which the collection is imported.
+
+The files are reached through the link in `.venv/collections`: there a file's path says its full module name, so that
+relative and absolute imports mean the same module. Messages name the file in the checkout.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from .workspace import BIN, ROOT
+
+PACKAGES = ("plugins", "extensions", "controller", "emulator", "lab", "tools", "tests")
+LINK = ".venv/collections/ansible_collections/composable/infra/"
+
+
+def main() -> int:
+    """Exit status of mypy."""
+    folders = [LINK + name for name in PACKAGES if any((ROOT / name).rglob("*.py"))]
+    done = subprocess.run([str(BIN / "python"), "-m", "mypy", *sys.argv[1:], *folders], cwd=ROOT, check=False,
+                          capture_output=True, text=True)
+    print((done.stdout + done.stderr).replace(LINK, ""), end="")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -82,7 +82,7 @@ def run(command: list[str], cwd: Path | None = None, **variables: str) -> int:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment of every tool: `.venv` first, only the copy's collections, nothing from or into the user's home."""
+    """The environment of every tool: `.venv` first, only the copy's collections, a home folder of its own."""
     home = CACHE / "home"
     home.mkdir(parents=True, exist_ok=True)
     return {**os.environ, "HOME": str(home), "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}",

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from ansible_collections.composable.infra.plugins.module_utils.scaling import actions as act
-from ansible_collections.composable.infra.plugins.module_utils.scaling.compose import plan_compose, uncertain
+from ansible_collections.composable.infra.plugins.module_utils.scaling.compose import plan_compose
 from ansible_collections.composable.infra.plugins.module_utils.scaling.scale import plan_node
 from ansible_collections.composable.infra.plugins.module_utils.scaling.view import (
     Claim,
@@ -56,11 +56,13 @@ class Flight:
 
 
 class Simulator:
-    """One history of one node. ``faults``: replies are lost and the engine crashes. ``fresh``: no stale snapshots."""
+    """One history of one node.
 
-    def __init__(self, rng: random.Random, *, faults: bool = True, fresh: bool = True,
-                 lingers: bool = False) -> None:
-        self.rng, self.faults, self.fresh = rng, faults, fresh
+    ``faults``: replies are lost and the engine crashes. ``lingers``: detached devices stay visible for a while.
+    """
+
+    def __init__(self, rng: random.Random, *, faults: bool = True, lingers: bool = False) -> None:
+        self.rng, self.faults = rng, faults
         self.now = NOW
         self.fabric = SimulatedFabric(rng, {A100: 8, T4: 8}, SETTLE, lingers)
         self.wishes: dict[str, Wish] = {}
@@ -68,7 +70,6 @@ class Simulator:
         self.requests: dict[str, Request] = {}
         self.flights: dict[str, Flight] = {}
         self.blocked: dict[str, float] = {}
-        self.snapshot: dict[str, str] = {}
         self.crashes = 0
         self.count = 0
 
@@ -76,10 +77,7 @@ class Simulator:
 
     def view(self) -> NodeView:
         """What the planners are shown."""
-        view = self._view(self.fabric.attached if self.fresh else self.snapshot)
-        return self._view(self.fabric.attached) if uncertain(view) else view
-
-    def _view(self, attached: dict[str, str]) -> NodeView:
+        attached = self.fabric.attached
         owned = {r.device_uid for r in self.resources.values() if r.device_uid}
         return NodeView(
             "node-0", self.now, machine="machine-0", fabric=1, claims=tuple(self._claims()),

@@ -18,7 +18,7 @@ class HealthServer:
     """Serves /healthz (the process runs), /readyz (lists read, fabric seen) and /status (verdicts, troubles)."""
 
     def __init__(self, listen: str, engine: Engine) -> None:
-        host, _, port = listen.rpartition(":")
+        host, _unused, port = listen.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65535:
             raise BadConfig(f"--listen: {listen!r} is not usable: must be HOST:PORT with a port from 0 to 65535")
         try:

@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
         prog="controller",
         description="Attach GPUs of a composable fabric to the nodes whose ResourceClaims wait for them.",
         epilog="Exit status: 0 stopped on request, 2 unusable configuration, 3 the Lease was lost.")
-    it.add_argument("--config", required=True, help="YAML file with device_info, fabric and the rest (docs/quickstart.md)")
+    it.add_argument("--config", required=True, help="YAML file: device_info, fabric and the rest (docs/quickstart.md)")
     it.add_argument("--kubeconfig", help="default: KUBECONFIG, ~/.kube/config, or the pod's service account")
     it.add_argument("--context", help="context of the kubeconfig")
     it.add_argument("--only", action="append", choices=ROLES,
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     set_up_logging(args.log_format, args.log_level)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_unused: stop.set())
     try:
         return run(args, stop)
     except (BadConfig, BadKubeconfig, FabricError, ApiError) as error:
@@ -88,14 +88,28 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
         engine.watch()
         if leadership.lead(stop):
             log.info("leading as %s", ", ".join(sorted(roles)))
-            engine.work()
-            _until(stop, engine)
+            if _all_read(stop, engine):
+                engine.work()
+                _until(stop, engine)
     finally:
         health.stop()
         engine.stop()
         leadership.leave()
         log.info("stopped")
     return LOST_LEASE if lost.is_set() else OK
+
+
+def _all_read(stop: threading.Event, engine: Engine) -> bool:
+    """Wait until every list was read: acting on half the truth would return devices that are in use."""
+    said: list[str] = []
+    while not engine.world.synced():
+        if (troubles := engine.problems()) != said:
+            said = troubles
+            for trouble in said:
+                log.warning("waiting for the API server: %s", trouble)
+        if stop.wait(0.02):
+            return False
+    return True
 
 
 def _until(stop: threading.Event, engine: Engine) -> None:

@@ -91,7 +91,7 @@ def _detached(options: argparse.Namespace, state: StateDir) -> int:
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(tell,), start_new_session=True
         )
     os.close(tell)
-    found, _, _ = select.select([ready], [], [], START_SECONDS)
+    found, _unused, _unused = select.select([ready], [], [], START_SECONDS)
     if not (found and os.read(ready, 16)):
         raise EmulatorError(f"the emulator did not start: {log.read_text(encoding='utf-8').strip()}")
     print(log.read_text(encoding="utf-8"), end="")

@@ -37,7 +37,7 @@ def server_context(folder: Path, hosts: Iterable[str]) -> ssl.SSLContext:
 
 def make(folder: Path, hosts: Iterable[str]) -> None:
     """A new authority and a server certificate signed by it. The authority's key is not kept."""
-    authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _unused in range(2))
     authority = _authority(authority_key)
     server = _server(server_key, authority, authority_key, hosts)
     private = server_key.private_bytes(

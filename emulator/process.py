@@ -146,7 +146,7 @@ class Emulator:
         self._await(ready)
 
     def _await(self, ready: int) -> None:
-        found, _, _ = select.select([ready], [], [], START_SECONDS)
+        found, _unused, _unused = select.select([ready], [], [], START_SECONDS)
         said = os.read(ready, 16) if found else b""
         os.close(ready)
         if not said:

@@ -46,8 +46,8 @@ class Tokens:
 
     def problem(self, authorization: str | None) -> str | None:
         """Why an ``Authorization`` header is not accepted; None when it is."""
-        kind, _, token = (authorization or "").partition(" ")
-        signed, _, signature = token.rpartition(".")
+        kind, _unused, token = (authorization or "").partition(" ")
+        signed, _unused, signature = token.rpartition(".")
         if kind.lower() != "bearer" or not signed:
             return "no bearer token"
         if not hmac.compare_digest(signature.encode(), self._sign(signed).encode()):

@@ -51,8 +51,10 @@ def write_files(layout: Layout, options: LabOptions) -> None:
         path = layout.kubeconfig(file)
         write_kubeconfig(path, layout.server, authority.certificate, file, client_user(pair), f"lab-{options.name}")
     layout.config("stages.yaml").parent.mkdir(parents=True, exist_ok=True)
-    for file in ("stages.yaml", "audit.yaml"):
-        shutil.copyfile(HERE / "manifests" / file, layout.config(file))
+    shutil.copyfile(HERE / "manifests" / "audit.yaml", layout.config("audit.yaml"))
+    stages = documents(HERE / "manifests" / "stages.yaml")
+    # kwok reads a stream of documents and knows no List.
+    layout.config("stages.yaml").write_text(yaml.safe_dump_all(stages, sort_keys=False), encoding="utf-8")
     document = components.scheduler_configuration(layout, options.binding_timeout)
     layout.config("scheduler.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
 
@@ -83,9 +85,9 @@ def _wait_settled(layout: Layout, processes: Processes, api: Api, options: LabOp
 
 
 def documents(path: Path) -> Iterator[dict[str, Any]]:
-    """All objects of a YAML file."""
-    with path.open(encoding="utf-8") as handle:
-        yield from (document for document in yaml.safe_load_all(handle) if document)
+    """The object of a YAML file, or those of the List in it."""
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    yield from document["items"] if document["kind"] == "List" else [document]
 
 
 def shipped_documents() -> list[dict[str, Any]]:

@@ -10,12 +10,14 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from ansible_collections.composable.infra.lab.demo import doors
 from ansible_collections.composable.infra.lab.demo.report import table
 from ansible_collections.composable.infra.lab.demo.stage import A100, H100, Stage, StageOptions
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.lab.errors import LabError
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import SLICES
 
 PODS = {"train": (A100, 1), "infer": (H100, 1), "big": (A100, 2)}
 HOLD = 3.0
@@ -78,7 +80,7 @@ class Demo:
         self.say("user", "deletes pod train")
         stage.delete_pod("train")
         if self.door == "playbook":
-            self._expect("idle for the hold time", lambda: self._hold_over(), HOLD + 2)
+            self._expect("idle for the hold time", self._hold_over, HOLD + 2)
             self._play(stage)
         self._expect("its GPU is back in the pool", lambda: free(stage) == 1, 30)
 
@@ -86,9 +88,9 @@ class Demo:
         self._idle_since = getattr(self, "_idle_since", time.monotonic())
         return time.monotonic() - self._idle_since > HOLD
 
-    def _expect(self, what: str, condition: object, seconds: float) -> None:
+    def _expect(self, what: str, condition: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while not condition():  # type: ignore[operator]
+        while not condition():
             if time.monotonic() >= deadline:
                 self.failed = True
                 self.say("demo", f"FAILED: not within {seconds:g} s: {what}")
@@ -100,7 +102,8 @@ class Demo:
         print("\n" + table([c for c in timeline.finish() if c.name in PODS]))
         if self.failed and process is not None:
             print(f"The end of the log of {process.name}:\n{process.text()[-4000:]}")
-        print(f"Where to look next: docs/quickstart.md, docs/architecture.md; the emulator's page is {stage.emulator.url}/")
+        print("Where to look next: docs/quickstart.md, docs/architecture.md; "
+              f"the emulator's page is {stage.emulator.url}/")
         if keep:
             self._keep(stage)
 
@@ -110,14 +113,12 @@ class Demo:
               f"  emulator {stage.emulator.url}/ (certificate authority {stage.emulator.ca_path})", flush=True)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
+            signal.signal(number, lambda *_unused: stop.set())
         stop.wait()
 
 
 def pools(stage: Stage) -> list[str]:
     """Names of published pools."""
-    from ansible_collections.composable.infra.plugins.module_utils.kube.resource import SLICES
-
     return [s["spec"]["pool"]["name"] for s in stage.client.list(SLICES).items if not s["spec"].get("nodeName")]
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -39,6 +40,7 @@ class Process:
     def __init__(self, name: str, command: list[str], stage: Stage, **env: str) -> None:
         self.name, self.log_path = name, stage.folder / f"{name}.log"
         self._log = self.log_path.open("ab")
+        self._begin = self._log.tell()
         self.process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                         env={**environment(stage), **env}, cwd=stage.folder, start_new_session=True)
 
@@ -48,8 +50,8 @@ class Process:
         return self.process.pid
 
     def text(self) -> str:
-        """The log so far."""
-        return self.log_path.read_text(encoding="utf-8", errors="replace")
+        """The log of this process so far; an earlier one of the same name may have written to the file, too."""
+        return self.log_path.read_bytes()[self._begin:].decode("utf-8", errors="replace")
 
     def kill(self) -> None:
         """SIGKILL to the whole group: nothing gets a chance to clean up."""
@@ -60,19 +62,15 @@ class Process:
         """SIGTERM, then SIGKILL when it does not end in time; the exit status."""
         if self.process.poll() is None:
             self.process.terminate()
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(patience)
-            except subprocess.TimeoutExpired:
-                pass
         self._signal(signal.SIGKILL)
         self._log.close()
         return self.process.wait(10)
 
     def _signal(self, number: int) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
-        except ProcessLookupError:
-            pass
 
     def wait_for(self, text: str, seconds: float = 30.0) -> None:
         """Wait until the log holds a text; RuntimeError with the log's end when it does not come."""

@@ -18,11 +18,13 @@ def table(claims: Iterable[ClaimTimes]) -> str:
     """Rows of seconds since each claim's creation, and what the columns mean."""
     rows = [COLUMNS, *(_row(c) for c in claims)]
     widths = [max(len(r[i]) for r in rows) for i in range(len(COLUMNS))]
-    lines = ["  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths,
-                                                                                                 strict=True)))
-             for row in rows]
+    lines = ["  ".join(_cell(row, widths, i) for i in range(len(COLUMNS))) for row in rows]
     lines.insert(1, "  ".join("-" * w for w in widths))
     return "\n".join([*lines, NOTE])
+
+
+def _cell(row: tuple[str, ...], widths: list[int], i: int) -> str:
+    return row[i].ljust(widths[i]) if i < 2 else row[i].rjust(widths[i])
 
 
 def _row(claim: ClaimTimes) -> tuple[str, ...]:

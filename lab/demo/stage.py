@@ -52,7 +52,8 @@ def device_name(model: str) -> str:
 class Stage:
     """Everything started; a context manager that leaves nothing behind."""
 
-    def __init__(self, options: StageOptions | None = None, *, say: t.Callable[[str], None] = lambda line: None) -> None:
+    def __init__(self, options: StageOptions | None = None, *,
+                 say: t.Callable[[str], None] = lambda line: None) -> None:
         self.options = options or StageOptions()
         self._folder = tempfile.TemporaryDirectory(prefix="composable-infra-stage-")
         self.folder = Path(self._folder.name)
@@ -82,7 +83,7 @@ class Stage:
     def __enter__(self) -> Stage:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_unused: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ def main() -> int:
     for chosen in args.set or sorted(SETS):
         rows = []
         for scenario in [s for s in SETS[chosen] if not args.only or args.only in s.name]:
-            runs = [run(scenario) for _ in range(args.runs)]
+            runs = [run(scenario) for _unused in range(args.runs)]
             rows.append(record(scenario.name, runs))
             print(json.dumps(rows[-1]), flush=True)
             if args.dry:

@@ -104,7 +104,7 @@ def _reduce(stage: Stage, figures: Figures) -> None:
     machine_node = {machine_uuid(n): n for n in stage.lab.nodes}
     gpus = figures.scenario["gpus"]
     asked = [(machine_node[e["machine"]], e["time_received"]) for e in attaches]
-    allocated = [(m.node, m.allocated) for m in marks.values() for _ in range(gpus)]
+    allocated = [(m.node, m.allocated) for m in marks.values() for _unused in range(gpus)]
     figures.asked = differences(asked, allocated)
     shown = [(node, moment) for moment, node in (seen[serial[e["device"]]] for e in attaches)]
     conditions = [(m.node, m.condition) for m in marks.values()]

@@ -59,5 +59,5 @@ def update_page(results: Path, page: Path = PAGE) -> None:
         file = results / f"{name}.json"
         if file.exists():
             body = f"<!-- {name} -->\n{table(json.loads(file.read_text(encoding='utf-8')))}\n<!-- /{name} -->"
-            text = re.sub(f"<!-- {name} -->.*<!-- /{name} -->", lambda _m, b=body: b, text, flags=re.S)
+            text = re.sub(f"<!-- {name} -->.*<!-- /{name} -->", body.replace("\\", r"\\"), text, flags=re.S)
     page.write_text(text, encoding="utf-8")

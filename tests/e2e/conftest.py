@@ -70,20 +70,18 @@ def timeline(stage: Stage) -> Iterator[Timeline]:
 @pytest.fixture
 def open_process() -> Iterator[OpenProcess]:
     """``open_process(doors.controller, stage, "--only", "scaler")``: stopped at the end of the test."""
-    before = len(OPENED.processes)
+    before = list(OPENED.processes)
 
     def start(make: t.Callable[..., doors.Process], *args: t.Any, **more: t.Any) -> doors.Process:
         return OPENED.add(make(*args, **more))
 
     yield start
-    for process in OPENED.processes[before:]:
-        OPENED.stop(process)
+    OPENED.stop_all(but=before)
 
 
 @pytest.fixture(scope="module")
 def door(request: pytest.FixtureRequest, stage: Stage) -> Iterator[Door]:
     """The front door that the file's ``DOOR`` names, open for all tests of the file."""
-    before = len(OPENED.processes)
+    before = list(OPENED.processes)
     yield open_door(request.module.DOOR, stage)
-    for process in OPENED.processes[before:]:
-        OPENED.stop(process)
+    OPENED.stop_all(but=before)

@@ -56,7 +56,7 @@ class Called:
     def clear(self) -> None:
         """The hold time counts from the run that sees the devices idle, so it takes a second one."""
         delete_all(self.stage)
-        for _ in range(RELEASE_RUNS):
+        for _unused in range(RELEASE_RUNS):
             if all_free(self.stage):
                 return
             self.serve()

@@ -35,9 +35,10 @@ def play(stage: Stage, tasks: list[Json], *options: str) -> Played:
     book, target = stage.folder / f"tasks-{number}.json", stage.folder / f"results-{number}.json"
     steps = [{"name": f"Task {i}", "register": f"result_{i}", "ignore_errors": True, **_complete(stage, task)}
              for i, task in enumerate(tasks)]
+    names = ", ".join(f"result_{i}" for i in range(len(tasks)))
     dump = {"name": "Keep the results", "check_mode": False, "diff": False, "no_log": True, "ansible.builtin.copy": {
         "dest": str(target), "mode": "0600",
-        "content": "{{ [%s] | to_json }}" % ", ".join(f"result_{i}" for i in range(len(tasks)))}}
+        "content": "{{ [" + names + "] | to_json }}"}}
     document = [{"name": "Tasks of a test", "hosts": "localhost", "connection": "local", "gather_facts": False,
                  "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}, "tasks": [*steps, dump]}]
     book.write_text(json.dumps(document), encoding="utf-8")

@@ -9,6 +9,7 @@ import time
 import typing as t
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from ansible_collections.composable.infra.lab.demo import doors
 from ansible_collections.composable.infra.lab.demo.stage import Stage
@@ -21,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.resource imp
     REQUESTS,
     RESOURCES,
     SLICES,
+    Resource,
 )
 
 Json = dict[str, t.Any]
@@ -55,6 +57,12 @@ class Opened:
         self.processes.remove(process)
         return process.stop()
 
+    def stop_all(self, but: Iterable[doors.Process] = ()) -> None:
+        """Stop all but some."""
+        kept = list(but)
+        for process in [p for p in self.processes if p not in kept]:
+            self.stop(process)
+
     def logs(self) -> Iterable[tuple[str, str]]:
         """(name, end of the log) of each."""
         return [(p.name, p.text()[-LOG_END:]) for p in self.processes]
@@ -72,7 +80,11 @@ def delete_all(stage: Stage, namespace: str = "default") -> None:
             except NotFound:
                 continue
     for kind in (PODS, CLAIMS):
-        wait_for(f"no {kind.plural} are left", lambda kind=kind: not stage.client.list(kind, namespace=namespace).items)
+        wait_for(f"no {kind.plural} are left", partial(_none, stage, kind, namespace))
+
+
+def _none(stage: Stage, kind: Resource, namespace: str) -> bool:
+    return not stage.client.list(kind, namespace=namespace).items
 
 
 def all_free(stage: Stage) -> bool:

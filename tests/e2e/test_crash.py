@@ -56,6 +56,11 @@ def states(stage: Stage) -> set[str]:
     return {d["state"] for d in stage.emulator.state()["devices"]}
 
 
+def attaching(stage: Stage) -> int:
+    """How many devices the manager is attaching."""
+    return sum(d["state"] == "attaching" for d in stage.emulator.state()["devices"])
+
+
 @contextmanager
 def frozen(pid: int) -> Iterator[None]:
     """A process that does nothing for a while and knows nothing of it."""
@@ -115,8 +120,7 @@ def test_killed_with_two_devices_of_one_claim_under_way(
 ) -> None:
     since, first = mark(stage), open_process(doors.controller, stage)
     stage.pod("two", A100, 2)
-    attaching = lambda: sum(d["state"] == "attaching" for d in stage.emulator.state()["devices"])  # noqa: E731
-    wait_for("both are being attached", lambda: attaching() == 2)
+    wait_for("both are being attached", lambda: attaching(stage) == 2)
     first.kill()
     open_process(doors.controller, stage)
     assert timeline.wait(lambda: settled(timeline, "two"), PATIENCE), unserved(stage, timeline, ["two"])

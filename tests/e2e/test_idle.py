@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import typing as t
 from pathlib import Path
 
 import pytest
@@ -50,6 +49,11 @@ def open_device(folder: Path, uuid: str, pid: int = 4711) -> Path:
     return handle
 
 
+def told(stage: Stage, reason: str, text: str) -> bool:
+    """Whether an Event of this reason holds a text."""
+    return any(e["reason"] == reason and text in e["message"] for e in stage.client.list(EVENTS).items)
+
+
 def errors(stage: Stage) -> list[str]:
     """Errors on ComposableResources."""
     return [str((r.get("status") or {}).get("error", "")) for r in stage.client.list(RESOURCES).items]
@@ -74,9 +78,7 @@ def test_open_device_stays_until_it_is_closed(stage: Stage, timeline: Timeline, 
     delete_all(stage)
     wait_for("the refusal is on the ComposableResource",
              lambda: any("pid 4711 (python3)" in e for e in errors(stage)))
-    told: t.Callable[[], bool] = lambda: any(
-        e["reason"] == "DetachRefused" and "pid 4711" in e["message"] for e in stage.client.list(EVENTS).items)
-    wait_for("an Event says so", told)
+    wait_for("an Event says so", lambda: told(stage, "DetachRefused", "pid 4711"))
     assert not changes_asked(stage, since), "it was detached although it is open"
     handle.unlink()
     wait_for("the device is free", lambda: all_free(stage))

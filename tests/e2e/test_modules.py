@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import dataclass
 
 import pytest
 
@@ -23,7 +24,6 @@ from ansible_collections.composable.infra.tests.e2e.support import (
     mark,
     pools,
     settled,
-    wait_for,
 )
 
 STAGE: dict[str, t.Any] = {"devices": {A100: 4, H100: 2}, "hold": 600.0, "audit": True}
@@ -102,85 +102,83 @@ def test_scale_publishes_once(stage: Stage) -> None:
     assert (again["actions"], again["history"], again["led_by"], again["settled"]) == ([], [], [], True)
 
 
-class TestWaitingClaims:
-    """One after the other on the same two waiting pods: what is planned, what is done, that it is done once."""
-
-    plan: t.ClassVar[Json] = {}
-
-    @pytest.fixture(scope="class", autouse=True)
-    def waiting(self, stage: Stage) -> t.Iterator[None]:
-        assert pools(stage)
-        with Watched(stage) as line:
-            for name, (model, count) in WAITING.items():
-                stage.pod(name, model, count)
-            assert line.wait(lambda: all(n in line.claims and line.claims[n].allocated for n in WAITING), PATIENCE)
-        yield
-        delete_all(stage)
-
-    def test_check_mode_predicts_and_writes_nothing(self, stage: Stage) -> None:
-        before, since, written = picture(stage), mark(stage), len(writes(stage))
-        results = run_tasks(stage, [SCALE, READ, info(stage, models=[A100]), device(stage, model=A100)],
-                            "--check", "--diff")
-        assert picture(stage) == before
-        assert [(e["verb"], e["requestURI"]) for e in writes(stage)[written:]] == []
-        assert changes_asked(stage, since) == []
-        assert changed(results) == [True, False, False, True]
-        TestWaitingClaims.plan = results[0]
-        assert planned(results[0], "SetSize", "model", "size") == [(A100, 2), (H100, 1)]
-        assert len(planned(results[0], "CreateResource", "model")) == 3
-        assert sorted(results[0]["diff"]["after"].values()) == [1, 2]
-        said = {c["claim"]: c["waits_for"] for c in results[1]["claims"]}
-        assert said["default/train"].startswith(f"2 x {A100} on node ")
-        assert said["default/infer"].startswith(f"1 x {H100} on node ")
-        assert {v["claim"]: v["waits_for"] for v in results[0]["verdicts"]} == said
-
-    def test_apply_carries_out_that_plan(self, stage: Stage, timeline: Timeline) -> None:
-        plan, since, written = TestWaitingClaims.plan, mark(stage), len(writes(stage))
-        apply, again, told = run_tasks(stage, [SCALE, SCALE, READ])
-        assert timeline.wait(lambda: settled(timeline, *WAITING), PATIENCE)
-        assert changed([apply, again, told]) == [True, False, False]
-        assert apply["actions"] == plan["actions"]
-        assert (apply["settled"], apply["verdicts"], apply["diff"]) == (True, [], plan["diff"])
-        done = writes(stage)[written:]
-        requests = [r["spec"]["resource"] for r in created(done, "composabilityrequests")]
-        assert sorted((r["target_node"], r["model"], r["size"]) for r in requests) == planned(
-            plan, "SetSize", "node", "model", "size")
-        resources = [r["spec"] for r in created(done, "composableresources")]
-        assert sorted((r["target_node"], r["model"]) for r in resources) == planned(
-            plan, "CreateResource", "node", "model")
-        machines = [machine for (machine,) in planned(plan, "CreateResource", "machine")]
-        assert sorted(e["machine"] for e in changes_asked(stage, since)) == machines
-        assert {h["reason"] for h in apply["history"]} >= {"Attaching", "Attached", "FabricDeviceReschedule"}
-        assert {c["waits_for"] for c in told["claims"]} == {""}
+@pytest.fixture(scope="module")
+def waiting(stage: Stage) -> t.Iterator[None]:
+    """Two pods whose claims the scheduler has allocated from pools."""
+    run_tasks(stage, [SCALE])
+    line = Timeline(stage)
+    for name, (model, count) in WAITING.items():
+        stage.pod(name, model, count)
+    assert line.wait(lambda: all(n in line.claims and line.claims[n].allocated for n in WAITING), PATIENCE)
+    line.stop()
+    yield
+    delete_all(stage)
 
 
-class Watched:
-    """A Timeline as a context manager."""
+@dataclass(frozen=True)
+class Checked:
+    """A run of check mode with what the API server and the emulator noticed of it."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.line = Timeline(stage)
+    before: dict[str, Json]
+    after: dict[str, Json]
+    written: list[Json]
+    asked: list[Json]
+    results: list[Json]
 
-    def __enter__(self) -> Timeline:
-        return self.line
 
-    def __exit__(self, *_: object) -> None:
-        self.line.stop()
+@pytest.fixture(scope="module")
+def checked(stage: Stage, waiting: None) -> Checked:
+    """Every module in check mode while claims wait."""
+    before, since, written = picture(stage), mark(stage), len(writes(stage))
+    results = run_tasks(stage, [SCALE, READ, info(stage, models=[A100]), device(stage, model=A100)],
+                        "--check", "--diff")
+    return Checked(before, picture(stage), writes(stage)[written:], changes_asked(stage, since), results)
+
+
+def test_check_mode_writes_nothing(checked: Checked) -> None:
+    assert checked.after == checked.before
+    assert [(e["verb"], e["requestURI"]) for e in checked.written] == []
+    assert checked.asked == []
+
+
+def test_check_mode_says_what_would_be_done(checked: Checked) -> None:
+    scale, read, _info, _device = checked.results
+    assert changed(checked.results) == [True, False, False, True]
+    assert planned(scale, "SetSize", "model", "size") == [(A100, 2), (H100, 1)]
+    assert len(planned(scale, "CreateResource", "model")) == 3
+    assert sorted(scale["diff"]["after"].values()) == [1, 2]
+    said = {c["claim"]: c["waits_for"] for c in read["claims"]}
+    assert said["default/train"].startswith(f"2 x {A100} on node ")
+    assert said["default/infer"].startswith(f"1 x {H100} on node ")
+    assert {v["claim"]: v["waits_for"] for v in scale["verdicts"]} == said
+
+
+def test_apply_carries_out_the_plan_of_check_mode_once(stage: Stage, checked: Checked, timeline: Timeline) -> None:
+    plan, since, written = checked.results[0], mark(stage), len(writes(stage))
+    apply, again, told = run_tasks(stage, [SCALE, SCALE, READ])
+    assert timeline.wait(lambda: settled(timeline, *WAITING), PATIENCE)
+    assert changed([apply, again, told]) == [True, False, False]
+    assert (apply["actions"], apply["diff"]) == (plan["actions"], plan["diff"])
+    assert (apply["settled"], apply["verdicts"]) == (True, [])
+    done = writes(stage)[written:]
+    requests = [r["spec"]["resource"] for r in created(done, "composabilityrequests")]
+    assert sorted((r["target_node"], r["model"], r["size"]) for r in requests) == planned(
+        plan, "SetSize", "node", "model", "size")
+    resources = [r["spec"] for r in created(done, "composableresources")]
+    assert sorted((r["target_node"], r["model"]) for r in resources) == planned(
+        plan, "CreateResource", "node", "model")
+    machines = [machine for (machine,) in planned(plan, "CreateResource", "machine")]
+    assert sorted(e["machine"] for e in changes_asked(stage, since)) == machines
+    assert {h["reason"] for h in apply["history"]} >= {"Attaching", "Attached", "FabricDeviceReschedule"}
+    assert {c["waits_for"] for c in told["claims"]} == {""}
 
 
 def test_scale_beside_a_controller_changes_nothing_and_says_who_leads(
-    stage: Stage, open_process: OpenProcess
+    stage: Stage, waiting: None, open_process: OpenProcess
 ) -> None:
     controller = open_process(doors.controller, stage)
-    before = wait_for("the controller is at rest", lambda: _still(stage))
+    since = mark(stage)
     result, = run_tasks(stage, [SCALE])
-    assert not result["changed"]
+    assert (result["changed"], result["history"]) == (False, [])
     assert [str(controller.pid) in who for who in result["led_by"]] == [True]
-    after = picture(stage)
-    del before["leases"], after["leases"]
-    assert after == before
-
-
-def _still(stage: Stage) -> dict[str, Json] | None:
-    """The picture when two in a row are the same."""
-    first, second = picture(stage), picture(stage)
-    return first if first == second else None
+    assert changes_asked(stage, since) == []

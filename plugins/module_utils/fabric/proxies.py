@@ -35,7 +35,7 @@ def _matches(host: str, port: int, entry: str) -> bool:
         return True
     if "/" in entry:
         return _in_range(host, entry)
-    name, _, wanted = entry.rpartition(":") if entry.count(":") == 1 else (entry, "", "")
+    name, _unused, wanted = entry.rpartition(":") if entry.count(":") == 1 else (entry, "", "")
     if wanted and wanted != str(port):
         return False
     name = (name or entry).strip("[]").removeprefix("*").removeprefix(".")

@@ -44,8 +44,15 @@ def _trust(made: ssl.SSLContext, config: FabricConfig) -> None:
         raise BadConfiguration(field, shown, allowed) from None
 
 
+def is_name_mismatch(error: BaseException) -> bool:
+    """Whether urllib3 1.26, which compares the names itself, found none that fits."""
+    return not isinstance(error, ssl.SSLError) and "doesn't match" in str(error)
+
+
 def explain(error: BaseException, config: FabricConfig) -> str:
     """Why the handshake failed, and what to set."""
+    if is_name_mismatch(error):
+        return f"{_OTHER_NAME_WORDS} in endpoint"
     if not isinstance(error, ssl.SSLCertVerificationError):
         reason = getattr(error, "reason", None) or str(error)
         if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
@@ -56,10 +63,11 @@ def explain(error: BaseException, config: FabricConfig) -> str:
     if error.verify_code in _NOT_YET_OR_NO_LONGER:
         return f"its certificate is not valid now ({error.verify_message}): renew it, or set the clock right"
     if error.verify_code in _OTHER_NAME:
-        return f"its certificate is for another name ({error.verify_message}): use one of its names in endpoint"
+        return f"{_OTHER_NAME_WORDS} in endpoint ({error.verify_message})"
     return f"its certificate was not accepted ({error.verify_message}): {_REMEDY}"
 
 
+_OTHER_NAME_WORDS: t.Final = "its certificate is for another name: use one of its names"
 _REMEDY: t.Final = "set ca_path or ca_pem to the certificate of the CA that signed it"
 
 

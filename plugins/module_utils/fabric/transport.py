@@ -24,6 +24,7 @@ from .config import FabricConfig
 from .errors import BadConfiguration
 from .proxies import proxy_for
 
+HAS_URLLIB3 = True
 try:
     import urllib3
     from urllib3.connection import HTTPSConnection
@@ -31,10 +32,9 @@ try:
     from urllib3.exceptions import HTTPError
 except ImportError:
     HAS_URLLIB3 = False
-    HTTPSConnection = HTTPSConnectionPool = object  # type: ignore[assignment,misc]
-    HTTPError = OSError  # type: ignore[assignment,misc]
-else:
-    HAS_URLLIB3 = True
+    if not t.TYPE_CHECKING:
+        HTTPSConnection = HTTPSConnectionPool = object
+        HTTPError = OSError
 
 KEPT_CONNECTIONS: t.Final = 256
 # Servers close idle connections (mostly after 60 s); a request sent into a closing one is lost, and an attach lost
@@ -116,7 +116,7 @@ class Transport:
         _this_thread.sent = False
         timeout = urllib3.Timeout(connect=self.config.connect_timeout, read=read_timeout)
         try:
-            reply = self._pool.urlopen(
+            reply = self._pool.request(
                 method, self._base + path, body=body, headers=headers, timeout=timeout, retries=False,
                 redirect=False, assert_same_host=False,
             )
@@ -131,13 +131,17 @@ class Transport:
     def _lost(self, error: BaseException, read_timeout: float) -> Lost:
         sent = bool(_this_thread.sent)
         causes = tuple(_causes(error))
-        if tls_error := next((c for c in causes if isinstance(c, ssl.SSLError)), None):
-            certificate = isinstance(tls_error, ssl.SSLCertVerificationError)
-            reason = tls.explain(tls_error, self.config) if not sent else "the connection broke"
-            return Lost(reason, sent=sent, passing=not certificate, certificate=certificate)
+        if refused := next((c for c in causes if isinstance(c, (ssl.SSLError, urllib3.exceptions.SSLError))), None):
+            return self._refused(next((c for c in causes if isinstance(c, ssl.SSLError)), refused), sent)
         if isinstance(causes[-1], (TimeoutError, urllib3.exceptions.TimeoutError)):
             return Lost(self._too_late(sent, read_timeout), sent=sent, passing=False)
         return Lost(self._reason(causes, sent), sent=sent, passing=True)
+
+    def _refused(self, error: BaseException, sent: bool) -> Lost:
+        if sent:
+            return Lost("the connection broke", sent=True, passing=True)
+        certificate = isinstance(error, ssl.SSLCertVerificationError) or tls.is_name_mismatch(error)
+        return Lost(tls.explain(error, self.config), sent=False, passing=not certificate, certificate=certificate)
 
     def _too_late(self, sent: bool, read_timeout: float) -> str:
         if sent:
@@ -161,7 +165,11 @@ class Transport:
 def _manager(config: FabricConfig) -> t.Any:
     if not config.validate_certs:
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    options: dict[str, t.Any] = {"maxsize": KEPT_CONNECTIONS, "block": False, "ssl_context": tls.context(config)}
+    context = tls.context(config)
+    if not hasattr(urllib3, "BaseHTTPResponse"):
+        # urllib3 1.26 gives TLS no address to check, and compares the names itself instead.
+        context.check_hostname = False
+    options: dict[str, t.Any] = {"maxsize": KEPT_CONNECTIONS, "block": False, "ssl_context": context}
     proxy = proxy_for(config.endpoint)
     manager = _through(proxy, options) if proxy else urllib3.PoolManager(**options)
     manager.pool_classes_by_scheme = {**manager.pool_classes_by_scheme, "https": _Pool}
@@ -185,4 +193,4 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

@@ -79,5 +79,5 @@ def hold(claim_uid: str, since: float) -> str:
 
 def read_hold(obj: Json) -> tuple[str, float]:
     """(claim uid, since) of a hold, ("", 0.0) when there is none."""
-    uid, _, since = annotation(obj, HELD_FOR).partition(" ")
+    uid, _unused, since = annotation(obj, HELD_FOR).partition(" ")
     return uid, parse_time(since)

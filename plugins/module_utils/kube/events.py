@@ -20,7 +20,7 @@ from .times import format_time
 from .transport import Limits
 
 _SAME_WITHIN = 600.0
-_REMEMBERED = 4096
+REMEMBERED = 4096
 QUEUED = 4096
 # Events must not compete with what people wait for.
 PACE = 0.05
@@ -168,7 +168,7 @@ class Recorder:
         self._client.raw("POST", EVENTS.path(namespace=meta["namespace"]), body, limits=_LIMITS)
         self._sent[told.key()] = _Sent(meta["namespace"], meta["name"], 1, told.moment)
         self._sent.move_to_end(told.key())
-        while len(self._sent) > _REMEMBERED:
+        while len(self._sent) > REMEMBERED:
             self._sent.popitem(last=False)
 
     def _body(self, told: _Told) -> Object:

@@ -18,7 +18,8 @@ def driver(item: Json) -> str:
 
 def node(item: Json) -> str | None:
     """Node of a node-local slice, None for a pool."""
-    return item["spec"].get("nodeName")
+    name = item["spec"].get("nodeName")
+    return str(name) if name else None
 
 
 def pool(item: Json) -> str:

@@ -20,7 +20,7 @@ _CHUNK = 1 << 16
 
 
 class WatchStream:
-    """Iterate once, in one thread. Opens at the first ``next``; ``close()`` may come from any thread."""
+    """Iterate once, in one thread. Opens at the first ``next`` or before; ``close()`` may come from any thread."""
 
     def __init__(self, transport: Transport, path: str, silence: float) -> None:
         self._transport, self._path, self._silence = transport, path, silence
@@ -35,6 +35,14 @@ class WatchStream:
     def __next__(self) -> Object:
         return next(self._events)
 
+    def open(self) -> None:
+        """Connect and wait for the server's consent, which ``next`` would do otherwise. Raises ApiError."""
+        if self._closed or self._answer is not None:
+            return
+        answer = self._transport.stream(self._path, self._silence)
+        with self._lock:
+            self._answer = answer
+
     def close(self) -> None:
         """End the watch; a blocked ``next`` ends at once with StopIteration. Never raises."""
         with self._lock:
@@ -45,7 +53,8 @@ class WatchStream:
 
     def _read(self) -> Iterator[Object]:
         try:
-            if self._open():
+            self.open()
+            if not self._closed:
                 yield from self._decode()
         except ApiError:
             if not self._closed:
@@ -56,14 +65,6 @@ class WatchStream:
         finally:
             if self._answer is not None:
                 self._answer.close()
-
-    def _open(self) -> bool:
-        if self._closed:
-            return False
-        answer = self._transport.stream(self._path, self._silence)
-        with self._lock:
-            self._answer = answer
-            return not self._closed
 
     def _decode(self) -> Iterator[Object]:
         rest = b""

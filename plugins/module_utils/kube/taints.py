@@ -9,6 +9,7 @@ where it is not served there is no taint and the last look at the claims has to 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 from .client import Client
@@ -40,7 +41,7 @@ class DeviceTaints:
         try:
             self._client.create(rules, body)
         except AlreadyExists:
-            pass
+            return True
         except Forbidden:
             return False
         return True
@@ -49,10 +50,8 @@ class DeviceTaints:
         """Remove the rule; one that is not there is fine."""
         rules = self._rules()
         if rules is not None:
-            try:
+            with contextlib.suppress(NotFound, Forbidden):
                 self._client.delete(rules, f"{name}-taint")
-            except (NotFound, Forbidden):
-                pass
 
     def _rules(self) -> Resource | None:
         with self._lock:

@@ -8,7 +8,6 @@ Everything here is about bytes; objects are the client's business.
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Mapping
@@ -17,7 +16,8 @@ from urllib.parse import urlsplit
 
 from . import pool as pools
 from .connection import Connection
-from .errors import ApiError, Unauthorized, Unavailable, Unreachable, from_response
+from .errors import ApiError, Unauthorized, Unreachable, from_response
+from .retry import next_delay
 
 try:
     import urllib3
@@ -34,10 +34,6 @@ except ImportError:
 else:
     HAS_URLLIB3 = True
 
-_UNSENT_TRIES = 3
-_THROTTLED_TRIES = 10
-_FIRST_DELAY = 0.1
-_LONGEST_DELAY = 10.0
 _WATCHES = 16
 
 
@@ -167,7 +163,7 @@ class Transport:
             raise Unreachable("the client is closed", permanent=True)
         pool = self._watches if streamed else self._pool
         try:
-            return pool.urlopen(
+            return pool.request(
                 method,
                 self.base + path,
                 body=body,
@@ -209,30 +205,6 @@ class Transport:
             return Unreachable(f"{text} (check certificate-authority and the host name)", permanent=True)
         unsent = isinstance(problem, (NewConnectionError, ConnectTimeoutError, ProxyError))
         return Unreachable(f"no answer from {self.server}: {_plain(problem)}", sent=not unsent)
-
-
-def next_delay(error: ApiError, method: str, tries: int) -> float | None:
-    """Seconds to wait before the next try after ``tries`` failed ones, None when there must be none.
-
-    As in client-go a throttled or unavailable server is asked again when it says when; anything else is repeated
-    only if it surely had no effect.
-    """
-    if error.retry_after is not None and (error.status == 429 or error.status >= 500):
-        wanted = min(max(error.retry_after, _FIRST_DELAY), _LONGEST_DELAY)
-        return _jittered(wanted) if tries < _THROTTLED_TRIES else None
-    if tries >= _UNSENT_TRIES or not _had_no_effect(error, method):
-        return None
-    return _jittered(_FIRST_DELAY * 4 ** (tries - 1))
-
-
-def _had_no_effect(error: ApiError, method: str) -> bool:
-    if isinstance(error, Unreachable):
-        return not error.permanent and (method == "GET" or not error.sent)
-    return isinstance(error, Unavailable) and method == "GET"
-
-
-def _jittered(seconds: float) -> float:
-    return seconds * random.uniform(1.0, 1.25)
 
 
 def _seconds(header: str | None) -> float | None:

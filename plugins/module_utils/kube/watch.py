@@ -138,6 +138,8 @@ class Reflector:
             return
         began, quiet = time.monotonic(), True
         try:
+            stream.open()
+            self.last_error = None
             for event in stream:
                 quiet = False
                 self._take(event)

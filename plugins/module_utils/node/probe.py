@@ -30,7 +30,7 @@ def device_minor(root: Path, uuid: str) -> int | None:
 
 
 def _field(line: str) -> tuple[str, str]:
-    name, _, value = line.partition(":")
+    name, _unused, value = line.partition(":")
     return name.strip(), value.strip()
 
 

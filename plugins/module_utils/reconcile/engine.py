@@ -18,7 +18,8 @@ from ..kube import claims
 from ..kube.client import Client
 from ..kube.events import Recorder
 from ..kube.resource import CLAIMS, NODES, PODS, Resource
-from . import publish, triggers
+from ..scaling.demand import RESCHEDULE
+from . import publish, triggers, views
 from .claimcheck import ClaimCheck
 from .config import ROLES, EngineConfig
 from .flights import Flights
@@ -113,12 +114,15 @@ class Engine:
             self._enqueue(key)
 
     def _claim_changed(self, kind: str, claim: Json, old: Json | None) -> None:
-        """A claim that is gone lets go of what was held for it; one that lost its allocation is about to be placed."""
+        """A claim that is gone lets go of what was held for it; one on its way to another device is helped along."""
         if kind == "DELETED":
             for raw in self.world.resources.by("held", claim["metadata"]["uid"]):
                 self.queue.add(triggers.node_key(raw["spec"]["target_node"]))
-        elif old is not None and claims.results(old) and not claims.results(claim):
-            self.steering.deallocated(claim["metadata"]["uid"])
+        elif "scaler" in self.roles and old is not None and claims.binding_results(old):
+            if not claims.results(claim):
+                self.steering.deallocated(claim)
+            elif not claims.consumers(claim) and views.claim_phase(claim) == RESCHEDULE:
+                self.steering.given_up(claim)
 
     def _enqueue(self, key: triggers.Key) -> None:
         """Urgent keys at once; the others gather changes for a moment, so that a burst is one write."""
@@ -168,5 +172,3 @@ class Engine:
     def problems(self) -> list[str]:
         """What stands in the way now, one sentence each."""
         return self.world.problems()
-
-

@@ -111,7 +111,7 @@ class Flights:
                 self._renew_intent(name, machine)
             except Uncertain as error:
                 self._failed(name, str(error), said)
-                return
+                return None
             except (Refused, Missing) as error:
                 return self._refused(name, node, machine, model, error)
 

@@ -98,7 +98,7 @@ class KeyQueue:
     def _promote(self) -> float | None:
         now = time.time()
         while self._later and self._later[0][0] <= now:
-            when, _, key = heapq.heappop(self._later)
+            when, _unused, key = heapq.heappop(self._later)
             if self._due.get(key) != when:
                 continue
             del self._due[key]

@@ -105,7 +105,7 @@ class Run:
                 if leading:
                     engine.work()
                     engine.enqueue_all()
-                settled = settle(engine, timeout, stop)
+                settled = settle(engine, timeout, stop, leading)
                 verdicts = tuple(v for v in explain(engine) if v.waits_for)
             finally:
                 engine.quiesce()

@@ -17,14 +17,16 @@ from .engine import Engine
 QUIET, QUIET_WITH_PENDING_PODS, TICK = 0.3, 2.0, 0.05
 
 
-def settle(engine: Engine, timeout: float, stop: threading.Event) -> bool:
+def settle(engine: Engine, timeout: float, stop: threading.Event, leading: bool = True) -> bool:
     """Run until nothing is under way and no claim waits that is being served; False when time ran out.
+
+    An engine that is not ``leading`` only watches: what is under way is then seen in the cluster alone.
 
     Pods that wait for the scheduler get it a moment longer: it may act on the pools that were just written.
     """
     deadline, quiet_since = time.monotonic() + timeout, 0.0
     while time.monotonic() < deadline and not stop.is_set():
-        if busy_with(engine):
+        if busy_with(engine) if leading else in_the_cluster(engine):
             quiet_since = 0.0
         else:
             quiet_since = quiet_since or time.monotonic()
@@ -42,10 +44,16 @@ def busy_with(engine: Engine) -> str:
         return "passes are running"
     if n := world.flying():
         return f"{n} requests to the CDI Manager are under way"
-    if n := sum(1 for c in world.claims.list() if _served(c)):
-        return f"{n} claims wait for their devices or for the scheduler"
     if n := engine.steering.under_way():
         return f"{n} pods are on the way back to their node"
+    return in_the_cluster(engine)
+
+
+def in_the_cluster(engine: Engine) -> str:
+    """What anybody can see to be under way, empty when nothing is."""
+    world = engine.world
+    if n := sum(1 for c in world.claims.list() if _served(c)):
+        return f"{n} claims wait for their devices or for the scheduler"
     leaving = [r for r in world.resources.list() if (r.get("status") or {}).get("state") == "Deleting"]
     return f"{len(leaving)} devices are leaving their node" if leaving else ""
 

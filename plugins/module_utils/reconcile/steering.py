@@ -3,16 +3,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring a rescheduled pod back to the node whose device was attached for it.
 
-The scheduler tries ``status.nominatedNodeName`` first, but clears it itself twice on the way (when binding fails and
-when the allocation is dropped), and may look again within milliseconds. So the nomination is written again the moment
-it is seen missing, and once more the moment the claim loses its allocation, on threads that do nothing else.
+The scheduler tries ``status.nominatedNodeName`` first, but clears it itself twice: when binding fails, and a back-off
+later in the cycle that drops the allocation, after which it looks again within milliseconds: too soon for a new
+nomination to be sure of arriving. So the allocation that it has given up is dropped here, during the back-off. The
+scheduler then needs no cycle of its own for that, clears nothing a second time, and finds a nomination that is a
+second old. If this comes too late nothing is lost but the certainty.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ..kube.errors import ApiError
@@ -61,20 +64,35 @@ class Steering:
                 del self._courses[uid]
                 return
         if (pod.get("status") or {}).get("nominatedNodeName") != course.node:
-            self._soon(uid)
+            self._do(self.steer, uid, True)
 
-    def deallocated(self, claim: str) -> None:
+    def given_up(self, claim: Json) -> None:
+        """The scheduler no longer reserves a claim that was told to move on: drop its allocation now."""
+        if self._is_under_way(claim["metadata"]["uid"]):
+            self._do(self._deallocate, claim)
+
+    def deallocated(self, claim: Json) -> None:
         """A claim lost its allocation: its pods are placed anew in a moment."""
         with self._lock:
-            uids = [uid for uid, course in self._courses.items() if course.claim == claim]
+            uids = [uid for uid, course in self._courses.items() if course.claim == claim["metadata"]["uid"]]
         for uid in uids:
-            self._soon(uid)
+            self._do(self.steer, uid, True)
 
-    def _soon(self, uid: str) -> Future[None] | None:
+    def _is_under_way(self, claim: str) -> bool:
+        with self._lock:
+            return any(course.claim == claim for course in self._courses.values())
+
+    def _deallocate(self, claim: Json) -> None:
         try:
-            return self._threads.submit(self.steer, uid, True)
+            self._writer.deallocate(claim)
+        except ApiError:
+            return  # the scheduler drops it itself in its next cycle
+
+    def _do(self, work: Callable[..., None], *args: object) -> None:
+        try:
+            self._threads.submit(work, *args)
         except RuntimeError:  # shut down meanwhile
-            return None
+            return
 
     def steer(self, uid: str, anyway: bool = False) -> None:
         """Write the nomination of one pod if it is still under way; ``anyway`` also when it seems to be there."""

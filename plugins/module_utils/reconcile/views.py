@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+
 from ..fabric.types import FabricSnapshot
 from ..kube import claims, cro, slices
 from ..kube.times import parse_time
@@ -105,4 +106,3 @@ def attached_models(snapshot: FabricSnapshot | None, machine: str | None) -> dic
     """Device uid to model of all that the last snapshot shows on a machine, None when it is unknown."""
     found = snapshot.machines.get(machine) if snapshot and machine else None
     return {d.uid: d.model for d in found.devices} if found else None
-

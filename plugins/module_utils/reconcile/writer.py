@@ -160,7 +160,7 @@ class Writer:
     def mark_claim(self, action: MarkClaim) -> bool:
         """Write a condition onto the allocation it was decided for; False when that allocation is no more."""
         raw = next(iter(self.world.claims.by("uid", action.claim)), None)
-        for _ in range(3):
+        for _unused in range(3):
             if raw is None or views.claim_phase(raw) != PREPARING or already_set(raw, action.condition):
                 return False
             body = device_conditions(raw, action.condition, "True", "DeviceConditionUpdated", action.reason,
@@ -183,6 +183,19 @@ class Writer:
         self.world.claims.upsert(fresh)
         same = fresh["metadata"]["uid"] == action.claim
         return fresh if same and _allocation(fresh) == _allocation(raw) else None
+
+    def deallocate(self, claim: Json) -> None:
+        """Drop an allocation that the scheduler has given up (reserved for nobody) and would drop itself a second later.
+
+        The resourceVersion goes with it: a claim that was reserved meanwhile keeps its allocation.
+        """
+        meta = claim["metadata"]
+        body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": {"allocation": None}}
+        try:
+            self.world.claims.upsert(self.client.merge_patch(CLAIMS, meta["name"], body, namespace=meta["namespace"],
+                                                             subresource="status"))
+        except (NotFound, Conflict):
+            return
 
     def write_pool(self, plan: PoolPlan) -> None:
         """Write the slices of a pool; a slice changed by somebody else raises Conflict."""

@@ -13,8 +13,18 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from .actions import (Action, Adopt, Attach, CreateResource, DeleteResource, Detach, Finish, FinishRequest, Plan,
-                      SetState)
+from .actions import (
+    Action,
+    Adopt,
+    Attach,
+    CreateResource,
+    DeleteResource,
+    Detach,
+    Finish,
+    FinishRequest,
+    Plan,
+    SetState,
+)
 from .view import NodeView, Request, Resource
 
 POLL = 0.5

@@ -92,7 +92,7 @@ class _NodePlan:
     def _mark(self, group: Group, condition: str, reason: str, chosen: dict[str, list[Resource]]) -> None:
         left = {m: list(rs) for m, rs in chosen.items()}
         for claim in group.claims:
-            devices = tuple(left[m].pop(0).name for m, n in claim.need().items() for _ in range(n) if left.get(m))
+            devices = tuple(left[m].pop(0).name for m, n in claim.need().items() for _unused in range(n) if left.get(m))
             self.actions.append(MarkClaim(self.view.name, reason, claim.uid, claim.namespace, claim.name,
                                           condition, claim.pods, devices))
             self.verdicts.append(Verdict(claim.key, f"scheduler to act on {condition}: {reason}",

@@ -157,7 +157,7 @@ class ConnectProxy:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_CONNECT(self) -> None:
                 outer.tunnels.append((self.path, self.headers.get("Proxy-Authorization")))
-                host, _, port = self.path.rpartition(":")
+                host, _unused, port = self.path.rpartition(":")
                 with socket.create_connection((host, int(port))) as far:
                     self.send_response(200)
                     self.end_headers()

@@ -49,7 +49,7 @@ def test_a_device_goes_to_the_machine_and_back(fabric: Fabric, emulator: Emulato
 
 
 def test_the_new_device_is_told_from_those_that_were_there(fabric: Fabric) -> None:
-    found = [fabric.attach(NODE_0, MODEL).devices[0].uid for _ in range(3)]
+    found = [fabric.attach(NODE_0, MODEL).devices[0].uid for _unused in range(3)]
     assert len(set(found)) == 3
     assert {d.uid for d in fabric.machine(NODE_0).devices} == set(found)
 

@@ -31,7 +31,7 @@ def peers(emulator: Emulator) -> set[int]:
 
 
 def test_calls_one_after_the_other_share_one_connection(fabric: Fabric, emulator: Emulator) -> None:
-    for _ in range(10):
+    for _unused in range(10):
         fabric.machines()
         fabric.detach(NODE_0, fabric.attach(NODE_0, MODEL).devices[0].uid)
     assert len(emulator.log()) == 1 + 40
@@ -40,8 +40,8 @@ def test_calls_one_after_the_other_share_one_connection(fabric: Fabric, emulator
 
 def test_there_are_no_more_connections_than_calls_at_once(fabric: Fabric, emulator: Emulator) -> None:
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: fabric.attach(NODE_0, MODEL), range(4)))
-        list(pool.map(lambda _: fabric.machines(), range(60)))
+        list(pool.map(lambda _unused: fabric.attach(NODE_0, MODEL), range(4)))
+        list(pool.map(lambda _unused: fabric.machines(), range(60)))
     assert len(peers(emulator)) <= 4
 
 

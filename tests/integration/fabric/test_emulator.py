@@ -153,7 +153,7 @@ def test_300_connections_at_once(tmp_path: Path) -> None:
     with Emulator.run(simple_spec(["node-0"], {MODEL: 300}, attach=1000), tmp_path) as emulator:
         fabric = connect(FabricConfig.from_dict(emulator.fabric_config()))
         with ThreadPoolExecutor(300) as pool:
-            asking = [pool.submit(fabric.attach, NODE_0, MODEL) for _ in range(300)]
+            asking = [pool.submit(fabric.attach, NODE_0, MODEL) for _unused in range(300)]
             await_state(emulator, "attaching", 300)
             emulator.kill()
         assert {type(task.exception()) for task in asking} == {Uncertain}

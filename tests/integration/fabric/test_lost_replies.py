@@ -99,8 +99,8 @@ def test_a_server_without_tls(client: Client) -> None:
     with socket.create_server(("127.0.0.1", 0)) as plain:
 
         def serve() -> None:
-            for _ in range(3):
-                peer, _ = plain.accept()
+            for _unused in range(3):
+                peer, _unused = plain.accept()
                 with peer:
                     peer.recv(1000)
                     peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -123,21 +123,21 @@ def test_a_server_that_never_answers_the_handshake_got_no_request(client: Client
     "answer", [Answer(drop=True), Answer(body=LISTING, cut=5), Answer(body=b'{"data"'), Answer(500)]
 )
 def test_a_change_without_a_usable_reply_is_uncertain_and_sent_once(scripted: Scripted, answer: Answer) -> None:
-    manager = scripted(telling(lambda _: answer))
+    manager = scripted(telling(lambda _unused: answer))
     with pytest.raises(Uncertain, match="cannot attach a A100 to machine m"):
         connected(manager).attach("m", "A100")
     assert [asked.method for asked in manager.calls] == ["PATCH"]
 
 
 def test_a_change_whose_reply_takes_too_long_is_uncertain(scripted: Scripted) -> None:
-    manager = scripted(telling(lambda _: Answer(hold=True)))
+    manager = scripted(telling(lambda _unused: Answer(hold=True)))
     with pytest.raises(Uncertain, match=r"no reply within 0.2 s; it may have taken effect"):
         connected(manager, attach_timeout=0.2).attach("m", "A100")
     assert len(manager.calls) == 1
 
 
 def test_a_read_whose_reply_takes_too_long_is_unavailable_and_not_repeated(scripted: Scripted) -> None:
-    manager = scripted(telling(lambda _: Answer(hold=True)))
+    manager = scripted(telling(lambda _unused: Answer(hold=True)))
     with pytest.raises(Unavailable, match=r"no reply within 0.2 s$"):
         connected(manager, read_timeout=0.2).machine("m")
     assert len(manager.calls) == 1
@@ -151,7 +151,7 @@ def test_a_read_is_repeated(scripted: Scripted, answer: Answer) -> None:
 
 
 def test_repeating_has_an_end(scripted: Scripted) -> None:
-    manager = scripted(telling(lambda _: Answer(drop=True)))
+    manager = scripted(telling(lambda _unused: Answer(drop=True)))
     with pytest.raises(Unavailable, match="the connection broke before the whole reply was there"):
         connected(manager).machine("m")
     assert len(manager.calls) == 3
@@ -169,7 +169,7 @@ def test_a_change_that_was_put_off_is_repeated_when_the_manager_said(scripted: S
 
 
 def test_a_long_wait_is_left_to_the_caller(scripted: Scripted) -> None:
-    manager = scripted(telling(lambda _: Answer(429, headers={"Retry-After": "60"})))
+    manager = scripted(telling(lambda _unused: Answer(429, headers={"Retry-After": "60"})))
     with pytest.raises(Busy) as caught:
         connected(manager).attach("m", "A100")
     assert caught.value.retry_after == 60
@@ -190,11 +190,11 @@ def test_something_that_is_no_manager_is_unavailable_and_the_endpoint_doubted(
     scripted: Scripted, answer: Answer
 ) -> None:
     with pytest.raises(Unavailable, match="check endpoint"):
-        connected(scripted(telling(lambda _: answer))).machine("m")
+        connected(scripted(telling(lambda _unused: answer))).machine("m")
 
 
 def test_a_proxys_404_does_not_pass_for_a_detached_device(scripted: Scripted) -> None:
-    manager = scripted(telling(lambda _: Answer(404, b"not found")))
+    manager = scripted(telling(lambda _unused: Answer(404, b"not found")))
     with pytest.raises(FabricError) as caught:
         connected(manager).detach("m", "d")
     assert type(caught.value) is Unavailable

@@ -152,7 +152,7 @@ def test_a_mounted_secret_that_is_corrected_works_by_itself(
 
 def test_one_login_serves_many_calls(fabric: Fabric, emulator: Emulator) -> None:
     with ThreadPoolExecutor(20) as pool:
-        list(pool.map(lambda _: fabric.machines(), range(100)))
+        list(pool.map(lambda _unused: fabric.machines(), range(100)))
     assert logins(emulator) == 1
 
 
@@ -169,7 +169,7 @@ def test_a_refused_token_is_renewed_once_for_all_threads(fabric: Fabric, emulato
     fabric.machines()
     emulator.set_tokens(revoke=True)
     with ThreadPoolExecutor(30) as pool:
-        assert all(pool.map(lambda _: fabric.machines(), range(30)))
+        assert all(pool.map(lambda _unused: fabric.machines(), range(30)))
     assert logins(emulator) == 2
 
 
@@ -206,7 +206,7 @@ def test_a_token_that_is_refused_again_ends_the_call(scripted: Scripted) -> None
 def test_an_identity_service_that_answers_otherwise(
     scripted: Scripted, answer: Answer, error: type[Exception], says: str
 ) -> None:
-    fabric = connect(FabricConfig.from_dict(scripted(lambda _: answer).options()))
+    fabric = connect(FabricConfig.from_dict(scripted(lambda _unused: answer).options()))
     with pytest.raises(error, match=says):
         fabric.machines()
 

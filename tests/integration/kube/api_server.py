@@ -54,9 +54,10 @@ class Hangup:
 
 
 class Stream:
-    """A chunked answer that the test writes while it is open."""
+    """A chunked answer that the test writes while it is open; ``gate`` holds back even its headers."""
 
-    def __init__(self) -> None:
+    def __init__(self, gate: threading.Event | None = None) -> None:
+        self.gate = gate
         self.opened = threading.Event()
         self.closed = threading.Event()
         self._commands: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -259,6 +260,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = length != len(content)
 
     def _stream(self, answer: Stream) -> None:
+        if answer.gate is not None:
+            answer.gate.wait(WAIT)
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()

@@ -182,7 +182,7 @@ def test_many_threads_at_once(api: FakeApi, client: Client) -> None:
     wrong: list[str] = []
 
     def ask(number: int) -> None:
-        for _ in range(5):
+        for _unused in range(5):
             answer = client.get(NODES, f"n{number}")["metadata"]["name"]
             if answer != f"n{number}":
                 wrong.append(answer)

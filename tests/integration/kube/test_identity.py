@@ -160,7 +160,7 @@ class Proxy:
     def _serve(self) -> None:
         while True:
             try:
-                client, _ = self._listener.accept()
+                client, _unused = self._listener.accept()
             except OSError:
                 return
             target = client.recv(4096).split()[1].decode()
@@ -169,7 +169,7 @@ class Proxy:
                 client.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
                 client.close()
                 continue
-            host, _, port = target.rpartition(":")
+            host, _unused, port = target.rpartition(":")
             server = socket.create_connection((host, int(port)))
             client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
             for source, sink in ((client, server), (server, client)):

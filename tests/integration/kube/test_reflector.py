@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -65,12 +66,17 @@ class Bench:
             raise RuntimeError("listener")
 
     def hear(self, count: int) -> list[Change]:
-        return [self.heard.get(timeout=WAIT) for _ in range(count)]
+        return [self.heard.get(timeout=WAIT) for _unused in range(count)]
 
     def start(self) -> Bench:
         self.reflector.start()
         assert self.reflector.synced.wait(WAIT)
         return self
+
+    def well(self) -> bool:
+        """Wait until no error is told."""
+        ticks = threading.Event()
+        return any(self.reflector.last_error is None or ticks.wait(0.01) for _unused in range(1000))
 
     def names(self) -> dict[str, str]:
         return {o["metadata"]["name"]: o["metadata"]["resourceVersion"] for o in self.store.list()}
@@ -251,6 +257,18 @@ def test_a_refusal_is_told_until_it_is_over(api: FakeApi, build: Build) -> None:
     api.on(LIST, listed(10, node("a", 3)))
     assert bench.reflector.synced.wait(WAIT)
     assert bench.reflector.last_error is None
+
+
+def test_it_is_well_again_as_soon_as_the_watch_is_open(api: FakeApi, build: Build) -> None:
+    refused, opened = Stream(), Stream()
+    api.on(LIST, listed(10))
+    api.on(WATCH, refused, status(403, "Forbidden"), opened)
+    bench = build(longest_delay=0.3).start()
+    assert refused.opened.wait(WAIT)
+    refused.cut()
+    api.wait_for(WATCH, 2)
+    assert opened.opened.wait(WAIT)
+    assert bench.well()
 
 
 def test_a_missing_crd_is_named_and_waited_for(api: FakeApi, build: Build) -> None:

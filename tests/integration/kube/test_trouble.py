@@ -151,6 +151,6 @@ def test_an_unknown_host_is_named(connect: ClientFactory) -> None:
 
 def test_an_idle_connection_that_the_server_closed_costs_nothing(api: FakeApi, client: Client) -> None:
     api.on(f"POST {ALL}", Reply(DONE, headers={"Connection": "close"}))
-    for _ in range(3):
+    for _unused in range(3):
         assert create(client) == DONE
     assert len(api.requests) == 3

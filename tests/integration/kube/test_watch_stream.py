@@ -135,6 +135,20 @@ def test_close_ends_a_blocked_watch(api: FakeApi, client: Client) -> None:
     assert len(seen) == 1
 
 
+def test_close_while_it_opens_ends_it(api: FakeApi, client: Client) -> None:
+    gate, seen = threading.Event(), list[object]()
+    api.on(WATCH, Stream(gate).send(event("ADDED")))
+    watch = client.watch(NODES, "1")
+    thread = threading.Thread(target=lambda: seen.extend(watch))
+    thread.start()
+    api.wait_for(WATCH)
+    watch.close()
+    gate.set()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert seen == []
+
+
 def test_close_before_the_first_event_and_twice(api: FakeApi, client: Client) -> None:
     watch = client.watch(NODES, "1")
     watch.close()
@@ -145,7 +159,7 @@ def test_close_before_the_first_event_and_twice(api: FakeApi, client: Client) ->
 
 def test_close_does_not_disturb_requests(api: FakeApi, client: Client) -> None:
     api.on("GET /api/v1/nodes/n0", {"metadata": {}})
-    for _ in range(20):
+    for _unused in range(20):
         api.on(WATCH, Stream().send(event("ADDED")))
         watch = client.watch(NODES, "1")
         next(watch)

@@ -142,7 +142,7 @@ def test_operations_on_one_machine_run_side_by_side_unless_limited(
         nonlocal most
         sleeping.append(seconds)
         most = max(most, len(sleeping))
-        for _ in range(10):
+        for _unused in range(10):
             await pause(0)
         sleeping.pop()
 
@@ -150,7 +150,7 @@ def test_operations_on_one_machine_run_side_by_side_unless_limited(
 
     async def work() -> None:
         pool = Pool(spec(4, concurrency={"per_machine": limit}))
-        await asyncio.gather(*(pool.attach(A, "m", "gpu") for _ in range(4)))
+        await asyncio.gather(*(pool.attach(A, "m", "gpu") for _unused in range(4)))
         assert len(pool.shown(A)) == 4
 
     run(work())
@@ -175,7 +175,7 @@ def test_an_operation_goes_on_though_its_asker_is_gone() -> None:
 def test_whoever_waits_for_a_change_is_woken_at_once() -> None:
     async def work() -> None:
         pool = Pool(spec(1))
-        waiting = [asyncio.ensure_future(pool.changed_since(pool.generation, 1000)) for _ in range(5)]
+        waiting = [asyncio.ensure_future(pool.changed_since(pool.generation, 1000)) for _unused in range(5)]
         await asyncio.sleep(0)
         await pool.attach(A, "m", "gpu")
         await asyncio.gather(*waiting)
@@ -202,7 +202,7 @@ def test_a_later_life_finds_everything_where_it_was(tmp_path: Path) -> None:
         pool.set_health(returned.spec.uid, "Critical")
         pool.set_timing(3, 4)
 
-        for _ in range(2):
+        for _unused in range(2):
             later = Pool(spec(4), Journal(tmp_path / "pool"))
             assert [device.spec for device in later.shown(A)] == [kept.spec]
             assert later.shown(B) == []

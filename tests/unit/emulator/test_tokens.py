@@ -40,7 +40,7 @@ def test_no_token(tokens: Tokens, header: str | None) -> None:
 def test_a_token_of_another_key_or_with_a_changed_payload(tokens: Tokens) -> None:
     token = Tokens(tokens.credentials, b"other", 60).issue("user")
     assert tokens.problem(f"Bearer {token}") == "the token's signature is not valid"
-    head, _, signature = tokens.issue("user").split(".")
+    head, _unused, signature = tokens.issue("user").split(".")
     forged = base64.urlsafe_b64encode(json.dumps({"exp": 9e9, "issued_at": 0}).encode()).rstrip(b"=").decode()
     assert tokens.problem(f"Bearer {head}.{forged}.{signature}") == "the token's signature is not valid"
     assert tokens.problem("Bearer a.b.ü") == "the token's signature is not valid"

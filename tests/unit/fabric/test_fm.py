@@ -72,7 +72,7 @@ Connect = t.Callable[[t.Callable[[Call], t.Any]], tuple[fm.FabricManager, FakeSe
 def connected(monkeypatch: pytest.MonkeyPatch) -> Connect:
     def make(answer: t.Callable[[Call], t.Any]) -> tuple[fm.FabricManager, FakeSession]:
         session = FakeSession(answer)
-        monkeypatch.setattr(fm, "Session", lambda *_: session)
+        monkeypatch.setattr(fm, "Session", lambda *_unused: session)
         keys = ("username", "password", "realm", "client_id", "client_secret")
         given = {"endpoint": "https://fm", "tenant": TENANT, **dict.fromkeys(keys, "x")}
         manager = connect(FabricConfig.from_dict(given))
@@ -91,7 +91,7 @@ def test_capabilities_are_fms() -> None:
 
 
 def test_every_call_names_the_tenant(connected: Connect) -> None:
-    manager, session = connected(lambda _: listing(entry("m/1", 1)))
+    manager, session = connected(lambda _unused: listing(entry("m/1", 1)))
     manager.machines()
     manager.machine("m/1")
     assert [urlsplit(call.path).query for call in session.calls] == [f"tenant_uuid={TENANT}"] * 2
@@ -99,7 +99,7 @@ def test_every_call_names_the_tenant(connected: Connect) -> None:
 
 
 def test_an_empty_list_of_machines_is_a_missing_machine(connected: Connect) -> None:
-    manager, _ = connected(lambda _: listing())
+    manager, _unused = connected(lambda _unused: listing())
     with pytest.raises(Missing, match="read machine m1"):
         manager.machine("m1")
 
@@ -126,7 +126,7 @@ def test_one_failing_count_leaves_the_others(connected: Connect) -> None:
             return Unavailable("no reply within 30 s")
         return {"reserved_res_num_per_fabric": 4} if "L40S" not in model_of(call) else {"x": 1}
 
-    manager, _ = connected(answer)
+    manager, _unused = connected(answer)
     found = manager.snapshot(["A100", "H100", "L40S"])
     assert found.free == {("A100", 1): 4, ("A100", 2): 4, ("H100", 1): 4}
     assert set(found.problems) == {"H100/2", "L40S/1", "L40S/2"}
@@ -135,14 +135,14 @@ def test_one_failing_count_leaves_the_others(connected: Connect) -> None:
 
 
 def test_a_listing_that_fails_fails_the_snapshot(connected: Connect) -> None:
-    manager, _ = connected(lambda _: Unavailable("away"))
+    manager, _unused = connected(lambda _unused: Unavailable("away"))
     with pytest.raises(Unavailable):
         manager.snapshot(["A100"])
 
 
 @pytest.mark.parametrize(("op_status", "health"), [("00", "OK"), ("10", "Warning")])
 def test_attach_accepts_ok_and_warning(connected: Connect, op_status: str, health: str) -> None:
-    manager, session = connected(lambda _: listing(entry("m1", 1, "d1", op_status=op_status)))
+    manager, session = connected(lambda _unused: listing(entry("m1", 1, "d1", op_status=op_status)))
     task = manager.attach("m1", "A100", token="wish-1")
     assert (task.done, [(d.uid, d.health) for d in task.devices]) == (True, [("d1", health)])
     assert (session.calls[0].method, session.calls[0].effect, session.calls[0].timeout) == ("PATCH", True, 180)
@@ -152,7 +152,7 @@ def test_attach_accepts_ok_and_warning(connected: Connect, op_status: str, healt
 def test_attach_refuses_a_sick_device_and_names_it_to_be_returned(
     connected: Connect, op_status: str, health: str
 ) -> None:
-    manager, _ = connected(lambda _: listing(entry("m1", 1, "d1", op_status=op_status)))
+    manager, _unused = connected(lambda _unused: listing(entry("m1", 1, "d1", op_status=op_status)))
     with pytest.raises(Refused, match=f"device d1 .*machine m1.*{health}.*res_op_status '{op_status}'") as caught:
         manager.attach("m1", "A100")
     assert caught.value.device is not None
@@ -162,7 +162,7 @@ def test_attach_refuses_a_sick_device_and_names_it_to_be_returned(
 
 @pytest.mark.parametrize("body", [listing(), listing(entry("m1", 1)), {}, [], None])
 def test_a_reply_that_names_no_device_is_uncertain(connected: Connect, body: t.Any) -> None:
-    manager, _ = connected(lambda _: body)
+    manager, _unused = connected(lambda _unused: body)
     with pytest.raises(Uncertain, match="it may have taken effect"):
         manager.attach("m1", "A100")
 
@@ -199,7 +199,7 @@ def test_several_devices_are_several_requests_at_once(connected: Connect) -> Non
         together.wait()
         return listing(entry("m1", 1, f"d{number}"))
 
-    manager, _ = connected(answer)
+    manager, _unused = connected(answer)
     assert {d.uid for d in manager.attach("m1", "A100", 4).devices} == {"d0", "d1", "d2", "d3"}
 
 
@@ -214,7 +214,7 @@ def test_partial_success_names_what_was_attached_and_the_gravest_error(connected
         with lock:
             return next(answers)
 
-    manager, _ = connected(answer)
+    manager, _unused = connected(answer)
     with pytest.raises(Uncertain, match="lost") as caught:
         manager.attach("m1", "A100", 5)
     assert {d.uid for d in caught.value.devices} == {"d1", "d2"}
@@ -223,32 +223,32 @@ def test_partial_success_names_what_was_attached_and_the_gravest_error(connected
 
 
 def test_detaching_an_absent_device_sends_no_delete(connected: Connect) -> None:
-    manager, session = connected(lambda _: listing(entry("m1", 1, "d2")))
+    manager, session = connected(lambda _unused: listing(entry("m1", 1, "d2")))
     assert manager.detach("m1", "d1") == Task(True)
     assert [call.method for call in session.calls] == ["GET"]
 
 
 def test_detaching_reads_first_and_ignores_the_reply(connected: Connect) -> None:
-    manager, session = connected(lambda _: listing(entry("m1", 1, "d1")))
+    manager, session = connected(lambda _unused: listing(entry("m1", 1, "d1")))
     assert [d.uid for d in manager.detach("m1", "d1").devices] == ["d1"]
     assert [(c.method, c.effect, c.reads) for c in session.calls] == [("GET", False, True), ("DELETE", True, False)]
 
 
 def test_a_device_that_another_detached_meanwhile_is_done(connected: Connect) -> None:
     answers = iter([listing(entry("m1", 1, "d1")), Missing("resource not found"), listing(entry("m1", 1))])
-    manager, _ = connected(lambda _: next(answers))
+    manager, _unused = connected(lambda _unused: next(answers))
     assert manager.detach("m1", "d1").done
 
 
 def test_a_delete_that_finds_nothing_though_the_device_is_there_is_an_error(connected: Connect) -> None:
     here = listing(entry("m1", 1, "d1"))
     answers = iter([here, Missing("resource not found"), here])
-    manager, _ = connected(lambda _: next(answers))
+    manager, _unused = connected(lambda _unused: next(answers))
     with pytest.raises(Missing):
         manager.detach("m1", "d1")
 
 
 def test_close_closes_the_session(connected: Connect) -> None:
-    manager, session = connected(lambda _: None)
+    manager, session = connected(lambda _unused: None)
     manager.close()
     assert session.closed

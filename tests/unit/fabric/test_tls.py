@@ -74,6 +74,13 @@ def test_the_trust_in_force_is_named() -> None:
     assert "system's trust store" in tls.explain(failure(20), config())
 
 
+def test_the_older_urllib3s_own_comparison_of_names_is_understood() -> None:
+    error = ValueError("hostname '127.0.0.2' doesn't match 'localhost'")
+    assert tls.is_name_mismatch(error)
+    assert "use one of its names in endpoint" in tls.explain(error, config())
+    assert not tls.is_name_mismatch(failure(62))
+
+
 def test_a_server_without_tls_is_told_from_a_bad_certificate() -> None:
     error = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number")
     error.reason = "WRONG_VERSION_NUMBER"

@@ -104,7 +104,7 @@ def test_a_refused_token_is_replaced_once_for_all_who_had_it(clock: Clock) -> No
     logins = Logins(clock)
     source = TokenSource(logins, clock)
     refused = source.get()
-    assert len({source.get(refused=refused) for _ in range(5)}) == 1
+    assert len({source.get(refused=refused) for _unused in range(5)}) == 1
     assert logins.count == 2
 
 
@@ -173,7 +173,7 @@ def test_a_refused_login_is_not_repeated_at_once(clock: Clock) -> None:
     logins = Logins(clock)
     logins.error = Unauthorized("no", code="401")
     source = TokenSource(logins, clock)
-    for _ in range(10):
+    for _unused in range(10):
         with pytest.raises(Unauthorized, match="no") as caught:
             source.get()
         assert caught.value.code == "401"

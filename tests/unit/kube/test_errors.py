@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube import errors
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Unreachable
-from ansible_collections.composable.infra.plugins.module_utils.kube.transport import next_delay
+from ansible_collections.composable.infra.plugins.module_utils.kube.retry import next_delay
 
 
 def status(code: int, reason: str = "", **more: Any) -> dict[str, Any]:

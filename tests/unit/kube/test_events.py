@@ -13,7 +13,12 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, NotFound
-from ansible_collections.composable.infra.plugins.module_utils.kube.events import QUEUED, Recorder, reference
+from ansible_collections.composable.infra.plugins.module_utils.kube.events import (
+    QUEUED,
+    REMEMBERED,
+    Recorder,
+    reference,
+)
 
 Object = dict[str, Any]
 CLAIM: Object = {
@@ -111,13 +116,13 @@ def test_a_cluster_scoped_object_has_its_events_in_default(server: FakeEvents, r
 
 
 def test_a_repeat_raises_the_count(server: FakeEvents, recorder: Recorder, clock: Clock) -> None:
-    for _ in range(3):
+    for _unused in range(3):
         recorder.event(CLAIM, "Attaching", "m")
         clock.now += 599
     assert recorder.flush()
     name = server.calls[0][2]["metadata"]["name"]
     patch = f"/api/v1/namespaces/ns/events/{name}"
-    assert [(method, path) for method, path, _ in server.calls[1:]] == [("PATCH", patch), ("PATCH", patch)]
+    assert [(method, path) for method, path, _unused in server.calls[1:]] == [("PATCH", patch), ("PATCH", patch)]
     assert server.calls[2][2] == {"count": 3, "lastTimestamp": "2023-11-14T22:33:18Z"}
 
 
@@ -125,7 +130,7 @@ def test_a_newer_resource_version_is_still_the_same_event(server: FakeEvents, re
     recorder.event(CLAIM, "Attaching", "m")
     recorder.event({**CLAIM, "metadata": {**CLAIM["metadata"], "resourceVersion": "8"}}, "Attaching", "m")
     assert recorder.flush()
-    assert [method for method, _, _ in server.calls] == ["POST", "PATCH"]
+    assert [method for method, _unused, _unused in server.calls] == ["POST", "PATCH"]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +148,7 @@ def test_another_event_is_another_object(
     recorder.event(CLAIM, "Attaching", "m")
     recorder.event(regarding, reason, message)
     assert recorder.flush()
-    assert [method for method, _, _ in server.calls] == ["POST", "POST"]
+    assert [method for method, _unused, _unused in server.calls] == ["POST", "POST"]
 
 
 def test_after_ten_quiet_minutes_it_is_a_new_object(
@@ -153,7 +158,7 @@ def test_after_ten_quiet_minutes_it_is_a_new_object(
     clock.now += 600
     recorder.event(CLAIM, "Attaching", "m")
     assert recorder.flush()
-    assert [method for method, _, _ in server.calls] == ["POST", "POST"]
+    assert [method for method, _unused, _unused in server.calls] == ["POST", "POST"]
 
 
 def test_an_event_that_the_server_forgot_is_created_again(server: FakeEvents, recorder: Recorder) -> None:
@@ -162,7 +167,7 @@ def test_an_event_that_the_server_forgot_is_created_again(server: FakeEvents, re
     server.fail = NotFound(404, "NotFound", "expired")
     recorder.event(CLAIM, "Attaching", "m")
     assert recorder.flush()
-    assert [method for method, _, _ in server.calls] == ["POST", "PATCH", "POST"]
+    assert [method for method, _unused, _unused in server.calls] == ["POST", "PATCH", "POST"]
     assert recorder.failed == 0
 
 
@@ -190,6 +195,14 @@ def test_a_full_queue_drops_and_counts(server: FakeEvents, recorder: Recorder) -
     server.gate.set()
     assert recorder.flush(30)
     assert len(server.calls) == QUEUED + 1
+
+
+def test_the_oldest_events_are_forgotten(server: FakeEvents, recorder: Recorder) -> None:
+    for number in (*range(REMEMBERED + 1), REMEMBERED, 0):
+        recorder.event(CLAIM, "Attaching", str(number))
+        assert number % 1000 or recorder.flush(30)
+    assert recorder.flush(30)
+    assert [method for method, _unused, _unused in server.calls[-3:]] == ["POST", "PATCH", "POST"]
 
 
 def test_a_long_message_is_cut(server: FakeEvents, recorder: Recorder) -> None:

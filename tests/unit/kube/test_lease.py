@@ -259,6 +259,18 @@ def test_a_listener_that_raises_hurts_nobody(server: FakeLeases, make: Make) -> 
     assert lease.acquire(5)
 
 
+def test_a_listener_may_acquire_it_again(server: FakeLeases, make: Make) -> None:
+    def again() -> None:
+        server.fail = None
+        assert lease.acquire(10)
+
+    lease = make(duration=0.5, on_lost=again)
+    assert lease.acquire(0)
+    server.fail = Unreachable("no answer")
+    writes = server.writes
+    assert server.wait_for(lambda: server.writes >= writes + 3), "it is renewed again"
+
+
 def test_a_foreign_edit_does_not_lose_it(server: FakeLeases, make: Make) -> None:
     lease = make(duration=3)
     assert lease.acquire(0)

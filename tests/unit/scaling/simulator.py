@@ -10,6 +10,7 @@ the manager was asked for happens all the same. Every rule that must never be br
 from __future__ import annotations
 
 import random
+import typing as t
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -43,6 +44,7 @@ class Wish:
     phase: str = "pending"
     since: float = 0.0
     devices: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
 
 @dataclass
@@ -125,6 +127,12 @@ class Simulator:
 
     def _carry(self, action: act.Action) -> None:
         self._maybe_crash()
+        if isinstance(action, (act.SetSize, act.MarkClaim, act.Touch)):
+            self._scale(action)
+        else:
+            self._compose(action)
+
+    def _scale(self, action: act.SetSize | act.MarkClaim | act.Touch) -> None:
         match action:
             case act.SetSize():
                 self.requests[action.request] = Request(action.request, action.request, action.model, action.size)
@@ -132,6 +140,9 @@ class Simulator:
                 self._mark(action)
             case act.Touch():
                 self._change(action.resource, in_use=action.in_use, last_used=self.now)
+
+    def _compose(self, action: act.Action) -> None:
+        match action:
             case act.CreateResource():
                 self._create(action)
             case act.Attach():
@@ -148,11 +159,11 @@ class Simulator:
                 del self.resources[action.resource]
             case act.SetState():
                 self._change(action.resource, state=action.state, error=action.error)
-            case _:
+            case _unused:
                 raise AssertionError(f"unexpected {action}")
 
-    def _change(self, name: str, **changes: object) -> None:
-        self.resources[name] = replace(self.resources[name], **changes)  # type: ignore[arg-type]
+    def _change(self, name: str, **changes: t.Any) -> None:
+        self.resources[name] = replace(self.resources[name], **changes)
 
     def _mark(self, action: act.MarkClaim) -> None:
         wish = self.wishes[action.claim]
@@ -161,12 +172,16 @@ class Simulator:
             device = self._seen(self.resources[name])
             assert device.visible, "a device is handed over before the node shows it"
             assert not device.used_by, "a device is handed over that is in use"
-            assert not device.hold_alive, "a device is handed over twice"
+            assert not self._given(name, wish), "a device is handed over twice"
             self._change(name, held_for=action.claim, held_since=self.now, last_used=self.now)
         self._maybe_crash()
         wish.phase = "reschedule" if action.devices else "failed"
+        wish.given = action.devices
         if action.devices:
             assert Counter(wish.models) == Counter(self.resources[n].model for n in action.devices)
+
+    def _given(self, name: str, to: Wish) -> bool:
+        return any(name in w.given for w in self.wishes.values() if w is not to and w.phase == "reschedule")
 
     def _create(self, action: act.CreateResource) -> None:
         self.count += 1

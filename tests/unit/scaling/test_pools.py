@@ -140,7 +140,7 @@ def test_large_pool_has_several_slices(free: int, sizes: list[int]) -> None:
     assert [len(d) for d in written(found)] == sizes
     assert all(spec["pool"] == {"name": "a100-fabric1", "generation": 1, "resourceSliceCount": len(sizes)}
                for spec in specs(found))
-    assert sum(written(found), []) == names(*range(free))
+    assert [name for part in written(found) for name in part] == names(*range(free))
 
 
 def test_pool_that_grows_beyond_a_slice_rewrites_the_first_and_adds_one() -> None:
@@ -166,7 +166,7 @@ def test_incomplete_pool_is_written_anew(slices: list[SliceView]) -> None:
     found = plan(2, slices=slices)
     assert not found.empty
     assert found.generation == max(s.generation for s in slices) + 1
-    assert sorted(sum(written(found), [])) == names(0, 1)
+    assert sorted(name for part in written(found) for name in part) == names(0, 1)
     assert len(slices) == len(found.replace) + len(found.delete)
 
 
@@ -193,7 +193,7 @@ def apply(found: PoolPlan, slices: dict[str, SliceView], fresh: t.Iterator[int])
 def test_any_history_of_counts_and_promises(seed: int) -> None:
     rng, fresh = random.Random(seed), iter(range(10_000))
     slices: dict[str, SliceView] = {}
-    for _ in range(40):
+    for _unused in range(40):
         published = [d for s in slices.values() for d in s.devices]
         promised = frozenset(rng.sample(published, rng.randint(0, min(6, len(published)))))
         seen = PoolView(MODEL, 1, rng.choice((0, 1, 2, 5, 127, 128, 129, 300)), promised,

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import typing as t
+from dataclasses import replace
+
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.scaling.actions import MarkClaim, SetSize, Touch
@@ -63,9 +66,9 @@ def test_idle_device_past_the_hold_time_leaves() -> None:
 
 @pytest.mark.parametrize("recent", [{"last_used": NOW - 5}, {"held_since": NOW - 5}, {"created": NOW - 5}],
                          ids=lambda d: next(iter(d)))
-def test_hold_time_counts_from_the_last_of_use_handover_and_creation(recent: dict[str, float]) -> None:
-    times = {"last_used": 0.0, "held_since": 0.0, "created": NOW - 9999, **recent}
-    plan = plan_node(node(online("r", **times), request(1)), SETTINGS)
+def test_hold_time_counts_from_the_last_of_use_handover_and_creation(recent: dict[str, t.Any]) -> None:
+    never = online("r", last_used=0.0, held_since=0.0, created=NOW - 9999)
+    plan = plan_node(node(replace(never, **recent), request(1)), SETTINGS)
     assert not of(plan, SetSize)
     assert plan.wake_at == NOW - 5 + HOLD
 

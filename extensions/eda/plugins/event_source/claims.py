@@ -10,6 +10,7 @@ An event only says that there is work; the action reads the state anew, so a los
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import sys
 import time
@@ -101,7 +102,7 @@ def _numbers(args: dict[str, t.Any]) -> dict[str, float]:
 class Watcher:
     """Keeps what waits and when to speak next. Changes come from the reflector's thread, reads from the event loop."""
 
-    def __init__(self, times: dict[str, float], wake: t.Callable[[], None], claims: t.Any) -> None:
+    def __init__(self, times: dict[str, float], wake: t.Callable[[], object], claims: t.Any) -> None:
         self._times, self._wake, self._claims = times, wake, claims
         self._told: dict[str, str] = {}
         self.waiting: dict[str, dict[str, str]] = {}
@@ -184,7 +185,5 @@ async def _speak(queue: asyncio.Queue[t.Any], watcher: Watcher, woken: asyncio.E
         woken.clear()
         if watcher.due(time.monotonic()):
             continue
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(woken.wait(), max(0.0, watcher.next_time() - time.monotonic()))
-        except asyncio.TimeoutError:
-            pass

@@ -1,0 +1,108 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a running controller depends on goes and comes back: it says so, loses nothing, and resumes by itself."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.composable.infra.lab.demo import doors
+from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
+from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.tests.e2e.support import (
+    OPENED,
+    PATIENCE,
+    all_free,
+    changes_asked,
+    delete_all,
+    mark,
+    settled,
+    unserved,
+    wait_for,
+)
+
+STAGE: dict[str, t.Any] = {"devices": {A100: 3}, "attach_timeout": 15.0}
+
+
+@pytest.fixture(scope="module")
+def controller(stage: Stage) -> Iterator[doors.Process]:
+    """One controller that lives through all of it."""
+    process = OPENED.add(doors.controller(stage))
+    yield process
+    OPENED.stop(process)
+
+
+@pytest.fixture(autouse=True)
+def clean(stage: Stage, controller: doors.Process) -> Iterator[None]:
+    """Every test ends with free devices and a controller that never stopped nor stumbled."""
+    yield
+    stage.emulator.set_timing(attach=0.3)
+    delete_all(stage)
+    wait_for("all devices are free", lambda: all_free(stage))
+    assert controller.process.poll() is None
+    assert "Traceback" not in controller.text()
+
+
+def said_since(controller: doors.Process, before: str, *words: str) -> bool:
+    return any(all(word in line for word in words) for line in controller.text()[len(before):].splitlines())
+
+
+def runs(stage: Stage, timeline: Timeline, name: str) -> None:
+    assert timeline.wait(lambda: settled(timeline, name), PATIENCE), unserved(stage, timeline, [name])
+
+
+def test_manager_away_while_a_claim_waits(stage: Stage, controller: doors.Process, timeline: Timeline) -> None:
+    before, since = controller.text(), mark(stage)
+    stage.emulator.kill()
+    wait_for("it names the manager", lambda: said_since(controller, before, "WARNING", stage.emulator.url))
+    stage.pod("patient", A100)
+    wait_for("it tries", lambda: said_since(controller, before, "AttachFailed", stage.emulator.url, "refused"))
+    assert not timeline.running("patient")
+    stage.emulator.restart()
+    runs(stage, timeline, "patient")
+    assert len(changes_asked(stage, since)) == 1
+    wait_for("it says that this is over", lambda: said_since(controller, before, "Recovered fabric"))
+
+
+def test_manager_dies_during_an_attach(stage: Stage, controller: doors.Process, timeline: Timeline) -> None:
+    """The emulated hardware goes on without its manager: the device must be adopted, not asked for again."""
+    before, since = controller.text(), mark(stage)
+    stage.emulator.set_timing(attach=2.0)
+    stage.pod("orphan", A100)
+    wait_for("an attach is under way", lambda: _states(stage) == ["attaching", "free", "free"])
+    stage.emulator.kill()
+    wait_for("it says so", lambda: said_since(controller, before, "AttachFailed", "it may have taken effect"))
+    stage.emulator.restart()
+    runs(stage, timeline, "orphan")
+    assert _states(stage) == ["attached", "free", "free"]
+    assert len(changes_asked(stage, since, "PATCH")) == 1
+    assert said_since(controller, before, "Adopted")
+
+
+def _states(stage: Stage) -> list[str]:
+    return sorted(d["state"] for d in stage.emulator.state()["devices"])
+
+
+def test_api_server_away_during_an_attach(stage: Stage, controller: doors.Process, timeline: Timeline) -> None:
+    before, since = controller.text(), mark(stage)
+    stage.emulator.set_timing(attach=2.0)
+    stage.pod("held", A100)
+    wait_for("an attach is under way", lambda: "attaching" in _states(stage))
+    stage.lab.stop_component("kube-apiserver")
+    wait_for("the device is attached meanwhile", lambda: "attached" in _states(stage))
+    stage.lab.start_component("kube-apiserver")
+    runs(stage, timeline, "held")
+    assert _states(stage) == ["attached", "free", "free"]
+    assert len(changes_asked(stage, since)) == 1
+    assert said_since(controller, before, stage.lab.server.removeprefix("https://")), "it never named the API server"
+
+
+def test_tokens_revoked(stage: Stage, timeline: Timeline) -> None:
+    stage.emulator.set_tokens(lifetime=2.0, revoke=True)
+    stage.pod("renewed", A100)
+    runs(stage, timeline, "renewed")
+    stage.emulator.set_tokens(lifetime=300.0)

@@ -1,0 +1,115 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The shipped RBAC is enough, and what is missing of it is said and made good while the controller runs."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ansible_collections.composable.infra.lab.demo import doors
+from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
+from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import (
+    CLUSTER_ROLE_BINDINGS,
+    ROLE_BINDINGS,
+    Resource,
+)
+from ansible_collections.composable.infra.tests.e2e.cluster_state import refusals
+from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
+from ansible_collections.composable.infra.tests.e2e.launch import launch
+from ansible_collections.composable.infra.tests.e2e.support import (
+    PATIENCE,
+    all_free,
+    assert_served,
+    delete_all,
+    run_pods,
+    settled,
+    wait_for,
+)
+
+STAGE: dict[str, t.Any] = {"devices": {A100: 3}}
+
+
+@contextmanager
+def without(stage: Stage, kind: Resource, *names: str) -> Iterator[t.Callable[[], None]]:
+    """Take bindings away; the value puts them back, which also happens at the end."""
+    namespace = "composable-infra" if kind.namespaced else None
+    taken = [stage.client.get(kind, name, namespace=namespace) for name in names]
+    for name in names:
+        stage.client.delete(kind, name, namespace=namespace)
+
+    def give() -> None:
+        while taken:
+            body = taken.pop()
+            body["metadata"] = {"name": body["metadata"]["name"]}
+            stage.client.create(kind, body, namespace=namespace)
+
+    try:
+        yield give
+    finally:
+        give()
+
+
+def test_whole_flow_without_one_refusal(stage: Stage, timeline: Timeline, open_process: OpenProcess) -> None:
+    before = refusals(stage)
+    controller = open_process(doors.controller, stage)
+    wanted = {"two": (A100, 2), "one": (A100, 1)}
+    since = run_pods(stage, timeline, lambda: None, wanted)
+    assert_served(stage, timeline.finish(), since, wanted)
+    delete_all(stage)
+    wait_for("the devices are returned", lambda: all_free(stage))
+    assert refusals(stage) == before
+    assert not [word for word in ("forbidden", "403", "WARNING", "ERROR") if word in controller.text()]
+
+
+def test_without_any_right_it_ends_with_one_sentence(stage: Stage) -> None:
+    roles = [f"composable-infra-{name}" for name in ("publisher", "scaler", "operator")]
+    with without(stage, CLUSTER_ROLE_BINDINGS, *roles):
+        ended = launch(stage)
+    assert ended.status == 2
+    assert len(ended.errors) == 1
+    assert "may not be listed" in ended.errors[0]
+    assert "apply deploy/rbac" in ended.errors[0]
+
+
+def test_missing_scaler_role_is_named_and_work_begins_once_it_is_granted(
+    stage: Stage, timeline: Timeline, open_process: OpenProcess
+) -> None:
+    with without(stage, CLUSTER_ROLE_BINDINGS, "composable-infra-scaler") as give:
+        ended = launch(stage, until="pods")
+        if ended.status is None:
+            assert "forbidden" in ended.text
+        else:
+            assert (ended.status, len(ended.errors)) == (2, 1)
+            assert "apply deploy/rbac" in ended.errors[0]
+        give()
+        controller = open_process(doors.controller, stage)
+        run_pods(stage, timeline, lambda: None, {"late": (A100, 1)})
+    assert "Traceback" not in controller.text()
+    delete_all(stage)
+
+
+def test_role_taken_away_and_given_back_while_it_runs(
+    stage: Stage, timeline: Timeline, open_process: OpenProcess
+) -> None:
+    controller = open_process(doors.controller, stage)
+    with without(stage, CLUSTER_ROLE_BINDINGS, "composable-infra-operator") as give:
+        stage.pod("patient", A100)
+        controller.wait_for("cannot create resource \"composableresources\"", PATIENCE)
+        assert not timeline.running("patient")
+        give()
+    assert timeline.wait(lambda: settled(timeline, "patient"), PATIENCE)
+    assert "Recovered" in controller.text()
+    assert "Traceback" not in controller.text()
+    delete_all(stage)
+
+
+def test_leases_refused_is_named(stage: Stage) -> None:
+    with without(stage, ROLE_BINDINGS, "composable-infra-leases"):
+        ended = launch(stage, until="leases")
+    assert "forbidden" in ended.text
+    assert 'namespace "composable-infra"' in ended.text
+    assert "Traceback" not in ended.text

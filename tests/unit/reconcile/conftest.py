@@ -1,0 +1,41 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fixtures of the reconcile tests: a bench with one node, and retries that do not take their time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.reconcile import flights
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries do not take their time."""
+    monkeypatch.setattr(flights, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(logging.getLogger("composable.infra"), "disabled", True)
+
+
+@pytest.fixture
+def node_root(tmp_path: Path) -> Path:
+    """The root file system of ``node-0``, where nobody has a device open."""
+    (tmp_path / "node-0" / "proc" / "1" / "fd").mkdir(parents=True)
+    return tmp_path / "node-0"
+
+
+@pytest.fixture
+def bench(tmp_path: Path, node_root: Path) -> Iterator[Bench]:
+    """A node with a machine on fabric 1, known to the cluster and to the manager, and nothing else."""
+    made = Bench()
+    made.build(str(tmp_path / "{node}"))
+    made.put(objects.node())
+    made.look()
+    yield made
+    made.close()

@@ -1,0 +1,209 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An API server in a dictionary: the verbs that the engine uses, preconditions, finalizers, and errors on demand."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client, ObjectList
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NotFound,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import Resource
+
+Json = dict[str, t.Any]
+READS = ("get", "list", "raw")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call as it came in."""
+
+    verb: str
+    plural: str
+    name: str
+    body: t.Any = None
+    subresource: str | None = None
+
+
+@dataclass
+class _Fault:
+    verb: str
+    plural: str
+    name: str | None
+    error: BaseException
+    left: float
+
+
+@dataclass
+class FakeApi:
+    """Objects by (plural, namespace, name). Thread-safe; what is handed out is a copy."""
+
+    objects: dict[tuple[str, str, str], Json] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    paths: dict[str, Json | BaseException] = field(default_factory=dict)
+    before: t.Callable[[Call], None] | None = None
+    _faults: list[_Fault] = field(default_factory=list)
+    _version: int = 100
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def client(self) -> Client:
+        """This, for those who take a Client."""
+        return t.cast(Client, self)
+
+    def put(self, resource: Resource, obj: Json) -> Json:
+        """Have an object as it is, at a new resourceVersion."""
+        with self._lock:
+            self._version += 1
+            obj = copy.deepcopy(obj)
+            obj["metadata"]["resourceVersion"] = str(self._version)
+            self.objects[resource.plural, obj["metadata"].get("namespace") or "", obj["metadata"]["name"]] = obj
+            return copy.deepcopy(obj)
+
+    def fail(self, verb: str, resource: Resource, error: BaseException, *, name: str | None = None,
+             times: float = float("inf")) -> None:
+        """Have calls of a verb raise, so many times."""
+        self._faults.append(_Fault(verb, resource.plural, name, error, times))
+
+    def heal(self) -> None:
+        """No more errors on demand."""
+        self._faults.clear()
+
+    def of(self, resource: Resource) -> list[Json]:
+        """All objects of a kind."""
+        with self._lock:
+            return [copy.deepcopy(o) for k, o in self.objects.items() if k[0] == resource.plural]
+
+    def one(self, resource: Resource, name: str, namespace: str = "") -> Json:
+        """An object that must be there."""
+        with self._lock:
+            return copy.deepcopy(self.objects[resource.plural, namespace, name])
+
+    def writes(self, resource: Resource | None = None) -> list[Call]:
+        """Calls that change something, in order."""
+        return [c for c in self.calls if c.verb not in READS and resource in (None, *_same(resource, c))]
+
+    def _called(self, verb: str, plural: str, name: str, body: t.Any = None, subresource: str | None = None) -> None:
+        call = Call(verb, plural, name, copy.deepcopy(body), subresource)
+        with self._lock:
+            self.calls.append(call)
+            fault = next((f for f in self._faults if (f.verb, f.plural) == (verb, plural) and f.left > 0
+                          and f.name in (None, name)), None)
+            if fault:
+                fault.left -= 1
+        if self.before:
+            self.before(call)
+        if fault:
+            raise fault.error
+
+    def _found(self, res: Resource, name: str, namespace: str | None) -> Json:
+        try:
+            return self.objects[res.plural, namespace or "", name]
+        except KeyError:
+            raise NotFound(404, "NotFound", f'{res.plural} "{name}" not found') from None
+
+    def get(self, res: Resource, name: str, namespace: str | None = None, subresource: str | None = None) -> Json:
+        self._called("get", res.plural, name)
+        with self._lock:
+            return copy.deepcopy(self._found(res, name, namespace))
+
+    def list(self, res: Resource, *_unused: t.Any, **__: t.Any) -> ObjectList:
+        self._called("list", res.plural, "")
+        with self._lock:
+            return ObjectList(self.of(res), str(self._version))
+
+    def create(self, res: Resource, body: Json, namespace: str | None = None, dry_run: bool = False) -> Json:
+        meta = body["metadata"]
+        name = meta.get("name") or f"{meta['generateName']}{self._version}"
+        self._called("create", res.plural, name, body)
+        with self._lock:
+            if (res.plural, namespace or "", name) in self.objects:
+                raise AlreadyExists(409, "AlreadyExists", f'{res.plural} "{name}" already exists')
+            new = {"uid": f"uid-{name}", "name": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
+            return self.put(res, {**body, "metadata": {**meta, **new}})
+
+    def merge_patch(self, res: Resource, name: str, body: Json, namespace: str | None = None,
+                    subresource: str | None = None) -> Json:
+        self._called("merge_patch", res.plural, name, body, subresource)
+        with self._lock:
+            old = self._found(res, name, namespace)
+            _check(old, body)
+            if subresource:
+                body = {subresource: body[subresource]}
+            elif "status" in body and res.plural.startswith("compos"):
+                body = {k: v for k, v in body.items() if k != "status"}
+            return self._stored(res, _merged(old, body))
+
+    def apply(self, res: Resource, name: str, body: Json, namespace: str | None = None,
+              subresource: str | None = None, *, field_manager: str, force: bool = True) -> Json:
+        self._called("apply", res.plural, name, body, subresource)
+        with self._lock:
+            old = self._found(res, name, namespace)
+            _check(old, body)
+            return self._stored(res, _merged(old, {"status": body["status"]}))
+
+    def replace(self, res: Resource, name: str, body: Json, namespace: str | None = None,
+                subresource: str | None = None) -> Json:
+        self._called("replace", res.plural, name, body)
+        with self._lock:
+            _check(self._found(res, name, namespace), body)
+            return self._stored(res, body)
+
+    def delete(self, res: Resource, name: str, namespace: str | None = None,
+               precondition_uid: str | None = None) -> None:
+        self._called("delete", res.plural, name)
+        with self._lock:
+            old = self._found(res, name, namespace)
+            self._stored(res, _merged(old, {"metadata": {"deletionTimestamp": "2026-01-01T01:00:00Z"}}))
+
+    def raw(self, method: str, path: str, body: t.Any = None, **_unused: t.Any) -> Json:
+        self._called("raw", path, "", body)
+        answer = self.paths.get(path, {})
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def _stored(self, res: Resource, obj: Json) -> Json:
+        new = self.put(res, obj)
+        meta = new["metadata"]
+        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
+            del self.objects[res.plural, meta.get("namespace") or "", meta["name"]]
+        return new
+
+
+def _same(resource: Resource | None, call: Call) -> list[Resource]:
+    return [resource] if resource is not None and resource.plural == call.plural else []
+
+
+def _check(old: Json, body: Json) -> None:
+    for key in ("uid", "resourceVersion"):
+        wanted = body.get("metadata", {}).get(key)
+        if wanted and wanted != old["metadata"].get(key):
+            raise Conflict(409, "Conflict", f"{key} is not {wanted}")
+
+
+def _merged(old: t.Any, patch: t.Any) -> t.Any:
+    """JSON merge patch (RFC 7386)."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    new = dict(old) if isinstance(old, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            new.pop(key, None)
+        else:
+            new[key] = _merged(new.get(key), value)
+    return new
+
+
+def unreachable() -> ApiError:
+    """What a client raises while the API server does not answer."""
+    return ApiError(503, "ServiceUnavailable", "the API server does not answer")

@@ -1,0 +1,103 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A CDI Manager that does as the test says: answers in order, errors, replies held back until they are let go."""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing
+from ansible_collections.composable.infra.plugins.module_utils.fabric.types import (
+    Capabilities,
+    Device,
+    FabricSnapshot,
+    Machine,
+    Task,
+)
+from ansible_collections.composable.infra.tests.unit.scaling.builders import A100
+
+Answer = Callable[[str, str], Device]
+
+
+def device(uid: str, model: str = A100, **more: t.Any) -> Device:
+    """A device whose serial is its uid with a prefix."""
+    return Device(**{"uid": uid, "model": model, "machine": "machine-0", "fabric": 1, "serial": f"GPU-{uid}", **more})
+
+
+@dataclass
+class FakeFabric:
+    """Machine ``machine-0`` on fabric 1. ``answers`` are taken in turn: an exception to raise or None to attach."""
+
+    answers: list[BaseException | None] = field(default_factory=list)
+    attached: dict[str, Device] = field(default_factory=dict)
+    attaches: list[tuple[str, str]] = field(default_factory=list)
+    detaches: list[tuple[str, str]] = field(default_factory=list)
+    detach_error: BaseException | None = None
+    machine_error: BaseException | None = None
+    snapshot_error: BaseException | None = None
+    free_count: int = 4
+    reads: int = 0
+    gate: threading.Event | None = None
+    asked: threading.Event = field(default_factory=threading.Event)
+    serials: bool = True
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(False, False, True, False, True)
+
+    def machines(self) -> tuple[Machine, ...]:
+        with self._lock:
+            return (Machine("machine-0", "node-0", 1, tuple(self.attached.values())),)
+
+    def machine(self, uid: str) -> Machine:
+        self.reads += 1
+        if self.machine_error:
+            raise self.machine_error
+        for found in self.machines():
+            if found.uid == uid:
+                return found
+        raise Missing(f"the CDI Manager knows no machine {uid}")
+
+    def free(self, machine_uid: str, model: str) -> int:
+        return self.free_count
+
+    def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
+        if self.snapshot_error:
+            raise self.snapshot_error
+        return FabricSnapshot({m.uid: m for m in self.machines()}, {(m, 1): self.free_count for m in models},
+                              time.time())
+
+    def attach(self, machine_uid: str, model: str, count: int = 1, token: str | None = None,
+               kind: str = "gpu") -> Task:
+        with self._lock:
+            self.attaches.append((machine_uid, model))
+            number = len(self.attaches)
+            answer = self.answers.pop(0) if self.answers else None
+        self.asked.set()
+        if self.gate:
+            assert self.gate.wait(10), "the test never let the reply go"
+        if answer:
+            raise answer
+        new = device(f"d{number}", model, machine=machine_uid)
+        new = new if self.serials else replace(new, serial=None)
+        with self._lock:
+            self.attached[new.uid] = new
+        return Task(True, (new,))
+
+    def detach(self, machine_uid: str, device_uid: str) -> Task:
+        with self._lock:
+            self.detaches.append((machine_uid, device_uid))
+        if self.detach_error:
+            raise self.detach_error
+        with self._lock:
+            self.attached.pop(device_uid, None)
+        return Task(True)
+
+    def close(self) -> None:
+        """Nothing to close."""

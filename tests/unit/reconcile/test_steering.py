@@ -1,0 +1,164 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Steering: a pod is nominated until it is bound, gone, or its time is over."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import typing as t
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden
+from ansible_collections.composable.infra.plugins.module_utils.reconcile import steering as module
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.steering import Steering
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.writer import Writer
+from ansible_collections.composable.infra.plugins.module_utils.scaling.view import PodRef
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+
+POD = PodRef("default", "train", "pod-train")
+
+
+@dataclass
+class FakeWriter:
+    """Notes nominations. ``alive``: the answer, or an error to raise."""
+
+    alive: bool | ApiError = True
+    written: list[tuple[str, str, str, str, bool]] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def nominate(self, namespace: str, pod: str, uid: str, node: str, anyway: bool = False) -> bool:
+        with self.changed:
+            self.written.append((namespace, pod, uid, node, anyway))
+            self.changed.notify_all()
+        if isinstance(self.alive, ApiError):
+            raise self.alive
+        return self.alive
+
+    def wait(self, number: int) -> None:
+        """Wait for that many nominations."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.written) >= number, 10), self.written
+
+
+@pytest.fixture
+def writer() -> FakeWriter:
+    """What is written."""
+    return FakeWriter()
+
+
+@pytest.fixture
+def steering(writer: FakeWriter) -> Iterator[Steering]:
+    """Steering that gives up after a minute."""
+    made = Steering(t.cast(Writer, writer), 60.0)
+    yield made
+    made.stop()
+
+
+def seen(steering: Steering, kind: str = "MODIFIED", **status: str) -> None:
+    """The watch shows the pod."""
+    steering.seen(kind, objects.pod("train", **status))
+
+
+def test_pod_is_nominated_at_once(steering: Steering, writer: FakeWriter) -> None:
+    steering.set_course(POD, "node-0", "uid-c")
+    assert writer.written == [("default", "train", "pod-train", "node-0", False)]
+    assert steering.under_way() == 1
+
+
+@pytest.mark.parametrize("status", [{}, {"nominatedNodeName": "node-9"}], ids=["cleared", "another"])
+def test_lost_nomination_is_written_again(steering: Steering, writer: FakeWriter, status: dict[str, str]) -> None:
+    steering.set_course(POD, "node-0", "uid-c")
+    seen(steering, **status)
+    writer.wait(2)
+    assert writer.written[1][:4] == writer.written[0][:4]
+
+
+def test_nomination_that_is_there_is_left_alone(steering: Steering, writer: FakeWriter) -> None:
+    steering.set_course(POD, "node-0", "uid-c")
+    seen(steering, nominatedNodeName="node-0")
+    steering.stop()
+    assert len(writer.written) == 1
+
+
+def test_pods_that_nobody_steers_are_left_alone(steering: Steering, writer: FakeWriter) -> None:
+    seen(steering)
+    seen(steering, "DELETED")
+    steering.steer("pod-train")
+    steering.deallocated("uid-c")
+    steering.stop()
+    assert writer.written == []
+
+
+def test_deallocated_claim_has_its_pods_nominated_even_if_they_seem_to_be(steering: Steering,
+                                                                        writer: FakeWriter) -> None:
+    steering.set_course(POD, "node-0", "uid-c")
+    steering.set_course(PodRef("default", "other", "pod-other"), "node-0", "uid-other")
+    steering.deallocated("uid-c")
+    writer.wait(3)
+    assert writer.written[2] == ("default", "train", "pod-train", "node-0", True)
+
+
+def test_bound_pod_leaves_the_watch_and_the_course(steering: Steering, writer: FakeWriter) -> None:
+    steering.set_course(POD, "node-0", "uid-c")
+    seen(steering, "DELETED")
+    assert steering.under_way() == 0
+    seen(steering)
+    steering.stop()
+    assert len(writer.written) == 1
+
+
+def test_pod_that_is_gone_is_not_steered_any_more(steering: Steering, writer: FakeWriter) -> None:
+    writer.alive = False
+    steering.set_course(POD, "node-0", "uid-c")
+    assert steering.under_way() == 0
+
+
+def test_new_course_replaces_the_old(steering: Steering, writer: FakeWriter) -> None:
+    steering.set_course(POD, "node-0", "uid-c")
+    steering.set_course(POD, "node-1", "uid-c")
+    assert [w[3] for w in writer.written] == ["node-0", "node-1"]
+    assert steering.under_way() == 1
+
+
+def test_course_ends_after_its_time(steering: Steering, writer: FakeWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(module.time, "time", lambda: now[0])
+    steering.set_course(POD, "node-0", "uid-c")
+    now[0] += 59
+    steering.steer("pod-train")
+    assert (len(writer.written), steering.under_way()) == (2, 1)
+    now[0] += 2
+    steering.steer("pod-train")
+    assert (len(writer.written), steering.under_way()) == (2, 0)
+
+
+def test_refusal_stops_nothing_and_is_tried_again_at_the_next_sight(steering: Steering, writer: FakeWriter) -> None:
+    writer.alive = Forbidden(403, "Forbidden", "no")
+    with contextlib.suppress(ApiError):
+        steering.set_course(POD, "node-0", "uid-c")
+    assert steering.under_way() == 1
+    writer.alive = True
+    seen(steering)
+    writer.wait(2)
+
+
+def test_refusal_is_not_repeated_at_once(steering: Steering, writer: FakeWriter) -> None:
+    writer.alive = Forbidden(403, "Forbidden", "no")
+    with contextlib.suppress(ApiError):
+        steering.set_course(POD, "node-0", "uid-c")
+        steering.steer("pod-train")
+    steering.stop()
+    assert len(writer.written) == 2
+
+
+def test_nothing_is_nominated_after_the_stop(steering: Steering, writer: FakeWriter) -> None:
+    steering.set_course(POD, "node-0", "uid-c")
+    steering.stop()
+    seen(steering)
+    steering.deallocated("uid-c")
+    assert len(writer.written) == 1

@@ -1,0 +1,128 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which passes a change calls for."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.fabric.types import FabricSnapshot, Machine
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import (
+    CLAIMS,
+    NODES,
+    PODS,
+    REQUESTS,
+    RESOURCES,
+    SLICES,
+    Resource,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.triggers import fabric_keys, keys_of
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
+from ansible_collections.composable.infra.tests.unit.scaling.builders import A100, H100, settings
+
+SETTINGS = settings()
+NODE, POOL, REQUEST = ("node", "node-0"), ("pool", A100, "1"), ("request", "request")
+Json = dict[str, t.Any]
+
+
+def keys(kind: Resource, new: Json, old: Json | None = None) -> set[tuple[str, ...]]:
+    """Keys for a change."""
+    return set(keys_of(kind, new, old, SETTINGS))
+
+
+@pytest.mark.parametrize(("kind", "obj", "expected"), [
+    (CLAIMS, objects.claim("c"), set()),
+    (CLAIMS, objects.claim("c", objects.pool_result()), {NODE, POOL}),
+    (CLAIMS, objects.claim("c", objects.local_result()), {NODE}),
+    (CLAIMS, objects.claim("c", objects.pool_result(pool="strange-fabric1")), {NODE}),
+    (CLAIMS, objects.claim("c", objects.pool_result(), node=None), {POOL}),
+    (SLICES, objects.local_slice("GPU-a"), {NODE}),
+    (SLICES, objects.pool_slice("a100-0"), {POOL}),
+    (SLICES, objects.pool_slice("x", pool="strange"), set()),
+    (RESOURCES, objects.resource(), {NODE, REQUEST}),
+    (RESOURCES, objects.resource(request=""), {NODE}),
+    (REQUESTS, objects.request(), {NODE, REQUEST}),
+    (PODS, objects.pod(), set()),
+])
+def test_new_object(kind: Resource, obj: Json, expected: set[tuple[str, ...]]) -> None:
+    assert keys(kind, obj) == expected
+
+
+def test_claim_that_moved_concerns_where_it_was_too() -> None:
+    before = objects.claim("c", objects.pool_result(pool="h100-fabric2"), node="node-1")
+    after = objects.claim("c", objects.local_result())
+    assert keys(CLAIMS, after, before) == {NODE, ("node", "node-1"), ("pool", H100, "2")}
+
+
+def test_claim_that_was_deallocated_concerns_its_node() -> None:
+    assert NODE in keys(CLAIMS, objects.claim("c"), objects.claim("c", objects.pool_result()))
+
+
+def test_resource_that_changed_its_request_concerns_both() -> None:
+    assert keys(RESOURCES, objects.resource(request="b"), objects.resource(request="a")) == {
+        NODE, ("request", "a"), ("request", "b")}
+
+
+def test_node_matters_when_it_is_new() -> None:
+    assert keys(NODES, objects.node()) == {NODE}
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    (objects.node(), objects.node(machine="machine-1")), (objects.node(machine=None), objects.node()),
+    (objects.node(), objects.node(fabric="1")),
+], ids=["machine", "providerID came", "label"])
+def test_node_matters_when_machine_or_labels_changed(before: Json, after: Json) -> None:
+    assert keys(NODES, after, before) == {NODE}
+
+
+def test_heartbeat_of_a_node_matters_to_nobody() -> None:
+    beat = {**objects.node(), "status": {"conditions": [{"type": "Ready", "lastHeartbeatTime": "now"}]}}
+    assert keys(NODES, beat, objects.node()) == set()
+
+
+def snapshot(free: dict[tuple[str, int], int], *devices: str) -> FabricSnapshot:
+    """What the manager shows."""
+    machine = Machine("machine-0", "node-0", 1, tuple(device(d) for d in devices))
+    return FabricSnapshot({"machine-0": machine}, free, 0.0)
+
+
+def test_first_look_concerns_everything(bench: Bench) -> None:
+    found = set(fabric_keys(bench.world, None, snapshot({(A100, 1): 2, (H100, 1): 0})))
+    assert found == {NODE, POOL, ("pool", H100, "1")}
+
+
+def test_look_that_shows_nothing_new_concerns_nobody(bench: Bench) -> None:
+    same = snapshot({(A100, 1): 2}, "d1")
+    assert list(fabric_keys(bench.world, same, snapshot({(A100, 1): 2}, "d1"))) == []
+
+
+def test_other_count_concerns_its_pool(bench: Bench) -> None:
+    found = set(fabric_keys(bench.world, snapshot({(A100, 1): 2, (H100, 1): 1}),
+                            snapshot({(A100, 1): 3, (H100, 1): 1})))
+    assert found == {POOL}
+
+
+def test_count_that_is_gone_concerns_its_pool(bench: Bench) -> None:
+    assert set(fabric_keys(bench.world, snapshot({(A100, 1): 2}), snapshot({}))) == {POOL}
+
+
+def test_pool_that_claims_hold_is_looked_at_each_time(bench: Bench) -> None:
+    bench.put(objects.claim("c", objects.pool_result()))
+    same = snapshot({(A100, 1): 2})
+    assert set(fabric_keys(bench.world, same, same)) == {POOL}
+
+
+def test_machine_that_changed_concerns_its_node(bench: Bench) -> None:
+    bench.put(objects.node("node-1", "machine-1"), objects.node("node-2", None))
+    free = {(A100, 1): 2}
+    assert set(fabric_keys(bench.world, snapshot(free, "d1"), snapshot(free, "d2"))) == {NODE}
+
+
+def test_machine_that_vanished_concerns_its_node(bench: Bench) -> None:
+    gone = FabricSnapshot({}, {(A100, 1): 2}, 0.0)
+    assert set(fabric_keys(bench.world, snapshot({(A100, 1): 2}), gone)) == {NODE}

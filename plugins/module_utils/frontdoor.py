@@ -66,8 +66,18 @@ def cluster(params: Mapping[str, t.Any]) -> Client:
     return Client(Connection.load(params.get("kubeconfig"), params.get("context")))
 
 
-def config(params: Mapping[str, t.Any]) -> EngineConfig:
-    """The engine's configuration from ``config`` or ``config_path``. Raises BadConfig."""
+SECRETS = ("password", "client_secret", "ca_pem")
+
+
+def config(module: AnsibleModule) -> EngineConfig:
+    """The engine's configuration from ``config`` or ``config_path``. Raises BadConfig.
+
+    Secrets given inline are taken out of everything that the module returns.
+    """
+    params = module.params
+    inline = (params.get("config") or {}).get("fabric")
+    if isinstance(inline, dict):
+        module.no_log_values.update(str(inline[k]) for k in SECRETS if inline.get(k))
     if params.get("config_path"):
         return EngineConfig.load(params["config_path"])
     return EngineConfig.from_dict(params["config"])

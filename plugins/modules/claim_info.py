@@ -104,7 +104,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile import 
 def work(module: AnsibleModule) -> dict[str, object]:
     """Read and explain."""
     params = module.params
-    run = session.Run(frontdoor.cluster(params), frontdoor.config(params), params["ready_timeout"])
+    run = session.Run(frontdoor.cluster(params), frontdoor.config(module), params["ready_timeout"])
     verdicts, problems = run.explain()
     found = [v for v in verdicts if _asked_for(v.claim, params) and (v.waits_for or not params["waiting"])]
     return {"claims": [session.verdict_result(v) for v in found], "problems": problems}

@@ -116,7 +116,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile import 
 
 def work(module: AnsibleModule) -> dict[str, object]:
     """Plan, or carry out."""
-    config = frontdoor.config(module.params)
+    config = frontdoor.config(module)
     run = session.Run(frontdoor.cluster(module.params), config, module.params["ready_timeout"])
     outcome = run.plan() if module.check_mode else run.carry_out(module.params["timeout"])
     return outcome.as_result()

@@ -16,7 +16,8 @@ from ansible_collections.composable.infra.tests.bench.measure import Figures, Sc
 from ansible_collections.composable.infra.tests.bench.render import update_page
 
 RESULTS = Path(__file__).resolve().parent / "results"
-HOPS = [Scenario(f"{n} claims, F={f:g}", pods=n, nodes=n, attach=f, spread=True) for n in (1, 20, 200) for f in (0.0, 2.0)]
+HOPS = [Scenario(f"{n} claims, F={f:g}", pods=n, nodes=n, attach=f, spread=True)
+        for n in (1, 20, 200) for f in (0.0, 2.0)]
 BASELINE = [
     *(Scenario(f"1 claim, F={f:g}", pods=1, nodes=1, attach=f, announce=2.0) for f in (0.0, 10.0)),
     *(Scenario(f"1 claim of 4 GPUs, F={f:g}", pods=1, nodes=1, attach=f, gpus=4, announce=2.0) for f in (0.0, 10.0)),

@@ -11,6 +11,7 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from ansible_collections.composable.infra.lab.demo import doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, StageOptions
@@ -115,13 +116,10 @@ def _reduce(stage: Stage, figures: Figures) -> None:
 
 def differences(after: list[tuple[str, float]], before: list[tuple[str, float]]) -> list[float]:
     """Node by node, the k-th of ``after`` minus the k-th of ``before``: devices of one node are interchangeable."""
-    return [a - b for (node_a, a), (node_b, b) in zip(sorted(after), sorted(before), strict=True) if _same(node_a, node_b)]
-
-
-def _same(one: str, other: str) -> bool:
-    if one != other:
-        raise RuntimeError(f"an attach on {one} answers an allocation on {other}")
-    return True
+    pairs = list(zip(sorted(after), sorted(before), strict=True))
+    if strange := [(a[0], b[0]) for a, b in pairs if a[0] != b[0]]:
+        raise RuntimeError(f"something on {strange[0][0]} answers something on {strange[0][1]}")
+    return [a[1] - b[1] for a, b in pairs]
 
 
 def last_of(shown: list[tuple[str, float]], gpus: int) -> list[tuple[str, float]]:
@@ -137,12 +135,12 @@ def quantiles(values: list[float]) -> dict[str, float]:
 
 
 def _cpu(pid: int) -> float:
-    fields = open(f"/proc/{pid}/stat", encoding="utf-8").read().rpartition(")")[2].split()
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _rss(pid: int) -> float:
-    for line in open(f"/proc/{pid}/status", encoding="utf-8"):
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmHWM:"):
             return round(int(line.split()[1]) / 1024, 1)
     return 0.0

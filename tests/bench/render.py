@@ -25,18 +25,17 @@ def hops_table(rows: list[dict[str, t.Any]]) -> str:
     lines = ["| Scenario | runs | allocation written → attach asked p50 / p99 / max (ms) | device visible → condition "
              "written p50 / p99 / max (ms) | last pod bound (s) | scheduler after the condition (s) | CPU (s) | "
              "RSS (MiB) |", "|---|---|---|---|---|---|---|---|"]
-    for row in rows:
-        lines.append(f"| {row['name']} | {row['runs']} | {_hop(row['allocation_to_asked_ms'])} | "
-                     f"{_hop(row['visible_to_condition_ms'])} | {row['total_seconds']['median']:.1f} | "
-                     f"{row['scheduler_after_condition_seconds']:.2f} | {row['cpu_seconds']:.2f} | "
-                     f"{row['rss_mib']:.0f} |")
+    lines += [f"| {row['name']} | {row['runs']} | {_hop(row['allocation_to_asked_ms'])} | "
+              f"{_hop(row['visible_to_condition_ms'])} | {row['total_seconds']['median']:.1f} | "
+              f"{row['scheduler_after_condition_seconds']:.2f} | {row['cpu_seconds']:.2f} | "
+              f"{row['rss_mib']:.0f} |" for row in rows]
     return "\n".join(lines)
 
 
 def baseline_table(rows: list[dict[str, t.Any]]) -> str:
     """Totals beside CoHDI's and the floor, in seconds."""
-    lines = ["| Scenario | runs | CoHDI, median (s) | floor (s) | composable.infra, median [min..max] (s) | pods on the "
-             "node attached for |", "|---|---|---|---|---|---|"]
+    lines = ["| Scenario | runs | CoHDI, median (s) | floor (s) | composable.infra, median [min..max] (s) | "
+             "pods on the node attached for |", "|---|---|---|---|---|---|"]
     for row in rows:
         cohdi, floor = COHDI[row["name"]]
         total = row["total_seconds"]

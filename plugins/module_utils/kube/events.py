@@ -23,7 +23,7 @@ _SAME_WITHIN = 600.0
 REMEMBERED = 4096
 QUEUED = 4096
 # Events must not compete with what people wait for.
-PACE = 0.05
+PACE = 0.1
 _MESSAGE_LIMIT = 1024
 _REFERENCE = ("apiVersion", "kind", "namespace", "name", "uid", "resourceVersion", "fieldPath")
 _LIMITS = Limits(connect=3.0, read=5.0, patience=10.0)

@@ -30,9 +30,9 @@ from .steering import Steering
 from .world import Json, World
 from .writer import Writer
 
-SHORTEST_LOOK = 0.2
-COLD = ("pool", "request", "tidy")
-GATHER_SECONDS = 0.1
+SHORTEST_LOOK = 0.5
+# What nobody waits for gathers changes for so many seconds, so that a burst is one write.
+COLD = {"pool": 0.1, "request": 1.0, "tidy": 0.5}
 
 
 class Engine:
@@ -125,9 +125,9 @@ class Engine:
                 self.steering.given_up(claim)
 
     def _enqueue(self, key: triggers.Key) -> None:
-        """Urgent keys at once; the others gather changes for a moment, so that a burst is one write."""
+        """Urgent keys at once; the others gather changes for a moment."""
         if key[0] in COLD:
-            self.queue.add_at(key, time.time() + GATHER_SECONDS)
+            self.queue.add_at(key, time.time() + COLD[key[0]])
         else:
             self.queue.add(key)
 
@@ -139,7 +139,7 @@ class Engine:
         while not self.stopping.is_set():
             began = time.time()
             self._look(began)
-            self.stopping.wait(max(SHORTEST_LOOK, 3 * (time.time() - began)))
+            self.stopping.wait(max(SHORTEST_LOOK, 10 * (time.time() - began)))
             self._look_soon.wait(max(0.0, self.config.scan_interval - (time.time() - began)))
             self._look_soon.clear()
 

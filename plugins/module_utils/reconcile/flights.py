@@ -103,7 +103,8 @@ class Flights:
         while not self.stopping.is_set() and self._wanted(name):
             try:
                 device = self.fabric.attach(machine, model, 1, name).devices[0]
-                return self._arrived(name, node, model, device)
+                self._arrived(name, node, model, device)
+                return
             except (Unavailable, Busy, Unauthorized) as error:
                 said = self._failed(name, str(error), said)
                 self.stopping.wait(pause * random.uniform(0.8, 1.2))
@@ -111,9 +112,10 @@ class Flights:
                 self._renew_intent(name, machine)
             except Uncertain as error:
                 self._failed(name, str(error), said)
-                return None
+                return
             except (Refused, Missing) as error:
-                return self._refused(name, node, machine, model, error)
+                self._refused(name, node, machine, model, error)
+                return
 
     def _wanted(self, name: str) -> bool:
         raw = self.world.resources.get(name)

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A work queue of keys: one key is worked on by one worker at a time, and many events become one pass.
 
-Keys of tidying (``cold``) wait until nothing urgent is ready, but never longer than eight urgent keys.
+Keys of tidying (``cold``) are worked on one at a time, and wait until nothing urgent is ready, but never longer than
+eight urgent keys.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class KeyQueue:
         with self._changed:
             while not self._closed:
                 wait = self._promote()
-                if self._hot or self._cold:
-                    key = self._next()
+                key = self._next()
+                if key is not None:
                     self._working.add(key)
                     return key
                 self._changed.wait(wait)
@@ -90,10 +91,14 @@ class KeyQueue:
             lane[key] = None
             self._changed.notify()
 
-    def _next(self) -> Hashable:
+    def _next(self) -> Hashable | None:
+        cold = bool(self._cold) and not any(self._is_cold(key) for key in self._working)
+        if not cold and not self._hot:
+            return None
         self._turn += 1
-        cold_turn = not self._hot or (bool(self._cold) and self._turn % COLD_TURN == 0)
-        return (self._cold if cold_turn else self._hot).popitem(last=False)[0]
+        if cold and (not self._hot or self._turn % COLD_TURN == 0):
+            return self._cold.popitem(last=False)[0]
+        return self._hot.popitem(last=False)[0]
 
     def _promote(self) -> float | None:
         now = time.time()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One engine at a time acts: a Lease per component, so that a module, a rulebook and the controller never act at once."""
+"""One engine at a time acts: a Lease per component, so that module, rulebook and controller never act at once."""
 
 from __future__ import annotations
 

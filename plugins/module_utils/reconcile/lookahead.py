@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..fabric.errors import FabricError
 from ..scaling import actions as act
 from ..scaling.compose import plan_compose, uncertain
 from ..scaling.pools import PoolPlan
-from ..scaling.scale import plan_device_labels, plan_fabric_label, plan_node
-from ..scaling.view import NodeView, Request
+from ..scaling.scale import after, plan_device_labels, plan_fabric_label, plan_node
+from ..scaling.view import NodeView
 from . import publish
 from .engine import Engine
 
@@ -49,7 +49,7 @@ def _node(engine: Engine, name: str) -> tuple[list[act.Action], tuple[act.Verdic
     settings, view = engine.config.settings, _view(engine, name)
     scale = plan_node(view, settings)
     labels = [*plan_fabric_label(view, settings), *plan_device_labels(view, settings)]
-    compose = plan_compose(_after(view, scale.actions), engine.config.fabric.attach_timeout)
+    compose = plan_compose(after(view, scale.actions), engine.config.fabric.attach_timeout)
     return [*labels, *scale.actions, *compose.actions], scale.verdicts
 
 
@@ -62,16 +62,6 @@ def _view(engine: Engine, name: str) -> NodeView:
     except FabricError:
         return view
     return engine.world.node_view(name, {d.uid: d.model for d in found.devices})
-
-
-def _after(view: NodeView, actions: tuple[act.Action, ...]) -> NodeView:
-    """The node as it will be once the sizes are written, so that the plan shows the attaches that follow."""
-    requests = {r.name: r for r in view.requests}
-    for action in actions:
-        if isinstance(action, act.SetSize):
-            known = requests.get(action.request, Request(action.request, "", action.model, 0))
-            requests[action.request] = replace(known, size=action.size)
-    return view.with_requests(tuple(requests.values()))
 
 
 def difference(forecast: Forecast) -> dict[str, dict[str, t.Any]]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+import typing as t
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -14,7 +15,7 @@ from ..fabric.types import Fabric
 from ..kube.errors import ApiError
 from ..scaling import actions as act
 from ..scaling.compose import plan_compose, request_status, uncertain
-from ..scaling.scale import plan_device_labels, plan_fabric_label, plan_node
+from ..scaling.scale import after, plan_device_labels, plan_fabric_label, plan_node
 from ..scaling.view import NodeView
 from . import publish, views
 from .flights import Flights
@@ -25,7 +26,8 @@ from .writer import Writer
 
 RETRY_SECONDS = 1.0
 DETACH_RETRY_SECONDS = 3.0
-TIDYING = (act.Touch, act.SetState)
+TIDY_SECONDS = 0.5
+TIDYING = (act.Touch, act.SetState, act.SetSize)
 Later = Callable[[tuple[str, ...], float], None]
 
 
@@ -39,8 +41,8 @@ class Passes:
         self.settle, self.later = settle, later
         self.verdicts: dict[str, tuple[act.Verdict, ...]] = {}
         self._io = ThreadPoolExecutor(32, thread_name_prefix="write")
-        self._leaf = ThreadPoolExecutor(16, thread_name_prefix="hold")
         self._detach_after: dict[str, float] = {}
+        self._how = self._table()
 
     def run(self, key: tuple[str, ...]) -> None:
         """Work on one key. An API error is told and the key is tried again later."""
@@ -61,61 +63,61 @@ class Passes:
     def stop(self) -> None:
         """Let the writing threads go."""
         self._io.shutdown(wait=False, cancel_futures=True)
-        self._leaf.shutdown(wait=False, cancel_futures=True)
 
     def _node(self, name: str) -> None:
-        view = self.world.node_view(name)
+        """Scale and compose from one picture: devices are asked for while the sizes are still being written."""
+        view = self._view(name)
         if "publisher" in self.roles and self.world.snapshot is not None:
             self._carry(plan_fabric_label(view, self.world.settings))
+        scale = plan_node(view, self.world.settings) if "scaler" in self.roles else act.Plan()
+        compose = self._compose(after(view, scale.actions))
         if "scaler" in self.roles:
-            self._scale(view)
-        if "operator" in self.roles and self.world.snapshot is not None:
-            self._compose(name)
-
-    def _tidy(self, name: str) -> None:
-        """What nobody waits for: use stamps and the Online state."""
-        view = self.world.node_view(name)
-        todo: list[act.Action] = []
-        if "scaler" in self.roles:
-            todo += [a for a in plan_node(view, self.world.settings).actions if isinstance(a, TIDYING)]
-        if "operator" in self.roles and self.world.snapshot is not None:
-            todo += [a for a in plan_compose(view, self.settle).actions if isinstance(a, TIDYING)]
-        self._carry(todo)
-
-    def _urgent(self, view: NodeView, actions: Iterable[act.Action]) -> None:
-        """Carry out what somebody waits for; the rest is left to a key of its own."""
-        found = list(actions)
-        self._carry(a for a in found if not isinstance(a, TIDYING))
-        if any(isinstance(a, TIDYING) for a in found):
-            self.later(("tidy", view.name), time.time())
-
-    def _scale(self, view: NodeView) -> None:
-        plan = plan_node(view, self.world.settings)
-        self.verdicts[view.name] = plan.verdicts
-        self._carry(plan_device_labels(view, self.world.settings))
-        self._urgent(view, plan.actions)
-        self._appoint(view.name, plan.wake_at)
-
-    def _compose(self, name: str) -> None:
-        view = self.world.node_view(name)
-        if uncertain(view) and view.machine:
-            found = self.fabric.machine(view.machine)
-            view = self.world.node_view(name, {d.uid: d.model for d in found.devices})
-        plan = plan_compose(view, self.settle)
-        self._urgent(view, plan.actions)
-        self._appoint(name, plan.wake_at)
+            self.verdicts[name] = scale.verdicts
+            self._carry(plan_device_labels(view, self.world.settings))
+        self._urgent(name, [*scale.actions, *compose.actions])
+        for when in (scale.wake_at, compose.wake_at):
+            if when is not None:
+                self.later(("node", name), when)
         if view.blocked:
             self.later(("node", name), time.time() + RETRY_SECONDS)
 
-    def _appoint(self, node: str, when: float | None) -> None:
-        if when is not None:
-            self.later(("node", node), when)
+    def _view(self, name: str) -> NodeView:
+        view = self.world.node_view(name)
+        if "operator" in self.roles and uncertain(view) and view.machine:
+            found = self.fabric.machine(view.machine)
+            view = self.world.node_view(name, {d.uid: d.model for d in found.devices})
+        return view
+
+    def _compose(self, view: NodeView) -> act.Plan:
+        """Nothing is asked of a manager whose machines were never seen."""
+        if "operator" not in self.roles or self.world.snapshot is None:
+            return act.Plan()
+        return plan_compose(view, self.settle)
+
+    def _urgent(self, node: str, actions: list[act.Action]) -> None:
+        """Carry out what somebody waits for; the rest is left to a key of its own.
+
+        Where somebody else composes, the size is what he waits for.
+        """
+        tidying = TIDYING if "operator" in self.roles else TIDYING[:-1]
+        self._carry(a for a in actions if not isinstance(a, tidying))
+        if any(isinstance(a, tidying) for a in actions) or self.world.unwritten_holds(node):
+            self.later(("tidy", node), time.time() + TIDY_SECONDS)
+
+    def _tidy(self, name: str) -> None:
+        """What nobody waits for: sizes already acted on, holds, use stamps and the Online state."""
+        view = self._view(name)
+        scale = plan_node(view, self.world.settings) if "scaler" in self.roles else act.Plan()
+        compose = self._compose(after(view, scale.actions))
+        self._carry(a for a in (*scale.actions, *compose.actions) if isinstance(a, TIDYING))
+        for resource, claim in self.world.unwritten_holds(name):
+            self.writer.hold(resource, claim)
 
     def _pool(self, model: str, fabric: int) -> None:
-        if plan := publish.run(self.world, self.writer, (model, fabric)):
-            if not plan.empty:
-                self.narrator.note("PoolPublished", plan.pool,
-                                   f"{len(plan.devices)} devices, generation {plan.generation} ({plan.reason})")
+        plan = publish.run(self.world, self.writer, (model, fabric))
+        if plan is not None and not plan.empty:
+            self.narrator.note("PoolPublished", plan.pool,
+                               f"{len(plan.devices)} devices, generation {plan.generation} ({plan.reason})")
 
     def _request(self, name: str) -> None:
         raw = self.world.requests.get(name)
@@ -133,40 +135,34 @@ class Passes:
         """Carry out actions at the same time; the first error is raised after all have ended."""
         todo = list(actions)
         if len(todo) == 1:
-            return self._one(todo[0])
+            self._one(todo[0])
+            return
         waiting: list[Future[None]] = [self._io.submit(self._one, a) for a in todo]
         errors = [e for f in waiting if (e := f.exception())]
         if errors:
             raise errors[0]
 
     def _one(self, action: act.Action) -> None:
-        match action:
-            case act.MarkClaim():
-                self._mark(action)
-            case act.SetSize():
-                self.writer.set_size(action)
-                self.narrator.note("SizeSet", action.request, f"{action.before or 0} -> {action.size}: {action.reason}")
-            case act.LabelNode():
-                self.writer.label_node(action)
-            case act.Touch():
-                self.writer.touch(action)
-            case act.CreateResource():
-                self.flights.create(action)
-            case act.Attach():
-                self.flights.attach(action)
-            case act.Adopt():
-                self.flights.adopt(action)
-            case act.Detach():
-                self._detach(action)
-            case act.DeleteResource():
-                self.writer.delete_resource(action.resource)
-                self.narrator.note("Releasing", action.resource, action.reason)
-            case act.Finish():
-                self.writer.finish(action.resource)
-            case act.FinishRequest():
-                self.writer.finish_request(action.request)
-            case act.SetState():
-                self.writer.resource_status(action.resource, state=action.state, error=action.error)
+        self._how[type(action)](action)
+
+    def _table(self) -> dict[type[act.Action], Callable[[t.Any], object]]:
+        """How each kind of action is carried out."""
+        return {
+            act.MarkClaim: self._mark, act.SetSize: self._set_size, act.LabelNode: self.writer.label_node,
+            act.Touch: self.writer.touch, act.CreateResource: self.flights.create, act.Attach: self.flights.attach,
+            act.Adopt: self.flights.adopt, act.Detach: self._detach, act.DeleteResource: self._release,
+            act.Finish: lambda a: self.writer.finish(a.resource),
+            act.FinishRequest: lambda a: self.writer.finish_request(a.request),
+            act.SetState: lambda a: self.writer.resource_status(a.resource, state=a.state, error=a.error),
+        }
+
+    def _set_size(self, action: act.SetSize) -> None:
+        self.writer.set_size(action)
+        self.narrator.note("SizeSet", action.request, f"{action.before or 0} -> {action.size}: {action.reason}")
+
+    def _release(self, action: act.DeleteResource) -> None:
+        self.writer.delete_resource(action.resource)
+        self.narrator.note("Releasing", action.resource, action.reason)
 
     def _detach(self, action: act.Detach) -> None:
         """Detach now, or at its next turn: a refused detach is not tried again at once."""
@@ -179,12 +175,11 @@ class Passes:
 
     def _mark(self, action: act.MarkClaim) -> None:
         """Keep the devices for the claim, steer its pods, then let the scheduler know."""
-        before = [self._leaf.submit(self.writer.hold, device, action.claim) for device in action.devices]
+        for device in action.devices:
+            self.world.hold(device, action.claim)
         if action.devices:
             for pod in action.pods:
                 self.steering.set_course(pod, action.node, action.claim)
-        for hold in before:
-            hold.result()
         if self.writer.mark_claim(action):
             self.narrator.note(action.condition, f"{action.namespace}/{action.name}", action.reason)
             raw = self.world.claims.get(action.name, action.namespace)

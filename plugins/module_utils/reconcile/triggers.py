@@ -74,7 +74,8 @@ def _node_facts(node: Json) -> tuple[object, object]:
 def fabric_keys(world: World, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterator[Key]:
     """Keys for what differs between two looks at the fabric; everything after the first."""
     for model, fabric in sorted(new.free.keys() | (old.free.keys() if old else set())):
-        if old is None or old.free.get((model, fabric)) != new.free.get((model, fabric)) or any(True for _unused in world.claims.by("pool", _pool_name(world, model, fabric))):
+        changed = old is None or old.free.get((model, fabric)) != new.free.get((model, fabric))
+        if changed or world.claims.by("pool", _pool_name(world, model, fabric)):
             yield pool_key(model, fabric)
     for node in world.nodes.list():
         uid = str((node.get("spec") or {}).get("providerID") or "").removeprefix(PROVIDER_PREFIX).rpartition("/")[2]

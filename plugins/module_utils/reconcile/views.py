@@ -57,10 +57,10 @@ def request_view(raw: Json) -> Request:
 
 
 def resource_view(raw: Json, settings: Settings, **seen: t.Any) -> Resource:
-    """A ComposableResource; ``seen`` adds what its own object does not say (visible, used_by, busy, hold_alive)."""
+    """A ComposableResource; ``seen`` adds what its own object does not say (visible, used_by, busy, held).
+    """
     meta, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     machine, asked, present = cro.read_intent(raw)
-    held_for, held_since = cro.read_hold(raw)
     return Resource(
         name=meta["name"], uid=meta["uid"], request=(meta.get("labels") or {}).get(cro.MANAGED_BY, ""),
         model=spec["model"], node=spec["target_node"], state=status.get("state", ""),
@@ -71,7 +71,7 @@ def resource_view(raw: Json, settings: Settings, **seen: t.Any) -> Resource:
         delete_first=cro.annotation(raw, settings.label(cro.DELETE_FIRST)) == "true",
         last_used=parse_time(cro.annotation(raw, settings.label(cro.LAST_USED))),
         in_use=cro.annotation(raw, cro.IN_USE) == "true",
-        held_for=held_for, held_since=held_since, machine=machine, asked=asked, present=present, **seen)
+        machine=machine, asked=asked, present=present, **seen)
 
 
 def slice_view(raw: Json) -> SliceView:

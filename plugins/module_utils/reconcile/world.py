@@ -75,6 +75,7 @@ class World:
         self.snapshot: FabricSnapshot | None = None
         self.fabric_problem = ""
         self._busy: set[str] = set()
+        self._holds: dict[str, tuple[str, float]] = {}
         self._blocked: dict[tuple[str, str], tuple[float, str]] = {}
         self._lock = threading.Lock()
         driver = f"spec.driver={settings.drivers[0]}" if len(settings.drivers) == 1 else None
@@ -127,6 +128,28 @@ class World:
         with self._lock:
             return len(self._busy)
 
+    def hold(self, resource: str, claim: str) -> None:
+        """Keep a device for the claim it is handed to; the annotation that remembers it is written later."""
+        with self._lock:
+            self._holds[resource] = (claim, time.time())
+
+    def _held(self, raw: Json) -> tuple[str, float]:
+        """(claim uid, since), from memory or from the annotation; a device in use is held no more."""
+        name = raw["metadata"]["name"]
+        with self._lock:
+            if cro.annotation(raw, cro.IN_USE):
+                self._holds.pop(name, None)
+            return self._holds.get(name) or cro.read_hold(raw)
+
+    def unwritten_holds(self, node: str) -> list[tuple[str, str]]:
+        """(resource, claim uid) of holds on a node that are not on the objects yet and still matter."""
+        found = []
+        for raw in self.resources.by("node", node):
+            uid = self._held(raw)[0]
+            if uid and uid != cro.read_hold(raw)[0] and not self._user(raw):
+                found.append((raw["metadata"]["name"], uid))
+        return found
+
     def block(self, node: str, model: str, seconds: float, reason: str) -> None:
         """Do not attach a model to a node for a while."""
         with self._lock:
@@ -156,8 +179,9 @@ class World:
         key, user = self._local(raw), self._user(raw)
         with self._lock:
             busy = raw["metadata"]["name"] in self._busy
+        held_for, held_since = self._held(raw)
         return views.resource_view(
-            raw, self.settings, visible=key is not None, busy=busy,
+            raw, self.settings, held_for=held_for, held_since=held_since, visible=key is not None, busy=busy,
             used_by=user,
             hold_alive=self._hold_alive(raw, now))
 
@@ -179,7 +203,7 @@ class World:
         return None
 
     def _hold_alive(self, raw: Json, now: float) -> bool:
-        uid, since = cro.read_hold(raw)
+        uid, since = self._held(raw)
         claim = next(iter(self.claims.by("uid", uid)), None) if uid else None
         if claim is None:
             return False

@@ -8,6 +8,7 @@ Answers are put into the stores at once, so that the next pass does not wait for
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 from collections.abc import Iterable, Mapping
@@ -116,10 +117,8 @@ class Writer:
     def _finalize(self, kind: t.Any, name: str, store: t.Any) -> None:
         raw = store.get(name)
         left = [f for f in ((raw or {}).get("metadata", {}).get("finalizers") or []) if f != cro.FINALIZER]
-        try:
+        with contextlib.suppress(NotFound):
             self.client.merge_patch(kind, name, {"metadata": {"finalizers": left or None}})
-        except NotFound:
-            pass
         if not left:
             self._forget(raw, store)
 
@@ -185,7 +184,7 @@ class Writer:
         return fresh if same and _allocation(fresh) == _allocation(raw) else None
 
     def deallocate(self, claim: Json) -> None:
-        """Drop an allocation that the scheduler has given up (reserved for nobody) and would drop itself a second later.
+        """Drop an allocation that the scheduler has given up (reserved for nobody) and would drop a second later.
 
         The resourceVersion goes with it: a claim that was reserved meanwhile keeps its allocation.
         """
@@ -210,10 +209,8 @@ class Writer:
                                  "labels": {cro.MANAGED_BY: FIELD_MANAGER}}, "spec": spec}
             self.world.slices.upsert(self.client.create(SLICES, body))
         for name in plan.delete:
-            try:
+            with contextlib.suppress(NotFound):
                 self.client.delete(SLICES, name)
-            except NotFound:
-                pass
             self._forget(self.world.slices.get(name), self.world.slices)
 
 

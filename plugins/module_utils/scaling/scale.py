@@ -10,12 +10,14 @@ device serves one claim, the older of two conflicting claims wins, and a shrinki
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
 
 from .actions import Action, LabelNode, MarkClaim, Plan, SetSize, Touch, Verdict
 from .demand import Group, conflict, groups, installed, limits
 from .settings import DeviceModel, Settings
 from .supply import Supply, kept, supply
-from .view import NodeView, Resource
+from .view import NodeView, Request, Resource
 
 RESCHEDULE_CONDITION = "FabricDeviceReschedule"
 FAILED_CONDITION = "FabricDeviceFailed"
@@ -52,7 +54,8 @@ class _NodePlan:
 
     def _decide(self, group: Group) -> None:
         if reason := self._impossible(group):
-            return self._mark(group, FAILED_CONDITION, reason, {})
+            self._mark(group, FAILED_CONDITION, reason, {})
+            return
         self.models.update({m.cdi_model_name: m for m in group.models()})
         need = group.need()
         available = {m: self.idle[m][:n] for m, n in need.items()}
@@ -62,7 +65,8 @@ class _NodePlan:
             for model, n in need.items():
                 self.taken[model] += n
                 self.chosen.update(r.name for r in available[model])
-            return self._mark(group, RESCHEDULE_CONDITION, self._seen(available), available)
+            self._mark(group, RESCHEDULE_CONDITION, self._seen(available), available)
+            return
         for model, n in need.items():
             self.waiting[model] += n
         self._wait(group, need, available)
@@ -179,3 +183,13 @@ def plan_fabric_label(view: NodeView, settings: Settings) -> list[Action]:
 def _changed(view: NodeView, wanted: dict[str, str | None], reason: str) -> list[Action]:
     labels = {k: v for k, v in wanted.items() if view.labels.get(k) != v}
     return [LabelNode(view.name, reason, labels)] if labels and view.exists else []
+
+
+def after(view: NodeView, actions: Iterable[Action]) -> NodeView:
+    """The node as it will be once the sizes of a plan are written, so that the attaches that follow can be planned."""
+    requests = {r.name: r for r in view.requests}
+    for action in actions:
+        if isinstance(action, SetSize):
+            known = requests.get(action.request, Request(action.request, "", action.model, 0))
+            requests[action.request] = replace(known, size=action.size)
+    return view.with_requests(tuple(requests.values()))

@@ -130,7 +130,7 @@ def test_a_newer_resource_version_is_still_the_same_event(server: FakeEvents, re
     recorder.event(CLAIM, "Attaching", "m")
     recorder.event({**CLAIM, "metadata": {**CLAIM["metadata"], "resourceVersion": "8"}}, "Attaching", "m")
     assert recorder.flush()
-    assert [method for method, _unused, _unused in server.calls] == ["POST", "PATCH"]
+    assert [method for method, _path, _body in server.calls] == ["POST", "PATCH"]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_another_event_is_another_object(
     recorder.event(CLAIM, "Attaching", "m")
     recorder.event(regarding, reason, message)
     assert recorder.flush()
-    assert [method for method, _unused, _unused in server.calls] == ["POST", "POST"]
+    assert [method for method, _path, _body in server.calls] == ["POST", "POST"]
 
 
 def test_after_ten_quiet_minutes_it_is_a_new_object(
@@ -158,7 +158,7 @@ def test_after_ten_quiet_minutes_it_is_a_new_object(
     clock.now += 600
     recorder.event(CLAIM, "Attaching", "m")
     assert recorder.flush()
-    assert [method for method, _unused, _unused in server.calls] == ["POST", "POST"]
+    assert [method for method, _path, _body in server.calls] == ["POST", "POST"]
 
 
 def test_an_event_that_the_server_forgot_is_created_again(server: FakeEvents, recorder: Recorder) -> None:
@@ -167,7 +167,7 @@ def test_an_event_that_the_server_forgot_is_created_again(server: FakeEvents, re
     server.fail = NotFound(404, "NotFound", "expired")
     recorder.event(CLAIM, "Attaching", "m")
     assert recorder.flush()
-    assert [method for method, _unused, _unused in server.calls] == ["POST", "PATCH", "POST"]
+    assert [method for method, _path, _body in server.calls] == ["POST", "PATCH", "POST"]
     assert recorder.failed == 0
 
 
@@ -202,7 +202,7 @@ def test_the_oldest_events_are_forgotten(server: FakeEvents, recorder: Recorder)
         recorder.event(CLAIM, "Attaching", str(number))
         assert number % 1000 or recorder.flush(30)
     assert recorder.flush(30)
-    assert [method for method, _unused, _unused in server.calls[-3:]] == ["POST", "PATCH", "POST"]
+    assert [method for method, _path, _body in server.calls[-3:]] == ["POST", "PATCH", "POST"]
 
 
 def test_a_long_message_is_cut(server: FakeEvents, recorder: Recorder) -> None:

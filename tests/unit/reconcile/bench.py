@@ -88,6 +88,16 @@ class Bench:
         """The manager is looked at, as the engine does from time to time."""
         self.world.snapshot = self.fabric.snapshot([m.cdi_model_name for m in self.settings.models])
 
+    def run(self, rounds: int = 3) -> None:
+        """Run every pass for what there is, as often as it takes for one to act on what another wrote."""
+        for _ in range(rounds):
+            self.look()
+            nodes = [n["metadata"]["name"] for n in self.world.nodes.list()]
+            keys = [(kind, name) for name in nodes for kind in ("node", "tidy")]
+            for key in [*keys, *(("request", r["metadata"]["name"]) for r in self.world.requests.list())]:
+                self.passes.run(key)
+            self.idle()
+
     def told(self, reason: str) -> list[str]:
         """Messages of the history with a reason."""
         return [e["message"] for e in self.narrator.history if e["reason"] == reason]

@@ -17,9 +17,9 @@ READY, RESCHEDULE, FAILED = "FabricDeviceReady", "FabricDeviceReschedule", "Fabr
 
 
 def meta(name: str, namespace: str = "", **more: t.Any) -> Json:
-    """Metadata with a uid and a time of creation ten minutes ago."""
+    """Metadata with a uid and a time of creation five minutes ago."""
     found = {"name": name, "uid": f"uid-{name}", "resourceVersion": "1",
-             "creationTimestamp": format_time(time.time() - 600), **more}
+             "creationTimestamp": format_time(time.time() - 300), **more}
     return {**found, "namespace": namespace} if namespace else found
 
 
@@ -87,16 +87,17 @@ def request(name: str = "request", size: int = 1, model: str = A100, node: str =
 
 def resource(name: str = "gpu-a", *, device: str = "", serial: str = "", asked: float | None = None,
              machine: str = "machine-0", present: t.Iterable[str] = (), state: str = "Attaching", node: str = "node-0",
-             model: str = A100, request: str = "request", deleted: bool = False,
+             model: str = A100, request: str = "request", deleted: bool = False, created: float = 300,
              **annotations: str) -> Json:
-    """A ComposableResource; ``asked``: that many seconds ago. Annotations by their constant's name in ``cro``."""
+    """A ComposableResource. ``asked``, ``created``: seconds ago. Annotations by their constant's name in ``cro``."""
     intent = "" if asked is None else cro.attach_intent(machine, time.time() - asked, present)
     body = cro.resource_body(name, request, node, model, intent)
     notes = {cro.ATTACH: intent} if intent else {}
     notes.update({getattr(cro, k): v for k, v in annotations.items()})
     deletion = {"deletionTimestamp": format_time(time.time())} if deleted else {}
     status = {k: v for k, v in (("state", state), ("cdi_device_id", device), ("device_id", serial)) if v}
-    return {**body, "metadata": {**meta(name), **body["metadata"], "annotations": notes, **deletion},
+    return {**body, "metadata": {**meta(name), **body["metadata"], "annotations": notes, **deletion,
+                                     "creationTimestamp": format_time(time.time() - created)},
             "status": status}
 
 

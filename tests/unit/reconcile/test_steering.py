@@ -21,6 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.scaling.view impo
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
 POD = PodRef("default", "train", "pod-train")
+CLAIM = objects.claim("train")
 
 
 @dataclass
@@ -29,6 +30,7 @@ class FakeWriter:
 
     alive: bool | ApiError = True
     written: list[tuple[str, str, str, str, bool]] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def nominate(self, namespace: str, pod: str, uid: str, node: str, anyway: bool = False) -> bool:
@@ -39,10 +41,17 @@ class FakeWriter:
             raise self.alive
         return self.alive
 
-    def wait(self, number: int) -> None:
-        """Wait for that many nominations."""
+    def deallocate(self, claim: dict[str, t.Any]) -> None:
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self.written) >= number, 10), self.written
+            self.dropped.append(claim["metadata"]["uid"])
+            self.changed.notify_all()
+        if isinstance(self.alive, ApiError):
+            raise self.alive
+
+    def wait(self, number: int) -> None:
+        """Wait for that many writes."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.written) + len(self.dropped) >= number, 10), self.written
 
 
 @pytest.fixture
@@ -65,21 +74,21 @@ def seen(steering: Steering, kind: str = "MODIFIED", **status: str) -> None:
 
 
 def test_pod_is_nominated_at_once(steering: Steering, writer: FakeWriter) -> None:
-    steering.set_course(POD, "node-0", "uid-c")
+    steering.set_course(POD, "node-0", "uid-train")
     assert writer.written == [("default", "train", "pod-train", "node-0", False)]
     assert steering.under_way() == 1
 
 
 @pytest.mark.parametrize("status", [{}, {"nominatedNodeName": "node-9"}], ids=["cleared", "another"])
 def test_lost_nomination_is_written_again(steering: Steering, writer: FakeWriter, status: dict[str, str]) -> None:
-    steering.set_course(POD, "node-0", "uid-c")
+    steering.set_course(POD, "node-0", "uid-train")
     seen(steering, **status)
     writer.wait(2)
     assert writer.written[1][:4] == writer.written[0][:4]
 
 
 def test_nomination_that_is_there_is_left_alone(steering: Steering, writer: FakeWriter) -> None:
-    steering.set_course(POD, "node-0", "uid-c")
+    steering.set_course(POD, "node-0", "uid-train")
     seen(steering, nominatedNodeName="node-0")
     steering.stop()
     assert len(writer.written) == 1
@@ -89,22 +98,38 @@ def test_pods_that_nobody_steers_are_left_alone(steering: Steering, writer: Fake
     seen(steering)
     seen(steering, "DELETED")
     steering.steer("pod-train")
-    steering.deallocated("uid-c")
+    steering.deallocated(CLAIM)
     steering.stop()
     assert writer.written == []
 
 
 def test_deallocated_claim_has_its_pods_nominated_even_if_they_seem_to_be(steering: Steering,
                                                                         writer: FakeWriter) -> None:
-    steering.set_course(POD, "node-0", "uid-c")
+    steering.set_course(POD, "node-0", "uid-train")
     steering.set_course(PodRef("default", "other", "pod-other"), "node-0", "uid-other")
-    steering.deallocated("uid-c")
+    steering.deallocated(CLAIM)
     writer.wait(3)
     assert writer.written[2] == ("default", "train", "pod-train", "node-0", True)
 
 
+def test_allocation_that_the_scheduler_gave_up_is_dropped(steering: Steering, writer: FakeWriter) -> None:
+    steering.set_course(POD, "node-0", "uid-train")
+    steering.given_up(objects.claim("other"))
+    steering.given_up(CLAIM)
+    writer.wait(2)
+    assert writer.dropped == ["uid-train"]
+
+
+def test_allocation_that_cannot_be_dropped_is_left_to_the_scheduler(steering: Steering, writer: FakeWriter) -> None:
+    steering.set_course(POD, "node-0", "uid-train")
+    writer.alive = Forbidden(403, "Forbidden", "no")
+    steering.given_up(CLAIM)
+    writer.wait(2)
+    assert steering.under_way() == 1
+
+
 def test_bound_pod_leaves_the_watch_and_the_course(steering: Steering, writer: FakeWriter) -> None:
-    steering.set_course(POD, "node-0", "uid-c")
+    steering.set_course(POD, "node-0", "uid-train")
     seen(steering, "DELETED")
     assert steering.under_way() == 0
     seen(steering)
@@ -114,13 +139,13 @@ def test_bound_pod_leaves_the_watch_and_the_course(steering: Steering, writer: F
 
 def test_pod_that_is_gone_is_not_steered_any_more(steering: Steering, writer: FakeWriter) -> None:
     writer.alive = False
-    steering.set_course(POD, "node-0", "uid-c")
+    steering.set_course(POD, "node-0", "uid-train")
     assert steering.under_way() == 0
 
 
 def test_new_course_replaces_the_old(steering: Steering, writer: FakeWriter) -> None:
-    steering.set_course(POD, "node-0", "uid-c")
-    steering.set_course(POD, "node-1", "uid-c")
+    steering.set_course(POD, "node-0", "uid-train")
+    steering.set_course(POD, "node-1", "uid-train")
     assert [w[3] for w in writer.written] == ["node-0", "node-1"]
     assert steering.under_way() == 1
 
@@ -128,7 +153,7 @@ def test_new_course_replaces_the_old(steering: Steering, writer: FakeWriter) -> 
 def test_course_ends_after_its_time(steering: Steering, writer: FakeWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr(module.time, "time", lambda: now[0])
-    steering.set_course(POD, "node-0", "uid-c")
+    steering.set_course(POD, "node-0", "uid-train")
     now[0] += 59
     steering.steer("pod-train")
     assert (len(writer.written), steering.under_way()) == (2, 1)
@@ -140,7 +165,7 @@ def test_course_ends_after_its_time(steering: Steering, writer: FakeWriter, monk
 def test_refusal_stops_nothing_and_is_tried_again_at_the_next_sight(steering: Steering, writer: FakeWriter) -> None:
     writer.alive = Forbidden(403, "Forbidden", "no")
     with contextlib.suppress(ApiError):
-        steering.set_course(POD, "node-0", "uid-c")
+        steering.set_course(POD, "node-0", "uid-train")
     assert steering.under_way() == 1
     writer.alive = True
     seen(steering)
@@ -150,15 +175,15 @@ def test_refusal_stops_nothing_and_is_tried_again_at_the_next_sight(steering: St
 def test_refusal_is_not_repeated_at_once(steering: Steering, writer: FakeWriter) -> None:
     writer.alive = Forbidden(403, "Forbidden", "no")
     with contextlib.suppress(ApiError):
-        steering.set_course(POD, "node-0", "uid-c")
+        steering.set_course(POD, "node-0", "uid-train")
         steering.steer("pod-train")
     steering.stop()
     assert len(writer.written) == 2
 
 
 def test_nothing_is_nominated_after_the_stop(steering: Steering, writer: FakeWriter) -> None:
-    steering.set_course(POD, "node-0", "uid-c")
+    steering.set_course(POD, "node-0", "uid-train")
     steering.stop()
     seen(steering)
-    steering.deallocated("uid-c")
+    steering.deallocated(CLAIM)
     assert len(writer.written) == 1

@@ -106,16 +106,23 @@ def test_request() -> None:
 
 def test_resource() -> None:
     raw = objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=60, present=("x",), state="Online",
-                           HELD_FOR=cro.hold("uid-c", 1_800_000_000.5), IN_USE="true")
+                           IN_USE="true")
     raw["metadata"]["annotations"]["cohdi.io/last-used-time"] = "2026-01-02T03:04:05Z"
     raw["metadata"]["annotations"]["cohdi.io/delete-device"] = "true"
     raw["spec"]["force_detach"] = True
     found = views.resource_view(raw, SETTINGS, visible=True, used_by="ns/c")
     assert (found.device_uid, found.serial, found.state, found.request) == ("d1", "GPU-d1", "Online", "request")
     assert (found.machine, found.present) == ("machine-0", frozenset({"x"}))
-    assert (found.held_for, found.held_since, found.in_use) == ("uid-c", 1_800_000_000.5, True)
+    assert found.in_use
     assert (found.last_used, found.delete_first, found.force_detach) == (1767323045.0, True, True)
     assert (found.visible, found.used_by, found.busy) == (True, "ns/c", False)
+
+
+def test_hold() -> None:
+    raw = objects.resource("gpu-a", HELD_FOR=cro.hold("uid-c", 1_800_000_000.5))
+    assert cro.read_hold(raw) == ("uid-c", 1_800_000_000.5)
+    assert cro.read_hold(objects.resource("gpu-a", HELD_FOR="uid-c nonsense")) == ("uid-c", 0.0)
+    assert cro.read_hold(objects.resource("gpu-a")) == ("", 0.0)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "5", '{"machine": 5, "asked": 7, "present": 3}', "null"])

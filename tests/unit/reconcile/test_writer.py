@@ -287,6 +287,19 @@ def test_pod_that_is_gone_bound_or_another_is_not_alive(bench: Bench) -> None:
     assert not bench.writer.nominate("default", "train", "pod-of-another-life", "node-0")
 
 
+def test_given_up_allocation_is_dropped_unless_the_claim_changed(bench: Bench) -> None:
+    bench.put(objects.claim("train", RESULT, pods=()))
+    seen = bench.world.claims.get("train", "default")
+    assert seen
+    bench.api.put(CLAIMS, objects.claim("train", RESULT))
+    bench.writer.deallocate(seen)
+    assert bench.api.one(CLAIMS, "train", "default")["status"]["allocation"]
+    bench.writer.deallocate(bench.api.put(CLAIMS, seen))
+    assert "allocation" not in bench.api.one(CLAIMS, "train", "default")["status"]
+    bench.api.objects.clear()
+    bench.writer.deallocate(seen)
+
+
 def test_pool_is_written_in_the_order_replace_create_delete(bench: Bench) -> None:
     bench.put(objects.pool_slice("a100-0", name="kept"), objects.pool_slice("a100-1", name="old"))
     spec = {**objects.pool_slice("a100-0")["spec"], "driver": "gpu.nvidia.com"}

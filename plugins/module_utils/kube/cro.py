@@ -48,13 +48,17 @@ def request_body(name: str, node: str, model: str, size: int, kind: str = "gpu")
     }
 
 
-def resource_body(name: str, request: str, node: str, model: str, attach: str, kind: str = "gpu") -> Json:
+def resource_body(name: str, request: str, node: str, model: str, attach: str, kind: str = "gpu",
+                  force: bool = False) -> Json:
     """A ComposableResource that carries its attach intent from the moment it exists."""
+    spec: Json = {"type": kind, "model": model, "target_node": node}
+    if force:
+        spec["force_detach"] = True
     return {
         "apiVersion": GROUP_VERSION, "kind": "ComposableResource",
         "metadata": {"name": name, "labels": {MANAGED_BY: request}, "finalizers": [FINALIZER],
                      "annotations": {ATTACH: attach}},
-        "spec": {"type": kind, "model": model, "target_node": node},
+        "spec": spec,
     }
 
 

@@ -20,13 +20,20 @@ class NotProven(Exception):
 def device_minor(root: Path, uuid: str) -> int | None:
     """Minor number of the GPU with this UUID below ``root``, None when the node does not show it."""
     for info in sorted((root / "proc/driver/nvidia/gpus").glob("*/information")):
-        fields = dict(_field(line) for line in info.read_text(encoding="utf-8").splitlines() if ":" in line)
+        fields = dict(_field(line) for line in _text(info).splitlines() if ":" in line)
         if fields.get("GPU UUID") == uuid:
             text = fields.get("Device Minor", "")
             if not text.isdecimal():
                 raise NotProven(f"{info} names no Device Minor for {uuid}")
             return int(text)
     return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotProven(f"{path} cannot be read: {error}") from None
 
 
 def _field(line: str) -> tuple[str, str]:
@@ -51,12 +58,23 @@ def holders(root: Path, uuid: str) -> list[str]:
 
 
 def _open_files(process: Path) -> set[str]:
+    """Targets of the process's open files; the kernel marks a file that was removed while open."""
     try:
-        return {os.readlink(link) for link in (process / "fd").iterdir()}
+        links = list((process / "fd").iterdir())
     except FileNotFoundError:
         return set()
     except OSError as error:
         raise NotProven(f"{process / 'fd'} cannot be read: {error.strerror}") from None
+    return {target.removesuffix(" (deleted)") for link in links if (target := _target(link))}
+
+
+def _target(link: Path) -> str:
+    try:
+        return os.readlink(link)
+    except FileNotFoundError:  # closed meanwhile
+        return ""
+    except OSError as error:
+        raise NotProven(f"{link} cannot be read: {error.strerror}") from None
 
 
 def _name(process: Path) -> str:

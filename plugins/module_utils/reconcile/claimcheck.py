@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 
-from ..kube import claims
+from ..kube import claims, slices
 from ..kube.client import Client
 from ..kube.resource import CLAIMS
 from .world import Json, World
@@ -28,17 +28,25 @@ class ClaimCheck:
 
         Raises ApiError when the API server does not answer: nothing is then proven.
         """
-        key = self._world.local_device(node, uuid) if uuid else None
-        if key is None:
-            return None
-        for claim in self._fresh(time.monotonic()):
-            if key in claims.device_keys(claim):
+        asked, key = time.monotonic(), self._world.local_device(node, uuid)
+        for claim in self._fresh(asked):
+            if key in claims.device_keys(claim) if key else self._holds_unseen(claim, node):
                 return f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
         return None
+
+    def _holds_unseen(self, claim: Json, node: str) -> bool:
+        """A device of the node that no slice shows now may be the one that is asked for."""
+        if claims.node(claim) != node:
+            return False
+        drivers = self._world.settings.drivers
+        shown = {k for item in self._world.slices.by("node", node) for _uuid, k in slices.uuids(item)}
+        pool = {(r["driver"], r["pool"], r["device"]) for r in claims.binding_results(claim)}
+        return any(k[0] in drivers and k not in shown and k not in pool for k in claims.device_keys(claim))
 
     def _fresh(self, asked: float) -> list[Json]:
         with self._lock:
             if self._began < asked:
-                self._began = time.monotonic()
+                began = time.monotonic()
                 self._items = self._client.list(CLAIMS).items
+                self._began = began
             return self._items

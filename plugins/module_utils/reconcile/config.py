@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..fabric.config import FabricConfig
 from ..fabric.errors import BadConfiguration
-from ..scaling.settings import BadSetting, Settings
+from ..scaling.settings import DNS_LABEL, BadSetting, Settings
 
 try:
     import yaml
@@ -83,12 +83,21 @@ def _mapping(value: object, name: str) -> dict[str, t.Any]:
 
 def _engine(data: Mapping[str, t.Any]) -> dict[str, t.Any]:
     found = {k: data.get(k, default) for k, default in ENGINE_KEYS.items()}
-    for key, low, high in (("scan_interval", 0.1, 86400), ("workers", 1, 64), ("parallel_attaches", 1, 1024)):
+    value = found["scan_interval"]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.1 <= value <= 86400:
+        raise BadSetting("scan_interval", value, "must be a number from 0.1 to 86400")
+    for key, high in (("workers", 64), ("parallel_attaches", 1024)):
         value = found[key]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-            raise BadSetting(key, value, f"must be a number from {low} to {high}")
-    root = found["node_root"]
-    if not isinstance(root, str) or (root and "{node}" not in root):
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
+            raise BadSetting(key, value, f"must be a number from 1 to {high}, whole")
+    root, namespace = found["node_root"], found["lease_namespace"]
+    if not isinstance(root, str) or (root and not _names_node(root)):
         raise BadSetting("node_root", root, "must be a path that contains {node}")
-    found["workers"], found["parallel_attaches"] = int(found["workers"]), int(found["parallel_attaches"])
+    if not isinstance(namespace, str) or not DNS_LABEL.fullmatch(namespace) or len(namespace) > 63:
+        raise BadSetting("lease_namespace", namespace, "must be the name of a namespace")
     return found
+
+
+def _names_node(root: str) -> bool:
+    rest = root.replace("{node}", "")
+    return rest != root and "{" not in rest and "}" not in rest

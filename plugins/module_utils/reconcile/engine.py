@@ -147,9 +147,10 @@ class Engine:
         models = [m.cdi_model_name for m in self.config.settings.models]
         try:
             new = dataclasses.replace(self.fabric.snapshot(models), taken=began)
-        except FabricError as error:
-            self.world.fabric_problem = str(error)
-            self.narrator.once("fabric", str(error))
+        except Exception as error:  # an answer that nobody expected must not end the looking
+            said = str(error) if isinstance(error, FabricError) else f"{type(error).__name__}: {error}"
+            self.world.fabric_problem = said
+            self.narrator.once("fabric", said)
             return
         self.world.fabric_problem = "; ".join(sorted(set(new.problems.values())))
         self.narrator.once("fabric", self.world.fabric_problem)

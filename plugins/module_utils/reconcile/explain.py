@@ -96,15 +96,17 @@ def _fabrics(engine: Engine) -> list[int]:
 
 def _pool(engine: Engine, model: DeviceModel, fabric: int) -> dict[str, t.Any]:
     name = model.pool(fabric)
-    shown = sum(len(slices.devices(s)) for s in engine.world.slices.by("pool", name))
-    promised = sum(r["pool"] == name for c in engine.world.claims.by("pool", name) for r in claims.binding_results(c))
+    shown = {d["name"] for s in engine.world.slices.by("pool", name) for d in slices.devices(s)}
+    held = {r["device"] for c in engine.world.claims.by("pool", name) for r in claims.binding_results(c)
+            if r["pool"] == name}
+    free, promised = len(shown - held), len(held)
     attached: dict[str, int] = {}
     for raw in engine.world.resources.list():
         if raw["spec"]["model"] == model.cdi_model_name and (raw.get("status") or {}).get("cdi_device_id"):
             attached[raw["spec"]["target_node"]] = attached.get(raw["spec"]["target_node"], 0) + 1
     where = ", ".join(f"{n} x {node}" for node, n in sorted(attached.items())) or "none"
-    return {"name": name, "counts": {"free": shown - promised, "promised": promised, "attached": attached},
-            "text": f"pool {name} has {shown - promised} free, attached: {where}"}
+    return {"name": name, "counts": {"free": free, "promised": promised, "attached": attached},
+            "text": f"pool {name} has {free} free, attached: {where}"}
 
 
 def _scheduler_says(pod: Json) -> str:

@@ -49,16 +49,21 @@ class Flights:
 
     def create(self, action: CreateResource) -> None:
         """Write the intent as a new ComposableResource, then attach on a thread of its own. Raises ApiError."""
-        name = cro.new_resource_name("gpu")
+        name, present = cro.new_resource_name("gpu"), self._still_there(action.machine, action.present)
         self.world.fly(name)
         try:
-            self.writer.create_resource(name, action.request, action.node, action.model, action.machine,
-                                        action.present)
+            self.writer.create_resource(name, action, present)
         except BaseException:
             self.world.land(name)
             raise
         self._submit(name, action.node, action.model,
                      lambda: self._attach(name, action.node, action.machine, action.model))
+
+    def _still_there(self, machine: str, present: tuple[str, ...]) -> tuple[str, ...]:
+        """Foreign devices that are on the machine now: one that left may come back as ours."""
+        if not present:
+            return ()
+        return tuple(u for u in present if u in {d.uid for d in self.fabric.machine(machine).devices})
 
     def _submit(self, name: str, node: str, model: str, work: Callable[[], None]) -> None:
         self._pool.submit(self._run, name, node, model, work)
@@ -89,12 +94,14 @@ class Flights:
             work()
         except (ApiError, FabricError) as error:
             self.tell(name, "Failed", str(error), type_="Warning")
+        except Exception as error:  # nobody waits for this thread: what goes wrong must be said here
+            self.tell(name, "Failed", f"{type(error).__name__}: {error}", type_="Warning")
         finally:
             self.world.land(name)
             self.landed(node, model)
 
     def _intend_and_attach(self, action: Attach) -> None:
-        self.writer.intent(action.resource, action.machine, action.present)
+        self.writer.intent(action.resource, action.machine, self._still_there(action.machine, action.present))
         self._attach(action.resource, action.node, action.machine, action.model)
 
     def _attach(self, name: str, node: str, machine: str, model: str) -> None:
@@ -116,6 +123,15 @@ class Flights:
             except (Refused, Missing) as error:
                 self._refused(name, node, machine, model, error)
                 return
+        if not self.stopping.is_set():
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        """Nobody wants it any more, and nothing of it was ever asked for with effect."""
+        try:
+            self.writer.forget_intent(name)
+        except NotFound:
+            return
 
     def _wanted(self, name: str) -> bool:
         raw = self.world.resources.get(name)
@@ -198,6 +214,8 @@ class Flights:
         serial = (raw.get("status") or {}).get("device_id", "")
         if action.force:
             return ""
+        if not serial:
+            return "its serial number is not known, so nobody can look for it on the node"
         if key := self.world.local_device(action.node, serial):
             self.writer.taints.place(action.resource, key, serial)
         if user := self.check.user(action.node, serial):

@@ -67,24 +67,31 @@ class Passes:
     def _node(self, name: str) -> None:
         """Scale and compose from one picture: devices are asked for while the sizes are still being written."""
         view = self._view(name)
-        if "publisher" in self.roles and self.world.snapshot is not None:
-            self._carry(plan_fabric_label(view, self.world.settings))
         scale = plan_node(view, self.world.settings) if "scaler" in self.roles else act.Plan()
         compose = self._compose(after(view, scale.actions))
+        labels: list[act.Action] = []
         if "scaler" in self.roles:
             self.verdicts[name] = scale.verdicts
-            self._carry(plan_device_labels(view, self.world.settings))
-        self._urgent(name, [*scale.actions, *compose.actions])
+            labels += plan_device_labels(view, self.world.settings)
+        if "publisher" in self.roles and self.world.snapshot is not None:
+            labels += plan_fabric_label(view, self.world.settings)
         for when in (scale.wake_at, compose.wake_at):
             if when is not None:
                 self.later(("node", name), when)
         if view.blocked:
             self.later(("node", name), time.time() + RETRY_SECONDS)
+        self._urgent(name, [*labels, *scale.actions, *compose.actions])
 
     def _view(self, name: str) -> NodeView:
         view = self.world.node_view(name)
         if "operator" in self.roles and uncertain(view) and view.machine:
-            found = self.fabric.machine(view.machine)
+            try:
+                found = self.fabric.machine(view.machine)
+            except FabricError as error:  # what needs no manager goes on
+                self.narrator.once(f"machine {view.machine}", str(error))
+                self.later(("node", name), time.time() + RETRY_SECONDS)
+                return self.world.node_view(name, unread=True)
+            self.narrator.once(f"machine {view.machine}", "")
             view = self.world.node_view(name, {d.uid: d.model for d in found.devices})
         return view
 

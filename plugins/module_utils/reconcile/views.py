@@ -24,12 +24,13 @@ def claim_view(raw: Json, settings: Settings) -> Claim | None:
     """A claim that holds pool devices for a pod; None for any other claim."""
     binding = claims.binding_results(raw)
     consumers = claims.consumers(raw)
-    if not binding or not consumers:
+    ours = [r for r in binding if r["driver"] in settings.drivers or settings.of_pool(r["pool"])]
+    if not ours or not consumers:
         return None
     meta = raw["metadata"]
     return Claim(meta["uid"], meta["namespace"], meta["name"], claim_phase(raw), claims.allocated_at(raw),
                  tuple(PodRef(meta["namespace"], c["name"], c["uid"]) for c in consumers),
-                 tuple(_result(r, settings) for r in binding))
+                 tuple(_result(r, settings) for r in ours))
 
 
 def claim_phase(raw: Json) -> str:
@@ -53,7 +54,7 @@ def request_view(raw: Json) -> Request:
     """A ComposabilityRequest."""
     spec = raw["spec"]["resource"]
     return Request(raw["metadata"]["name"], raw["metadata"]["uid"], spec["model"], int(spec["size"]),
-                   bool(raw["metadata"].get("deletionTimestamp")))
+                   bool(raw["metadata"].get("deletionTimestamp")), bool(spec.get("force_detach")))
 
 
 def resource_view(raw: Json, settings: Settings, **seen: t.Any) -> Resource:
@@ -78,7 +79,7 @@ def slice_view(raw: Json) -> SliceView:
     """A slice of a pool."""
     pool = raw["spec"]["pool"]
     return SliceView(raw["metadata"]["name"], int(pool["generation"]), int(pool["resourceSliceCount"]),
-                     tuple(d["name"] for d in slices.devices(raw)))
+                     tuple(d["name"] for d in slices.devices(raw)), raw["spec"])
 
 
 def machine_of(node: Json | None, snapshot: FabricSnapshot | None) -> tuple[str | None, int | None, str]:

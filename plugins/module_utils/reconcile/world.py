@@ -160,11 +160,15 @@ class World:
         with self._lock:
             return {m: why for (n, m), (until, why) in self._blocked.items() if n == node and until > now}
 
-    def node_view(self, name: str, attached: dict[str, str] | None = None) -> NodeView:
-        """The frozen picture of one node. ``attached`` is a fresher reading of its machine than the snapshot's."""
+    def node_view(self, name: str, attached: dict[str, str] | None = None, *, unread: bool = False) -> NodeView:
+        """The frozen picture of one node.
+
+        ``attached`` is a fresher reading of its machine than the snapshot's; ``unread`` says that one was needed and
+        could not be had.
+        """
         now, raw, snapshot = time.time(), self.nodes.get(name), self.snapshot
         machine, fabric, problem = views.machine_of(raw, snapshot)
-        if attached is None:
+        if attached is None and not unread:
             attached = views.attached_models(snapshot, machine)
         owned = frozenset(u for u in attached or () if self.resources.by("device", u))
         return NodeView(
@@ -173,6 +177,7 @@ class World:
             claims=tuple(c for r in self.claims.by("node", name) if (c := views.claim_view(r, self.settings))),
             resources=tuple(self._resource(r, now) for r in self.resources.by("node", name)),
             requests=tuple(views.request_view(r) for r in self.requests.by("node", name)),
+            other_requests=frozenset(r["metadata"]["name"] for r in self.requests.by("node", "")),
             attached=attached, owned=owned, blocked=self.blocked(name, now))
 
     def _resource(self, raw: Json, now: float) -> ComposableResource:

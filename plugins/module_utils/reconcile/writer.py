@@ -20,7 +20,7 @@ from ..kube.errors import AlreadyExists, Conflict, NotFound
 from ..kube.resource import CLAIMS, NODES, PODS, REQUESTS, RESOURCES, SLICES
 from ..kube.taints import DeviceTaints
 from ..kube.times import format_micro_time, format_time
-from ..scaling.actions import LabelNode, MarkClaim, SetSize, Touch
+from ..scaling.actions import CreateResource, LabelNode, MarkClaim, SetSize, Touch
 from ..scaling.demand import PREPARING
 from ..scaling.pools import PoolPlan
 from . import views
@@ -42,22 +42,23 @@ class Writer:
 
     def set_size(self, action: SetSize) -> None:
         """Create or patch a ComposabilityRequest; one that exists already is taken over."""
-        self.changes += 1
         if action.before is None:
             try:
                 body = cro.request_body(action.request, action.node, action.model, action.size)
                 self.world.requests.upsert(self.client.create(REQUESTS, body))
+                self.changes += 1
                 return
             except AlreadyExists:
                 self.world.requests.upsert(self.client.get(REQUESTS, action.request))
         patch = {"spec": {"resource": {"size": action.size}}}
         self.world.requests.upsert(self.client.merge_patch(REQUESTS, action.request, patch))
+        self.changes += 1
 
     def label_node(self, action: LabelNode) -> None:
         """Set and remove node labels."""
-        self.changes += 1
         patch = {"metadata": {"labels": dict(action.labels)}}
         self.world.nodes.upsert(self.client.merge_patch(NODES, action.node, patch))
+        self.changes += 1
 
     def hold(self, resource: str, claim_uid: str) -> None:
         """Keep a device for the claim that it is handed to; CoHDI's last-used-time is stamped with it."""
@@ -82,12 +83,12 @@ class Writer:
         patch = {"metadata": {"annotations": dict(annotations)}}
         self.world.resources.upsert(self.client.merge_patch(RESOURCES, resource, patch))
 
-    def create_resource(self, name: str, request: str, node: str, model: str, machine: str,
-                        present: Iterable[str]) -> None:
+    def create_resource(self, name: str, action: CreateResource, present: Iterable[str]) -> None:
         """Create a ComposableResource that carries its attach intent."""
-        self.changes += 1
-        body = cro.resource_body(name, request, node, model, cro.attach_intent(machine, time.time(), present))
+        intent = cro.attach_intent(action.machine, time.time(), present)
+        body = cro.resource_body(name, action.request, action.node, action.model, intent, force=action.force)
         self.world.resources.upsert(self.client.create(RESOURCES, body))
+        self.changes += 1
 
     def resource_status(self, name: str, **status: str) -> None:
         """Patch fields of a ComposableResource's status."""
@@ -96,23 +97,23 @@ class Writer:
 
     def delete_resource(self, name: str) -> None:
         """Mark a ComposableResource for deletion; one that is gone is fine."""
-        self.changes += 1
         try:
             self.client.delete(RESOURCES, name)
+            self.changes += 1
             self.world.resources.upsert(self.client.get(RESOURCES, name))
         except NotFound:
             self._forget(self.world.resources.get(name), self.world.resources)
 
     def finish(self, name: str) -> None:
         """Remove our finalizer from a deleted ComposableResource."""
-        self.changes += 1
         self.taints.remove(name)
         self._finalize(RESOURCES, name, self.world.resources)
+        self.changes += 1
 
     def finish_request(self, name: str) -> None:
         """Remove our finalizer from a deleted ComposabilityRequest."""
-        self.changes += 1
         self._finalize(REQUESTS, name, self.world.requests)
+        self.changes += 1
 
     def _finalize(self, kind: t.Any, name: str, store: t.Any) -> None:
         raw = store.get(name)
@@ -178,7 +179,10 @@ class Writer:
         return False
 
     def _same_allocation(self, raw: Json, action: MarkClaim) -> Json | None:
-        fresh = self.client.get(CLAIMS, action.name, namespace=action.namespace)
+        try:
+            fresh = self.client.get(CLAIMS, action.name, namespace=action.namespace)
+        except NotFound:
+            return None
         self.world.claims.upsert(fresh)
         same = fresh["metadata"]["uid"] == action.claim
         return fresh if same and _allocation(fresh) == _allocation(raw) else None
@@ -198,7 +202,6 @@ class Writer:
 
     def write_pool(self, plan: PoolPlan) -> None:
         """Write the slices of a pool; a slice changed by somebody else raises Conflict."""
-        self.changes += 1
         for name, spec in plan.replace.items():
             raw = self.world.slices.get(name)
             if raw is not None:
@@ -212,6 +215,7 @@ class Writer:
             with contextlib.suppress(NotFound):
                 self.client.delete(SLICES, name)
             self._forget(self.world.slices.get(name), self.world.slices)
+        self.changes += 1
 
 
 def _allocation(claim: Json) -> t.Any:

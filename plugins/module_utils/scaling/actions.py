@@ -70,6 +70,7 @@ class CreateResource(Action):
     model: str
     machine: str
     present: tuple[str, ...] = ()
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)

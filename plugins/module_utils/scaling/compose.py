@@ -45,11 +45,22 @@ class _Compose:
             (self._leave if resource.deleting else self._arrive)(resource)
         for request in self.view.requests:
             self._children(request)
-        known = {r.name for r in self.view.requests}
+        followed = {r.model for r in self.view.requests if not r.deleting}
         for resource in self.view.resources:
-            if resource.request and resource.request not in known and not resource.deleting:
+            if self._orphan(resource) and resource.model not in followed and not resource.deleting:
                 self._release([resource], 1, f"its ComposabilityRequest {resource.request} is gone")
         return Plan(tuple(self.actions), (), min(self.wake, default=None))
+
+    def _orphan(self, resource: Resource) -> bool:
+        """True when its ComposabilityRequest is gone; a request for the same model takes it over."""
+        known = {r.name for r in self.view.requests} | self.view.other_requests
+        return bool(resource.request) and resource.request not in known
+
+    def _belongs(self, resource: Resource, request: Request) -> bool:
+        if resource.request == request.name:
+            return True
+        heir = self.view.request(resource.model)
+        return self._orphan(resource) and heir is not None and heir.name == request.name
 
     def _arrive(self, resource: Resource) -> None:
         if resource.busy:
@@ -67,7 +78,7 @@ class _Compose:
         if resource.busy:
             return
         if resource.state == DELETING:
-            if not resource.visible:
+            if not resource.visible or self._came_back(resource):
                 self.actions.append(Finish(self.view.name, "detached and out of the node's ResourceSlice",
                                            resource.name))
         elif not resource.device_uid:
@@ -82,18 +93,27 @@ class _Compose:
                                        resource.machine or self.view.machine or "", resource.device_uid,
                                        resource.force_detach))
 
+    def _came_back(self, resource: Resource) -> bool:
+        """True when the node shows the device because another ComposableResource has it now."""
+        return any(r.serial == resource.serial and r.device_uid for r in self.view.resources if r.name != resource.name)
+
     def _adopt(self, resource: Resource) -> bool:
         """Adopt an unowned device of the model; True when the resource is dealt with for now."""
         if any(r.busy and r.model == resource.model for r in self.view.resources):
             self.wake.append(self.view.now + POLL)
             return True
-        for uid, model in sorted((self.view.attached or {}).items()):
-            if model == resource.model and uid not in self.view.owned | resource.present | self.adopted:
-                self.adopted.add(uid)
-                self.actions.append(Adopt(self.view.name, "an earlier request attached it unanswered",
-                                          resource.name, uid))
-                return True
-        return False
+        taken = self.view.owned | resource.present | self.adopted
+        found = [u for u, m in (self.view.attached or {}).items() if m == resource.model and u not in taken]
+        if not found:
+            return False
+        uid = min(found, key=lambda u: (-self._barred(u), u))
+        self.adopted.add(uid)
+        self.actions.append(Adopt(self.view.name, "an earlier request attached it unanswered", resource.name, uid))
+        return True
+
+    def _barred(self, uid: str) -> int:
+        """How many others cannot have asked for a device, since it was there before: whoever can takes it first."""
+        return sum(uid in r.present for r in self.view.resources if r.asked and not r.device_uid)
 
     def _settled(self, resource: Resource) -> bool:
         """True when an unanswered request can no longer take effect and the machine was really looked at."""
@@ -112,14 +132,15 @@ class _Compose:
         return tuple(sorted(u for u, m in attached.items() if m == model and u not in self.view.owned))
 
     def _children(self, request: Request) -> None:
-        children = [r for r in self.view.resources if r.request == request.name]
+        children = [r for r in self.view.resources if self._belongs(r, request)]
         live = [r for r in children if not r.deleting]
         size = 0 if request.deleting else request.size
         if len(live) > size:
             self._release(live, len(live) - size, f"{request.name} wants {size}, has {len(live)}")
         elif len(live) < size and self.view.machine and request.model not in self.view.blocked:
             create = CreateResource(self.view.name, f"{request.name} wants {size}, has {len(live)}", request.name,
-                                    request.model, self.view.machine, self._foreign(request.model))
+                                    request.model, self.view.machine, self._foreign(request.model),
+                                    request.force_detach)
             self.actions += [create] * (size - len(live))
         if request.deleting and not children:
             self.actions.append(FinishRequest(self.view.name, "no ComposableResource is left", request.name))
@@ -132,12 +153,16 @@ class _Compose:
 
 def _surplus_order(resource: Resource) -> tuple[int, float, str]:
     """CoHDI's order of what goes first (composable-resource-operator), idle longest first within a rank."""
-    if not resource.device_uid:
+    if resource.used_by or resource.hold_alive:
+        rank = 6
+    elif not resource.device_uid:
         rank = 2 if resource.busy or resource.asked else 0
     elif resource.delete_first:
         rank = 1
+    elif resource.state != ONLINE:
+        rank = 3
     else:
-        rank = 3 if resource.error else 4
+        rank = 4 if resource.error else 5
     return rank, resource.idle_since, resource.name
 
 

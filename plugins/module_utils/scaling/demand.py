@@ -58,6 +58,13 @@ def limits(view: NodeView, model: DeviceModel, settings: Settings) -> tuple[int,
             _label(view, settings, model, "size-max", settings.max_devices_per_node))
 
 
+def wanted_at_least(view: NodeView, settings: Settings) -> list[str]:
+    """Models of which the node shall always have some, by CDI model name."""
+    if view.machine is None:
+        return []
+    return [m.cdi_model_name for m in settings.models if limits(view, m, settings)[0] > 0]
+
+
 def _label(view: NodeView, settings: Settings, model: DeviceModel, which: str, default: int) -> int:
     text = view.labels.get(settings.label(f"{model.k8s_device_name}-{which}"), "")
     return int(text) if text.isdecimal() else default

@@ -23,12 +23,13 @@ FAILURE_CONDITIONS = ("FabricDeviceReschedule", "FabricDeviceFailed")
 
 @dataclass(frozen=True, slots=True)
 class SliceView:
-    """A published slice of a pool."""
+    """A published slice of a pool; ``spec`` is None when only its devices' names are known."""
 
     name: str
     generation: int
     count: int
     devices: tuple[str, ...]
+    spec: Mapping[str, t.Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def plan_pool(view: PoolView, settings: Settings) -> PoolPlan:
     newest = max((s.generation for s in view.slices), default=0)
     current = [s for s in view.slices if s.generation == newest]
     shown = {d for s in current for d in s.devices}
-    if _complete(view.slices, current) and shown == set(names):
+    if _complete(view.slices, current) and shown == set(names) and all(_current(s, view, settings) for s in current):
         return PoolPlan(view.name, "as it should be", tuple(names), newest)
     chunks = [names[i:i + SLICE_LIMIT] for i in range(0, len(names), SLICE_LIMIT)] or [[]]
     specs = [slice_spec(view, settings, chunk, newest + 1, len(chunks)) for chunk in chunks]
@@ -110,6 +111,19 @@ def plan_pool(view: PoolView, settings: Settings) -> PoolPlan:
 
 def _complete(slices: tuple[SliceView, ...], current: list[SliceView]) -> bool:
     return bool(current) and len(current) == len(slices) and all(s.count == len(slices) for s in slices)
+
+
+def _current(item: SliceView, view: PoolView, settings: Settings) -> bool:
+    """True when labels and attributes are those of today's configuration; what a server may drop is not compared."""
+    if item.spec is None:
+        return True
+    wanted = slice_spec(view, settings, item.devices, item.generation, item.count)
+    same_nodes = item.spec.get("nodeSelector") == wanted["nodeSelector"]
+    return same_nodes and _attributes(item.spec) == _attributes(wanted)
+
+
+def _attributes(spec: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    return {d["name"]: d.get("attributes") or {} for d in spec.get("devices") or []}
 
 
 def slice_spec(view: PoolView, settings: Settings, names: Iterable[str], generation: int,

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from .actions import Action, LabelNode, MarkClaim, Plan, SetSize, Touch, Verdict
-from .demand import Group, conflict, groups, installed, limits
+from .demand import Group, conflict, groups, installed, limits, wanted_at_least
 from .settings import DeviceModel, Settings
 from .supply import Supply, kept, supply
 from .view import NodeView, Request, Resource
@@ -33,8 +33,10 @@ class _NodePlan:
 
     def __init__(self, view: NodeView, settings: Settings) -> None:
         self.view, self.settings = view, settings
-        self.supply: dict[str, Supply] = {m: supply(view, m, settings) for m in view.models()}
+        self.names = sorted({*view.models(), *wanted_at_least(view, settings)})
+        self.supply: dict[str, Supply] = {m: supply(view, m, settings) for m in self.names}
         self.idle: dict[str, list[Resource]] = {m: list(s.idle) for m, s in self.supply.items()}
+        self.arriving = {m: sum(1 for r in s.coming if r.device_uid) for m, s in self.supply.items()}
         self.taken: dict[str, int] = dict.fromkeys(self.supply, 0)
         self.chosen: set[str] = set()
         self.waiting: dict[str, int] = dict.fromkeys(self.supply, 0)
@@ -46,7 +48,7 @@ class _NodePlan:
     def plan(self) -> Plan:
         for group in groups(self.view):
             self._decide(group)
-        for name in self.view.models():
+        for name in self.names:
             if model := self.settings.model(name):
                 self._size(model)
         self._touch()
@@ -69,6 +71,7 @@ class _NodePlan:
             return
         for model, n in need.items():
             self.waiting[model] += n
+            self.arriving[model] -= min(self.arriving[model], n - len(available[model]))
         self._wait(group, need, available)
 
     def _impossible(self, group: Group) -> str:
@@ -85,7 +88,7 @@ class _NodePlan:
         others.pop(name, None)
         if other := conflict(model, others):
             return f"{name} cannot be on node {self.view.name} together with {other.cdi_model_name}"
-        if name in self.view.blocked and len(self.idle[name]) < group.need()[name]:
+        if name in self.view.blocked and len(self.idle[name]) + self.arriving[name] < group.need()[name]:
             return f"{name} cannot be attached to node {self.view.name}: {self.view.blocked[name]}"
         high = limits(self.view, model, self.settings)[1]
         total = self.supply[name].bound + self.taken[name] + self.waiting[name] + group.need()[name]
@@ -133,7 +136,9 @@ class _NodePlan:
         staying, due = kept(free[:surplus], self.view, self.settings) if surplus > 0 else (0, None)
         if due is not None:
             self.wake.append(due)
-        self.wake += [r.held_since + self.settings.handover_timeout for r in have.held]
+        self.wake += [w for r in have.held if (w := r.held_since + self.settings.handover_timeout) > self.view.now]
+        rested = [r.last_used + self.settings.device_no_allocation_duration for r in have.coming if r.visible]
+        self.wake += [w for w in rested if w > self.view.now]
         wanted = have.bound + self.taken[name] + self.waiting[name]
         low, high = limits(self.view, model, self.settings)
         self._set_size(name, min(max(wanted + staying, low), max(high, have.bound)), wanted, staying)

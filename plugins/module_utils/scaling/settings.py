@@ -14,8 +14,9 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-DNS_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-DNS_SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+ATTRIBUTE = re.compile(rf"({DNS_SUBDOMAIN.pattern}/)?[A-Za-z_][A-Za-z0-9_]{{0,31}}")
 POOL_NAME = re.compile(r"^(?P<device>.+)-fabric(?P<fabric>[0-9]+)$")
 HANDOVERS = ("reschedule",)
 
@@ -104,7 +105,7 @@ class Settings:
             handover=handover,
             device_no_removal_duration=_number(data, "device_no_removal_duration", 600),
             device_no_allocation_duration=_number(data, "device_no_allocation_duration", 0),
-            max_devices_per_node=int(_number(data, "max_devices_per_node", 50, low=1)),
+            max_devices_per_node=_whole(data, "max_devices_per_node", 50),
             handover_timeout=_number(data, "handover_timeout", 60, low=1),
         )
 
@@ -148,6 +149,8 @@ def _attributes(value: object, where: str) -> dict[str, str]:
     if not isinstance(value, Mapping) or len(value) > 32:
         raise BadSetting(where, value, "must be a mapping of at most 32 attributes")
     for key, text in value.items():
+        if not isinstance(key, str) or not ATTRIBUTE.fullmatch(key) or len(key.rpartition("/")[0]) > 63:
+            raise BadSetting(where, key, "names must be C identifiers of at most 32 characters, a domain before them")
         if not isinstance(text, str) or len(text) > 64:
             raise BadSetting(f"{where}.{key}", text, "must be a text of at most 64 characters")
     if "productName" not in value:
@@ -168,7 +171,7 @@ def _text(data: Mapping[str, t.Any], key: str, default: str | None, shape: re.Pa
           where: str = "") -> str:
     value = data.get(key, default)
     name = f"{where}.{key}" if where else key
-    if not isinstance(value, str) or not shape.match(value) or len(value) > longest:
+    if not isinstance(value, str) or not shape.fullmatch(value) or len(value) > longest:
         kind = "DNS label" if shape is DNS_LABEL else "DNS subdomain"
         raise BadSetting(name, value, f"must be a {kind} of at most {longest} characters")
     return value
@@ -179,3 +182,10 @@ def _number(data: Mapping[str, t.Any], key: str, default: float, low: float = 0)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= 86400:
         raise BadSetting(key, value, f"must be a number from {low:g} to 86400")
     return float(value)
+
+
+def _whole(data: Mapping[str, t.Any], key: str, default: int) -> int:
+    value = _number(data, key, default, low=1)
+    if value != int(value):
+        raise BadSetting(key, data[key], "must be a whole number")
+    return int(value)

@@ -102,6 +102,7 @@ class Request:
     model: str
     size: int
     deleting: bool = False
+    force_detach: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,8 @@ class NodeView:
 
     ``machine`` and ``fabric`` are None when the CDI Manager knows no machine for the node; ``problem`` then says
     why. ``attached`` maps device uid to model for all that the manager shows on the machine, None when it was not
-    read. ``blocked`` maps a model to the reason why it cannot be attached here for now.
+    read. ``other_requests`` are ComposabilityRequests that exist and are not for this node alone. ``blocked`` maps a
+    model to the reason why it cannot be attached here for now.
     """
 
     name: str
@@ -125,6 +127,7 @@ class NodeView:
     requests: tuple[Request, ...] = ()
     attached: Mapping[str, str] | None = None
     owned: frozenset[str] = frozenset()
+    other_requests: frozenset[str] = frozenset()
     blocked: Mapping[str, str] = field(default_factory=dict)
 
     def live(self, model: str) -> list[Resource]:

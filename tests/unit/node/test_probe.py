@@ -121,7 +121,6 @@ def test_device_without_a_minor_proves_nothing(root: Path, minor: str | None) ->
         holders(root, "GPU-b")
 
 
-@pytest.mark.xfail(strict=True, reason="OSError and UnicodeDecodeError of the driver's files come through")
 @pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"], ids=["a folder", "no text"])
 def test_unreadable_file_of_the_driver_proves_nothing(root: Path, content: bytes | None) -> None:
     folder = root / "proc/driver/nvidia/gpus/0000:00:00.0"
@@ -134,7 +133,6 @@ def test_unreadable_file_of_the_driver_proves_nothing(root: Path, content: bytes
         holders(root, "GPU-a")
 
 
-@pytest.mark.xfail(strict=True, reason="one file closed while looking hides all others of the process")
 def test_file_that_closes_meanwhile_hides_no_other(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     process(root, 42, "python", "/dev/nvidia0", "/tmp/short-lived")
     read = os.readlink
@@ -145,11 +143,10 @@ def test_file_that_closes_meanwhile_hides_no_other(root: Path, monkeypatch: pyte
             raise FileNotFoundError(2, "No such file or directory", str(path))
         return target
 
-    monkeypatch.setattr(probe.os, "readlink", closing)
+    monkeypatch.setattr("ansible_collections.composable.infra.plugins.module_utils.node.probe.os.readlink", closing)
     assert holders(root, "GPU-a") == ["pid 42 (python)"]
 
 
-@pytest.mark.xfail(strict=True, reason="the kernel marks the link of a file that was removed while open")
 def test_device_file_removed_while_open_is_still_open(root: Path) -> None:
     process(root, 42, "python", "/dev/nvidia0 (deleted)")
     assert holders(root, "GPU-a") == ["pid 42 (python)"]

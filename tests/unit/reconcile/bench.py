@@ -21,6 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.resource imp
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.store import Store
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.claimcheck import ClaimCheck
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.engine import Engine
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.flights import Flights
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.narrator import Narrator
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.passes import Passes
@@ -62,6 +63,11 @@ class Bench:
         self.passes = Passes(self.world, self.writer, self.fabric, self.flights, self.steering, self.narrator, ROLES,
                              180.0, lambda key, when: self.later.append((key, when)))
 
+    def use(self, engine: Engine) -> None:
+        """Let this be the bench of an engine, whose watches may run or not."""
+        self.world, self.settings, self.narrator = engine.world, engine.config.settings, engine.narrator
+        self.flights, self.passes, self.steering = engine.flights, engine.passes, engine.steering
+
     def store(self, resource: Resource) -> Store:
         """The store that watches a kind."""
         stores = {CLAIMS: "claims", SLICES: "slices", NODES: "nodes", REQUESTS: "requests", RESOURCES: "resources",
@@ -81,7 +87,7 @@ class Bench:
         for raw in raws:
             kind = kind_of(raw)
             gone = self.api.put(kind, raw)
-            del self.api.objects[kind.plural, raw["metadata"].get("namespace") or "", raw["metadata"]["name"]]
+            self.api.remove(kind, raw["metadata"]["name"], raw["metadata"].get("namespace") or "")
             self.store(kind).remove(gone)
 
     def look(self) -> None:

@@ -12,8 +12,14 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile import flights
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.engine import Engine
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.scaling.builders import rows
+
+MANAGER = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
+           "password": "p", "realm": "r", "client_id": "c", "client_secret": "s"}
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +45,22 @@ def bench(tmp_path: Path, node_root: Path) -> Iterator[Bench]:
     made.look()
     yield made
     made.close()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> EngineConfig:
+    """A configuration with the three models; the fabric is looked at all the time."""
+    return EngineConfig.from_dict({"device_info": rows(), "fabric": MANAGER, "scan_interval": 0.1, "workers": 2,
+                                   "node_root": str(tmp_path / "{node}")})
+
+
+@pytest.fixture
+def quiet(config: EngineConfig, node_root: Path) -> Iterator[tuple[Engine, Bench]]:
+    """An engine that neither watches nor works, and its bench: what is put there is what it has seen."""
+    made = Bench()
+    engine = Engine(made.api.client, made.fabric, config, events=False)
+    made.use(engine)
+    made.put(objects.node())
+    made.look()
+    yield engine, made
+    engine.stop()

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import copy
+import queue
 import threading
 import typing as t
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client, ObjectList
@@ -20,7 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import Resource
 
 Json = dict[str, t.Any]
-READS = ("get", "list", "raw")
+READS = ("get", "list", "raw", "watch")
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,25 @@ class _Fault:
     left: float
 
 
+class FakeStream:
+    """An open watch."""
+
+    def __init__(self, plural: str) -> None:
+        self.plural = plural
+        self.events: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
+
+    def open(self) -> None:
+        """It is open from the start."""
+
+    def __iter__(self) -> Iterator[Json]:
+        while (event := self.events.get()) is not None:
+            yield event
+
+    def close(self) -> None:
+        """End it, from any thread."""
+        self.events.put(None)
+
+
 @dataclass
 class FakeApi:
     """Objects by (plural, namespace, name). Thread-safe; what is handed out is a copy."""
@@ -52,6 +73,7 @@ class FakeApi:
     paths: dict[str, Json | BaseException] = field(default_factory=dict)
     before: t.Callable[[Call], None] | None = None
     _faults: list[_Fault] = field(default_factory=list)
+    _streams: list[FakeStream] = field(default_factory=list)
     _version: int = 100
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -67,7 +89,20 @@ class FakeApi:
             obj = copy.deepcopy(obj)
             obj["metadata"]["resourceVersion"] = str(self._version)
             self.objects[resource.plural, obj["metadata"].get("namespace") or "", obj["metadata"]["name"]] = obj
+            self._tell(resource.plural, "MODIFIED", obj)
             return copy.deepcopy(obj)
+
+    def remove(self, resource: Resource, name: str, namespace: str = "") -> None:
+        """Have an object gone, whatever its finalizers say."""
+        with self._lock:
+            obj = self.put(resource, self.objects[resource.plural, namespace, name])
+            del self.objects[resource.plural, namespace, name]
+            self._tell(resource.plural, "DELETED", obj)
+
+    def _tell(self, plural: str, kind: str, obj: Json) -> None:
+        for stream in self._streams:
+            if stream.plural == plural:
+                stream.events.put({"type": kind, "object": copy.deepcopy(obj)})
 
     def fail(self, verb: str, resource: Resource, error: BaseException, *, name: str | None = None,
              times: float = float("inf")) -> None:
@@ -120,6 +155,16 @@ class FakeApi:
         self._called("list", res.plural, "")
         with self._lock:
             return ObjectList(self.of(res), str(self._version))
+
+    def watch(self, res: Resource, resource_version: str, *_: t.Any, **__: t.Any) -> FakeStream:
+        """What changed after a version, then what changes."""
+        with self._lock:
+            stream = FakeStream(res.plural)
+            for obj in self.of(res):
+                if int(obj["metadata"]["resourceVersion"]) > int(resource_version):
+                    stream.events.put({"type": "MODIFIED", "object": obj})
+            self._streams.append(stream)
+            return stream
 
     def create(self, res: Resource, body: Json, namespace: str | None = None, dry_run: bool = False) -> Json:
         meta = body["metadata"]
@@ -176,7 +221,7 @@ class FakeApi:
         new = self.put(res, obj)
         meta = new["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("finalizers"):
-            del self.objects[res.plural, meta.get("namespace") or "", meta["name"]]
+            self.remove(res, meta["name"], meta.get("namespace") or "")
         return new
 
 

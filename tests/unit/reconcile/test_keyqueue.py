@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile import keyqueue
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keyqueue import COLD_TURN, KeyQueue
 
 
@@ -30,7 +29,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The queue's clock."""
     made = Clock()
-    monkeypatch.setattr(keyqueue.time, "time", made)
+    monkeypatch.setattr("ansible_collections.composable.infra.plugins.module_utils.reconcile.keyqueue.time.time", made)
     return made
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import time
 import typing as t
 
-import pytest
-
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Refused, Unavailable, Uncertain
 from ansible_collections.composable.infra.plugins.module_utils.kube import cro
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
@@ -119,7 +117,6 @@ def test_reply_lost_and_nothing_there_is_not_asked_again_yet(bench: Bench) -> No
     assert any(key == ("node", "node-0") for key, _ in bench.later)
 
 
-@pytest.mark.xfail(strict=True, reason="what was attached before is taken from the last look, which may be seconds old")
 def test_device_that_left_since_the_last_look_may_come_back_for_a_lost_reply(bench: Bench) -> None:
     """``d1`` was detached a moment ago; the manager attaches it again and the reply is lost."""
     bench.fabric.attached["d1"] = device("d1")
@@ -151,7 +148,6 @@ def test_labels_open_the_node(bench: Bench) -> None:
         "cohdi.io/fabric": "1", "cohdi.io/a100": "true", "cohdi.io/h100": "true", "cohdi.io/t4": "true"}
 
 
-@pytest.mark.xfail(strict=True, reason="force_detach of a ComposabilityRequest is lost")
 def test_force_detach_of_a_request_goes_to_its_resources(bench: Bench) -> None:
     bench.put(waiting(), objects.request(size=1, force_detach=True))
     bench.run()
@@ -159,7 +155,6 @@ def test_force_detach_of_a_request_goes_to_its_resources(bench: Bench) -> None:
     assert resource["spec"].get("force_detach") is True
 
 
-@pytest.mark.xfail(strict=True, reason="resources of a request that names no node are taken for orphans")
 def test_resource_of_a_request_without_a_node_is_no_orphan(bench: Bench) -> None:
     raw = objects.request("theirs")
     del raw["spec"]["resource"]["target_node"]
@@ -189,7 +184,6 @@ def test_refused_detach_is_not_tried_again_at_once(bench: Bench) -> None:
     assert any(when > time.time() + 2 for key, when in bench.later if key == ("node", "node-0"))
 
 
-@pytest.mark.xfail(strict=True, reason="a label that cannot be written keeps every claim of the node waiting")
 def test_label_that_cannot_be_written_stops_no_claim(bench: Bench) -> None:
     bench.api.fail("merge_patch", NODES, DENIED)
     bench.put(waiting())
@@ -209,7 +203,6 @@ def test_claim_that_cannot_be_marked_stops_no_other(bench: Bench) -> None:
     assert ("node", "node-0") in [key for key, _ in bench.later]
 
 
-@pytest.mark.xfail(strict=True, reason="a manager that does not answer keeps claims from devices that are there")
 def test_manager_that_does_not_answer_stops_no_claim_whose_device_is_there(bench: Bench) -> None:
     bench.put(waiting(), objects.request(size=2), objects.local_slice("GPU-d1"))
     online(bench)

@@ -86,7 +86,6 @@ def test_pool_of_our_name_and_another_driver_is_unknown() -> None:
     assert [r.model is None for r in found.results] == [False, True]
 
 
-@pytest.mark.xfail(strict=True, reason="claims that wait for another vendor's binding conditions are marked failed")
 def test_claim_that_waits_for_another_drivers_device_is_none_of_ours() -> None:
     foreign = {"request": "r", "driver": "nic.example", "pool": "rack-7", "device": "nic-0",
                "bindingConditions": ["nic.example/Ready"], "bindingFailureConditions": ["nic.example/Failed"]}

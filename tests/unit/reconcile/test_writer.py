@@ -136,7 +136,6 @@ def test_claim_that_is_gone_is_not_marked(bench: Bench) -> None:
     assert not bench.writer.mark_claim(MARK)
 
 
-@pytest.mark.xfail(strict=True, reason="a claim deleted between conflict and second read is an error")
 def test_claim_that_is_gone_after_a_conflict_is_not_marked(bench: Bench) -> None:
     bench.put(objects.claim("train", RESULT))
     bench.api.objects.clear()
@@ -180,7 +179,6 @@ def test_request_that_somebody_else_created_is_taken_over(bench: Bench) -> None:
     assert (spec["size"], spec["other_spec"]) == (2, {"memory": 5})
 
 
-@pytest.mark.xfail(strict=True, reason="changes are counted before they are made: a refused one is reported")
 def test_refused_write_is_no_change(bench: Bench) -> None:
     bench.api.fail("create", REQUESTS, Forbidden(403, "Forbidden", "no"))
     with pytest.raises(Forbidden):

@@ -140,7 +140,6 @@ def test_each_model_adopts_its_own() -> None:
     assert {a.resource: a.device for a in of(plan, Adopt)} == {"a": "y", "t": "x"}
 
 
-@pytest.mark.xfail(strict=True, reason="the device that only the older can have asked for is left to nobody")
 def test_device_that_was_there_before_the_younger_asked_goes_to_the_older() -> None:
     """Both replies were lost. ``d9`` was there when the younger asked, so the younger's own is ``d1``."""
     older, younger = asked("older", age=9), asked("younger", age=5, present=frozenset({"d9"}))
@@ -202,7 +201,6 @@ def test_created_and_released_in_one_plan_belong_to_different_requests() -> None
     assert [a.model for a in of(plan, CreateResource)] == [T4]
 
 
-@pytest.mark.xfail(strict=True, reason="the devices of a request that is gone do not count for the one that follows it")
 @pytest.mark.parametrize("part", [used("r", request="gone"), online("r", request="gone", created=NOW - 5)],
                          ids=["in use", "kept for a while"])
 def test_device_of_a_request_that_is_gone_does_not_bring_a_second_one(part: Resource) -> None:

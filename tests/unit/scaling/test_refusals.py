@@ -63,7 +63,6 @@ def test_blocked_model_fails_only_who_is_left_without() -> None:
                                                                  "new": "FabricDeviceFailed"}
 
 
-@pytest.mark.xfail(strict=True, reason="a device that is attached and not yet visible does not count for its claim")
 def test_blocked_model_leaves_the_claim_whose_device_is_attached_already() -> None:
     view = node(claim("old", age=9), claim("new", age=1), request(2), attached("r"), resource("s"),
                 blocked={A100: "none left"})

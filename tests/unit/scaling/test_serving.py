@@ -193,7 +193,6 @@ def test_device_never_used_need_not_rest() -> None:
     assert of(plan_node(view, settings(device_no_allocation_duration=60)), MarkClaim)
 
 
-@pytest.mark.xfail(strict=True, reason="nothing wakes the node when a resting device may be used again")
 def test_claim_that_waits_for_a_resting_device_is_looked_at_when_it_has_rested() -> None:
     view = node(claim("c"), request(1), online("r", last_used=NOW - 59))
     assert plan_node(view, settings(device_no_allocation_duration=60)).wake_at == NOW + 1

@@ -140,7 +140,6 @@ def test_hold_is_looked_at_when_it_runs_out() -> None:
     assert plan.wake_at == NOW + 10
 
 
-@pytest.mark.xfail(strict=True, reason="a hold older than handover_timeout asks for a wake in the past: a busy loop")
 def test_plan_never_asks_to_be_woken_in_the_past() -> None:
     wake = plan_node(node(claim("c", phase="reschedule"), held("r", age=HANDOVER + 1), request(1)), SETTINGS).wake_at
     assert wake is None or wake > NOW
@@ -156,7 +155,6 @@ def test_smallest_number_keeps_idle_devices_past_their_hold() -> None:
     assert one(plan_node(view, SETTINGS), SetSize).size == 1
 
 
-@pytest.mark.xfail(strict=True, reason="only models that something on the node speaks of are sized")
 def test_smallest_number_is_asked_for_on_a_node_without_claims() -> None:
     assert one(plan_node(node(labels={MIN_LABEL: "2"}), SETTINGS), SetSize).size == 2
 

@@ -1,0 +1,131 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The configuration file: every trouble is one sentence that names the file, the field and what is allowed."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.composable.infra.plugins.module_utils.reconcile import config as module
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
+from ansible_collections.composable.infra.tests.unit.scaling.builders import rows
+
+FABRIC = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "user",
+          "password": "not-told", "realm": "realm", "client_id": "client", "client_secret": "not-told-either"}
+
+
+def document(**changes: t.Any) -> dict[str, t.Any]:
+    """A valid configuration with changes; None leaves a key out."""
+    made = {"device_info": rows(), "fabric": FABRIC, **changes}
+    return {k: v for k, v in made.items() if v is not None}
+
+
+def refused(data: object) -> str:
+    """The message with which a configuration is refused."""
+    with pytest.raises(BadConfig) as caught:
+        EngineConfig.from_dict(data, "config.yml")
+    message = str(caught.value)
+    assert message.startswith("config.yml: ")
+    assert "not-told" not in message
+    assert "\n" not in message
+    return message.removeprefix("config.yml: ")
+
+
+def test_defaults() -> None:
+    found = EngineConfig.from_dict(document())
+    assert (found.scan_interval, found.workers, found.parallel_attaches) == (5.0, 8, 256)
+    assert (found.lease_namespace, found.node_root) == ("composable-infra", "")
+    assert found.fabric.endpoint == "https://manager.example"
+    assert len(found.settings.models) == 3
+
+
+def test_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "config.yml"
+    path.write_text(yaml.safe_dump(document(scan_interval=2, node_root="/nodes/{node}")), encoding="utf-8")
+    found = EngineConfig.load(str(path))
+    assert (found.scan_interval, found.node_root) == (2, "/nodes/{node}")
+
+
+@pytest.mark.parametrize(("content", "said"), [
+    (b"a: [1", "is not valid YAML at line 1"), (b"a: b\nc: d: e\n", "is not valid YAML at line 2"),
+    (b"\xff\xfe\xfa", "is not valid YAML"), (b"a: !!python/name:os.system\n", "is not valid YAML at line 1"),
+    (b"", "must be a mapping of settings, is NoneType"), (b"- a\n", "must be a mapping of settings, is list"),
+    (b"just text", "must be a mapping of settings, is str"),
+])
+def test_file_that_is_no_mapping(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "config.yml"
+    path.write_bytes(content)
+    with pytest.raises(BadConfig) as caught:
+        EngineConfig.load(str(path))
+    assert str(caught.value) == f"{path}: {said}"
+
+
+def test_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match=r"none\.yml: cannot be read: No such file or directory$"):
+        EngineConfig.load(str(tmp_path / "none.yml"))
+
+
+def test_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match=r"cannot be read: Is a directory$"):
+        EngineConfig.load(str(tmp_path))
+
+
+def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HAS_YAML", False)
+    with pytest.raises(BadConfig, match="PyYAML is needed to read a configuration file; install pyyaml"):
+        EngineConfig.load("config.yml")
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"scan": 5}, "scan: 5 is not usable: unknown key"),
+    ({"device_info": None}, "device_info: None is not usable"),
+    ({"device_info": [{"index": -1}]}, "device_info[0].index: -1 is not usable"),
+    ({"label_prefix": "Not A Prefix"}, "label_prefix: 'Not A Prefix' is not usable"),
+    ({"fabric": None}, "fabric: None is not usable: must be a mapping with the connection to the CDI Manager"),
+    ({"fabric": "https://x"}, "fabric: 'https://x' is not usable"),
+    ({"fabric": {**FABRIC, "endpoint": "http://x"}}, "endpoint: 'http://x' is not allowed"),
+    ({"fabric": {**FABRIC, "tenant": "x"}}, "tenant: 'x' is not allowed"),
+    ({"fabric": {**FABRIC, "password": 5}}, "password: '…' is not allowed"),
+    ({"fabric": {**FABRIC, "port": 5}}, "port: "),
+    ({"fabric": {k: v for k, v in FABRIC.items() if k != "realm"}}, "realm: None is not allowed; it is required"),
+])
+def test_bad_field_is_named(changes: dict[str, t.Any], said: str) -> None:
+    assert refused(document() | changes | ({"device_info": None} if "device_info" in changes
+                                           and changes["device_info"] is None else {})).startswith(said)
+
+
+@pytest.mark.parametrize(("key", "low", "high"), [("scan_interval", 0.1, 86400), ("workers", 1, 64),
+                                                 ("parallel_attaches", 1, 1024)])
+def test_bounds(key: str, low: float, high: float) -> None:
+    for value in (low, high):
+        assert getattr(EngineConfig.from_dict(document(**{key: value})), key) == value
+    unusable: tuple[object, ...] = (low - 0.05, high + 1, 0, -1, "5", True, [], float("nan"))
+    for bad in unusable:
+        assert refused(document(**{key: bad})).startswith(f"{key}: {bad!r} is not usable: must be a number from ")
+    assert refused({**document(), key: None}).startswith(f"{key}: None ")
+
+
+@pytest.mark.parametrize("root", ["/nodes", 5, ["{node}"], "{nod}"])
+def test_root_without_a_place_for_the_node(root: object) -> None:
+    said = refused(document(node_root=root))
+    assert said == f"node_root: {root!r} is not usable: must be a path that contains {{node}}"
+
+
+@pytest.mark.parametrize("root", ["/nodes/{node}/{other}", "/nodes/{node}/{", "/nodes/{node}/{}"])
+def test_root_with_other_braces_is_refused(root: str) -> None:
+    refused(document(node_root=root))
+
+
+@pytest.mark.parametrize("name", [5, "", "Not A Namespace", None])
+def test_bad_namespace_is_refused(name: object) -> None:
+    refused({**document(), "lease_namespace": name})
+
+
+@pytest.mark.parametrize("key", ["workers", "parallel_attaches"])
+def test_whole_numbers(key: str) -> None:
+    refused(document(**{key: 2.5}))

@@ -143,7 +143,7 @@ def test_file_that_closes_meanwhile_hides_no_other(root: Path, monkeypatch: pyte
             raise FileNotFoundError(2, "No such file or directory", str(path))
         return target
 
-    monkeypatch.setattr("ansible_collections.composable.infra.plugins.module_utils.node.probe.os.readlink", closing)
+    monkeypatch.setattr(f"{holders.__module__}.os.readlink", closing)
     assert holders(root, "GPU-a") == ["pid 42 (python)"]
 
 

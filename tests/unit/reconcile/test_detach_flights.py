@@ -193,7 +193,7 @@ def user(check: ClaimCheck) -> str | None:
 def test_looks_that_come_together_share_one_read(leaving: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks before a read begins may have its answer; who asks after it began may not."""
     moment = [1.0]
-    monkeypatch.setattr("ansible_collections.composable.infra.plugins.module_utils.reconcile.claimcheck.time.monotonic", lambda: moment[0])
+    monkeypatch.setattr(f"{ClaimCheck.__module__}.time.monotonic", lambda: moment[0])
     check = ClaimCheck(leaving.api.client, leaving.world)
     reads = []
     for now in (1.0, 2.0, 2.0, 2.0, 3.0):
@@ -217,7 +217,7 @@ def test_failed_look_raises(leaving: Bench) -> None:
 
 
 def test_failed_look_is_no_answer_for_those_who_asked_with_it(leaving: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ansible_collections.composable.infra.plugins.module_utils.reconcile.claimcheck.time.monotonic", lambda: 100.0)
+    monkeypatch.setattr(f"{ClaimCheck.__module__}.time.monotonic", lambda: 100.0)
     leaving.api.put(CLAIMS, objects.claim("train", objects.local_result("gpu-0")))
     leaving.api.fail("list", CLAIMS, unreachable(), times=1)
     check = ClaimCheck(leaving.api.client, leaving.world)

@@ -109,7 +109,6 @@ def test_manager_that_is_away_and_comes_back(live: Live) -> None:
     assert bench.told("Recovered") == ["no longer: the CDI Manager does not answer"]
 
 
-@pytest.mark.xfail(strict=True, reason="an error of another class ends the thread that looks at the manager")
 def test_look_survives_what_nobody_expects(quiet: Live) -> None:
     engine, bench = quiet
     bench.fabric.snapshot_error = KeyError("data")

@@ -29,7 +29,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The queue's clock."""
     made = Clock()
-    monkeypatch.setattr("ansible_collections.composable.infra.plugins.module_utils.reconcile.keyqueue.time.time", made)
+    monkeypatch.setattr(f"{KeyQueue.__module__}.time.time", made)
     return made
 
 

@@ -151,7 +151,7 @@ def test_new_course_replaces_the_old(steering: Steering, writer: FakeWriter) -> 
 
 def test_course_ends_after_its_time(steering: Steering, writer: FakeWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr("ansible_collections.composable.infra.plugins.module_utils.reconcile.steering.time.time", lambda: now[0])
+    monkeypatch.setattr(f"{Steering.__module__}.time.time", lambda: now[0])
     steering.set_course(POD, "node-0", "uid-train")
     now[0] += 59
     steering.steer("pod-train")

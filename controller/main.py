@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from ansible_collections.composable.infra.controller.health import HealthServer
 from ansible_collections.composable.infra.controller.logs import set_up_logging
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import FabricError
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import connect
 from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, BadKubeconfig
@@ -72,8 +71,8 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     config = EngineConfig.load(args.config)
     client = Client(Connection.load(args.kubeconfig, args.context))
     roles = frozenset(args.only or ROLES)
-    check_cluster(client, roles, stop)
-    engine = Engine(client, connect(config.fabric), config, roles=roles)
+    check_cluster(client, roles, stop, log.warning)
+    engine = Engine(client, config.manager(), config, roles=roles)
     health = HealthServer(args.listen, engine)
     lost = threading.Event()
 

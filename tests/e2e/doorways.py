@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.composable.infra.lab.demo import doors
 from ansible_collections.composable.infra.lab.demo.stage import Stage
-from ansible_collections.composable.infra.tests.e2e.support import OPENED, all_free, delete_all, wait_for
+from ansible_collections.composable.infra.tests.e2e.support import OPENED, all_free, delete_all, sizes, wait_for
 
 RELEASE_RUNS = 3
 
@@ -60,7 +60,7 @@ class Called:
             if all_free(self.stage):
                 return
             self.serve()
-        assert all_free(self.stage), self.stage.emulator.state()["devices"]
+        assert all_free(self.stage), f"after {RELEASE_RUNS} runs sizes are {sizes(self.stage)}"
 
 
 def open_door(name: str, stage: Stage) -> Door:

@@ -48,8 +48,9 @@ class Opened:
     processes: list[doors.Process] = field(default_factory=list)
 
     def add(self, process: doors.Process) -> doors.Process:
-        """Watch over a process."""
-        self.processes.append(process)
+        """Watch over a process; once is enough."""
+        if process not in self.processes:
+            self.processes.append(process)
         return process
 
     def stop(self, process: doors.Process) -> int:

@@ -97,7 +97,7 @@ def test_interrupted_start_leaves_nothing(tmp_path: Path) -> None:
         [*COMMAND, "up", "--state-dir", str(folder)], env=environment, stderr=subprocess.PIPE, text=True
     )
     try:
-        wait_for("a first process", lambda: (folder / "processes.json").exists(), 60)
+        wait_for("a first process", (folder / "processes.json").exists, 60)
     finally:
         starting.send_signal(signal.SIGINT)
         _out, errors = starting.communicate(timeout=60)

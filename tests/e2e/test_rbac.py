@@ -19,7 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.resource imp
 )
 from ansible_collections.composable.infra.tests.e2e.cluster_state import refusals
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
-from ansible_collections.composable.infra.tests.e2e.launch import launch
+from ansible_collections.composable.infra.tests.e2e.launch import begin, launch
 from ansible_collections.composable.infra.tests.e2e.support import (
     PATIENCE,
     all_free,
@@ -79,15 +79,11 @@ def test_missing_scaler_role_is_named_and_work_begins_once_it_is_granted(
     stage: Stage, timeline: Timeline, open_process: OpenProcess
 ) -> None:
     with without(stage, CLUSTER_ROLE_BINDINGS, "composable-infra-scaler") as give:
-        ended = launch(stage, until="pods")
-        if ended.status is None:
-            assert "forbidden" in ended.text
-        else:
-            assert (ended.status, len(ended.errors)) == (2, 1)
-            assert "apply deploy/rbac" in ended.errors[0]
+        controller = open_process(begin, stage, "rightless")
+        controller.wait_for('cannot list resource "pods"', PATIENCE)
         give()
-        controller = open_process(doors.controller, stage)
         run_pods(stage, timeline, lambda: None, {"late": (A100, 1)})
+    assert controller.process.poll() is None
     assert "Traceback" not in controller.text()
     delete_all(stage)
 

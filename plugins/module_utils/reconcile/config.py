@@ -12,6 +12,8 @@ from pathlib import Path
 
 from ..fabric.config import FabricConfig
 from ..fabric.errors import BadConfiguration
+from ..fabric.managers import connect
+from ..fabric.types import Fabric
 from ..scaling.settings import DNS_LABEL, BadSetting, Settings
 
 try:
@@ -45,6 +47,14 @@ class EngineConfig:
     parallel_attaches: int = 256
     lease_namespace: str = "composable-infra"
     node_root: str = ""
+    source: str = "config"
+
+    def manager(self) -> Fabric:
+        """A connection to the CDI Manager. Raises BadConfig naming the file for what only connecting can check."""
+        try:
+            return connect(self.fabric)
+        except BadConfiguration as error:
+            raise BadConfig(f"{self.source}: {error}") from None
 
     @classmethod
     def from_dict(cls, data: object, where: str = "config") -> EngineConfig:
@@ -55,7 +65,7 @@ class EngineConfig:
         try:
             settings = Settings.from_dict(rest)
             fabric = FabricConfig.from_dict(_mapping(data.get("fabric"), "fabric"))
-            return cls(settings, fabric, **_engine(data))
+            return cls(settings, fabric, source=where, **_engine(data))
         except (BadSetting, BadConfiguration) as error:
             raise BadConfig(f"{where}: {error}") from None
 

@@ -80,10 +80,11 @@ class KeyQueue:
             self._changed.notify_all()
 
     def idle(self) -> bool:
-        """True when nothing is ready or being worked on; delayed keys do not count."""
+        """True when nothing is ready or being worked on and no tidying is due; other appointments do not count."""
         with self._changed:
             self._promote()
-            return not self._hot and not self._cold and not self._working
+            tidying = any(self._is_cold(key) for key in self._due)
+            return not (self._hot or self._cold or self._working or tidying)
 
     def _make_ready(self, key: Hashable) -> None:
         lane = self._cold if self._is_cold(key) else self._hot

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ..kube.client import Client
 from ..kube.errors import Forbidden, NotFound, Unreachable
@@ -20,11 +20,13 @@ NEEDS: dict[str, tuple[Resource, ...]] = {
 }
 
 
-def check_cluster(client: Client, roles: Iterable[str], stop: threading.Event | None = None) -> None:
+def check_cluster(client: Client, roles: Iterable[str], stop: threading.Event | None = None,
+                  say: Callable[[str], object] = lambda text: None) -> None:
     """Raise BadConfig for an API that is not served or may not be read; wait for a server that is not there yet.
 
-    Without ``stop`` an unreachable server raises kube.errors.Unreachable.
+    ``say`` is told once what is waited for. Without ``stop`` an unreachable server raises kube.errors.Unreachable.
     """
+    said = ""
     for resource in dict.fromkeys(r for role in roles for r in NEEDS[role]):
         while not (stop and stop.is_set()):
             try:
@@ -34,9 +36,12 @@ def check_cluster(client: Client, roles: Iterable[str], stop: threading.Event | 
                 raise BadConfig(_missing(resource)) from None
             except Forbidden as error:
                 raise BadConfig(f"{resource.plural} may not be listed: {error.message}; apply deploy/rbac") from None
-            except Unreachable:
+            except Unreachable as error:
                 if stop is None:
                     raise
+                if str(error) != said:
+                    said = str(error)
+                    say(f"waiting for the API server: {said}")
                 stop.wait(1.0)
 
 

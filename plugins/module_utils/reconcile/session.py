@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ..fabric.managers import connect
 from ..kube.client import Client
 from ..scaling.actions import Verdict
 from .config import ROLES, EngineConfig
@@ -66,7 +65,7 @@ class Run:
     @contextmanager
     def _engine(self, *, events: bool) -> Iterator[Engine]:
         check_cluster(self.client, ROLES)
-        engine = Engine(self.client, connect(self.config.fabric), self.config, events=events)
+        engine = Engine(self.client, self.config.manager(), self.config, events=events)
         try:
             engine.watch()
             self._wait_ready(engine)

@@ -57,9 +57,8 @@ def request_view(raw: Json) -> Request:
                    bool(raw["metadata"].get("deletionTimestamp")), bool(spec.get("force_detach")))
 
 
-def resource_view(raw: Json, settings: Settings, **seen: t.Any) -> Resource:
-    """A ComposableResource; ``seen`` adds what its own object does not say (visible, used_by, busy, held).
-    """
+def resource_view(raw: Json, settings: Settings, seen_used: float = 0.0, **seen: t.Any) -> Resource:
+    """A ComposableResource; ``seen`` adds what its own object does not say (visible, used_by, busy, held)."""
     meta, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     machine, asked, present = cro.read_intent(raw)
     return Resource(
@@ -70,7 +69,7 @@ def resource_view(raw: Json, settings: Settings, **seen: t.Any) -> Resource:
         error=status.get("error", ""), deleting=bool(meta.get("deletionTimestamp")),
         force_detach=bool(spec.get("force_detach")),
         delete_first=cro.annotation(raw, settings.label(cro.DELETE_FIRST)) == "true",
-        last_used=parse_time(cro.annotation(raw, settings.label(cro.LAST_USED))),
+        last_used=max(seen_used, parse_time(cro.annotation(raw, settings.label(cro.LAST_USED)))),
         in_use=cro.annotation(raw, cro.IN_USE) == "true",
         machine=machine, asked=asked, present=present, **seen)
 

@@ -76,6 +76,7 @@ class World:
         self.fabric_problem = ""
         self._busy: set[str] = set()
         self._holds: dict[str, tuple[str, float]] = {}
+        self._seen_used: dict[str, float] = {}
         self._blocked: dict[tuple[str, str], tuple[float, str]] = {}
         self._lock = threading.Lock()
         driver = f"spec.driver={settings.drivers[0]}" if len(settings.drivers) == 1 else None
@@ -186,9 +187,17 @@ class World:
             busy = raw["metadata"]["name"] in self._busy
         held_for, held_since = self._held(raw)
         return views.resource_view(
-            raw, self.settings, held_for=held_for, held_since=held_since, visible=key is not None, busy=busy,
+            raw, self.settings, self._note_use(raw, user, now), held_for=held_for, held_since=held_since,
+            visible=key is not None, busy=busy,
             used_by=user,
             hold_alive=self._hold_alive(raw, now))
+
+    def _note_use(self, raw: Json, user: str, now: float) -> float:
+        """When a claim was last seen to use the device by this engine, 0.0 for never."""
+        with self._lock:
+            if user:
+                self._seen_used[raw["metadata"]["name"]] = now
+            return self._seen_used.get(raw["metadata"]["name"], 0.0)
 
     def _local(self, raw: Json) -> tuple[str, str, str] | None:
         serial = (raw.get("status") or {}).get("device_id")

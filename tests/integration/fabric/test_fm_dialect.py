@@ -115,7 +115,7 @@ def test_a_wrong_login_is_refused_like_keycloaks(raw: Raw, form: dict[str, str],
 def test_the_collection(raw: Raw) -> None:
     status, body = raw.ask("GET", MACHINES)
     assert status == 200
-    first, *_, apart = body["data"]["machines"]
+    first, *_unused, apart = body["data"]["machines"]
     assert set(first) == {"fabric_uuid", "fabric_id", "mach_uuid", "mach_id", "mach_name", "mach_owner", "resources"}
     assert (first["mach_uuid"], first["mach_name"], first["fabric_id"]) == (NODE_0, "node-0", 1)
     assert (apart["fabric_id"], apart["fabric_uuid"]) == (None, None)
@@ -131,13 +131,13 @@ def test_one_machine(raw: Raw) -> None:
 
 
 def test_processors_and_memory_are_listed_among_the_resources(raw: Raw) -> None:
-    _, body = raw.ask("GET", f"{MACHINES}/{NODE_0}")
+    _unused, body = raw.ask("GET", f"{MACHINES}/{NODE_0}")
     assert [r["res_type"] for r in body["data"]["machines"][0]["resources"]] == ["compute", "memory"]
 
 
 def test_an_attach_answers_with_the_new_resource_first(raw: Raw) -> None:
     found = []
-    for _ in range(2):
+    for _unused in range(2):
         status, body = raw.attach()
         assert status == 200
         resources = body["data"]["machines"][0]["resources"]
@@ -156,7 +156,7 @@ def test_an_attach_answers_with_the_new_resource_first(raw: Raw) -> None:
 def test_the_operation_status_tells_the_health(raw: Raw, health: str, op_status: str) -> None:
     device = next(d["uid"] for d in raw.emulator.state()["devices"] if d["model"] == OTHER)
     raw.emulator.set_health(device, health)
-    _, body = raw.attach(model=OTHER)
+    _unused, body = raw.attach(model=OTHER)
     assert body["data"]["machines"][0]["resources"][0]["res_op_status"] == op_status
 
 
@@ -180,21 +180,21 @@ def test_codes_of_what_is_unknown(raw: Raw) -> None:
 
 
 def test_a_device_of_another_machine_is_not_detached(raw: Raw) -> None:
-    _, body = raw.attach(NODE_0)
+    _unused, body = raw.attach(NODE_0)
     device = body["data"]["machines"][0]["resources"][0]["res_uuid"]
     assert code(raw.detach(device, NODE_1)) == (404, "E020403")
     assert raw.detach(device, NODE_0)[0] == 200
 
 
 def test_a_device_that_is_being_detached_is_busy(raw: Raw) -> None:
-    _, body = raw.attach()
+    _unused, body = raw.attach()
     device = body["data"]["machines"][0]["resources"][0]["res_uuid"]
     raw.emulator.set_timing(detach=1000)
     with ThreadPoolExecutor(1) as pool:
         under_way = pool.submit(raw.detach, device)
         await_state(raw.emulator, "detaching")
         assert code(raw.detach(device)) == (409, "E020901")
-        _, body = raw.ask("GET", f"{MACHINES}/{NODE_0}")
+        _unused, body = raw.ask("GET", f"{MACHINES}/{NODE_0}")
         assert device in {r["res_uuid"] for r in body["data"]["machines"][0]["resources"]}
         raw.emulator.kill()
         assert under_way.exception() is not None

@@ -197,7 +197,7 @@ def test_a_proxys_404_does_not_pass_for_a_detached_device(scripted: Scripted) ->
     manager = scripted(telling(lambda _unused: Answer(404, b"not found")))
     with pytest.raises(FabricError) as caught:
         connected(manager).detach("m", "d")
-    assert type(caught.value) is Unavailable
+    assert caught.value.__class__ is Unavailable
 
 
 def test_an_attach_goes_on_though_the_client_closed_the_connection(emulator: Emulator) -> None:

@@ -18,7 +18,7 @@ def pause(error: Unavailable | Busy, attempt: int = 0) -> float | None:
 
 def test_what_may_pass_soon_is_repeated_with_growing_and_varied_pauses() -> None:
     for attempt in range(REPEATS):
-        pauses = {pause(Unavailable("x", passing=True), attempt) for _ in range(20)}
+        pauses = {pause(Unavailable("x", passing=True), attempt) for _unused in range(20)}
         assert len(pauses) > 1
         assert all(p is not None and 0.5 <= p / (0.1 * 2**attempt) <= 1.5 for p in pauses)
 

@@ -49,8 +49,8 @@ def of(status: int, call: Call = READ, said: Said | None = SAID, retry_after: st
     ],
 )
 def test_the_class_of_a_status(status: int, reading: type[FabricError], changing: type[FabricError]) -> None:
-    assert type(of(status)) is reading
-    assert type(of(status, CHANGE)) is changing
+    assert of(status).__class__ is reading
+    assert of(status, CHANGE).__class__ is changing
 
 
 def test_the_message_names_what_failed_and_the_managers_words_and_code() -> None:
@@ -61,14 +61,14 @@ def test_the_message_names_what_failed_and_the_managers_words_and_code() -> None
 
 def test_a_404_of_something_in_front_of_the_manager_is_not_a_missing_machine() -> None:
     error = of(404, said=None)
-    assert type(error) is Unavailable
+    assert error.__class__ is Unavailable
     assert "text/html" in str(error)
     assert "check endpoint" in str(error)
     assert error.code is None
 
 
 def test_a_refusal_in_a_foreign_form_is_not_the_managers() -> None:
-    assert type(of(400, CHANGE, said=None)) is Unavailable
+    assert of(400, CHANGE, said=None).__class__ is Unavailable
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_retry_after(value: str, seconds: float | None) -> None:
 
 
 def test_a_success_that_cannot_be_understood_is_uncertain_only_after_a_change() -> None:
-    assert type(malformed(READ, "it is empty")) is Unavailable
+    assert malformed(READ, "it is empty").__class__ is Unavailable
     error = malformed(CHANGE, "it is empty")
-    assert type(error) is Uncertain
+    assert error.__class__ is Uncertain
     assert "attach an A100 to machine m" in str(error)
     assert "it may have taken effect" in str(error)

@@ -71,8 +71,9 @@ class FakeLeases:
     def _wrote(self) -> None:
         self.writes += 1
         self.changed.notify_all()
-        if self.lose_reply is not None:
-            lost, self.lose_reply = self.lose_reply, None
+        lost = self.lose_reply
+        if lost is not None:
+            self.lose_reply = None
             raise lost
 
     def _stamp(self) -> None:

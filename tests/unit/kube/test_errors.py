@@ -40,7 +40,7 @@ CLASSES = [
 @pytest.mark.parametrize(("code", "reason", "kind"), CLASSES)
 def test_class_of_a_status(code: int, reason: str, kind: type[ApiError]) -> None:
     error = errors.from_response(code, json.dumps(status(code, reason)).encode(), "GET /x")
-    assert type(error) is kind
+    assert error.__class__ is kind
     assert error.status == code
     assert error.reason == reason
 
@@ -48,7 +48,7 @@ def test_class_of_a_status(code: int, reason: str, kind: type[ApiError]) -> None
 @pytest.mark.parametrize(("code", "kind"), [(404, errors.NotFound), (502, ApiError), (503, errors.Unavailable)])
 def test_class_of_plain_text(code: int, kind: type[ApiError]) -> None:
     error = errors.from_response(code, b"page\n  text \xff", "GET /x")
-    assert type(error) is kind
+    assert error.__class__ is kind
     assert error.message.startswith("GET /x: ")
 
 
@@ -70,7 +70,7 @@ def test_absent_object_and_unserved_resource_differ() -> None:
 def test_another_uid_is_a_conflict_although_the_server_says_invalid() -> None:
     causes = [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message": "field is immutable"}]
     error = errors.from_status(status(422, "Invalid", details={"name": "c", "causes": causes}))
-    assert type(error) is errors.Conflict
+    assert error.__class__ is errors.Conflict
 
 
 def test_retry_after_of_a_status() -> None:

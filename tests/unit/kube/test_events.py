@@ -44,8 +44,9 @@ class FakeEvents:
         self.asked.set()
         self.gate.wait(30)
         self.calls.append((method, path, body))
-        if self.fail is not None:
-            failure, self.fail = self.fail, None
+        failure = self.fail
+        if failure is not None:
+            self.fail = None
             raise failure
         return body
 

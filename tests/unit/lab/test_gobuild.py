@@ -20,17 +20,17 @@ GO_MOD = """module k8s.io/kubernetes
 go 1.26.0
 
 require (
-	k8s.io/api v0.0.0
-	github.com/example/other v1.0.0
+    k8s.io/api v0.0.0
+    github.com/example/other v1.0.0
 )
 
 replace k8s.io/single => ./staging/src/k8s.io/single
 
 replace (
-	k8s.io/apimachinery => ./staging/src/k8s.io/apimachinery
-	k8s.io/api => ./staging/src/k8s.io/api
-	k8s.io/elsewhere => ../elsewhere
-	github.com/example/other => github.com/example/fork v1.0.1
+    k8s.io/apimachinery => ./staging/src/k8s.io/apimachinery
+    k8s.io/api => ./staging/src/k8s.io/api
+    k8s.io/elsewhere => ../elsewhere
+    github.com/example/other => github.com/example/fork v1.0.1
 )
 """
 

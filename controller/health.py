@@ -6,12 +6,19 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import typing as t
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.engine import Engine
+
+
+class _Server6(ThreadingHTTPServer):
+    """The same for an IPv6 address."""
+
+    address_family = socket.AF_INET6
 
 
 class HealthServer:
@@ -22,7 +29,8 @@ class HealthServer:
         if not host or not port.isdecimal() or int(port) > 65535:
             raise BadConfig(f"--listen: {listen!r} is not usable: must be HOST:PORT with a port from 0 to 65535")
         try:
-            self._server = ThreadingHTTPServer((host.strip("[]"), int(port)), _handler(engine))
+            server = _Server6 if ":" in host else ThreadingHTTPServer
+            self._server = server((host.strip("[]"), int(port)), _handler(engine))
         except OSError as error:
             raise BadConfig(f"--listen: {listen!r} is not usable: {error.strerror}") from None
         self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)
@@ -57,12 +65,13 @@ def _handler(engine: Engine) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             """Answer one request."""
-            if self.path == "/healthz":
+            path = self.path.partition("?")[0]
+            if path == "/healthz":
                 self._answer(200, {"ok": True})
-            elif self.path == "/readyz":
+            elif path == "/readyz":
                 ready = engine.ready()
                 self._answer(200 if ready else 503, {"ready": ready, "troubles": engine.problems()})
-            elif self.path == "/status":
+            elif path == "/status":
                 self._answer(200, status(engine))
             else:
                 self._answer(404, {"error": f"{self.path} is not served; try /healthz, /readyz or /status"})

@@ -73,7 +73,11 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     roles = frozenset(args.only or ROLES)
     check_cluster(client, roles, stop, log.warning)
     engine = Engine(client, config.manager(), config, roles=roles)
-    health = HealthServer(args.listen, engine)
+    try:
+        health = HealthServer(args.listen, engine)
+    except BadConfig:
+        engine.stop()
+        raise
     lost = threading.Event()
 
     def give_way() -> None:

@@ -38,6 +38,11 @@ def pytest_runtest_makereport(
     return report
 
 
+def pytest_sessionfinish() -> None:
+    """Leave no process behind, whatever a test did."""
+    OPENED.stop_all()
+
+
 @pytest.fixture(scope="module")
 def stage_factory() -> Iterator[StageFactory]:
     """``stage_factory(nodes=4, hold=1.0)``: fields of StageOptions; taken down at the end of the test file."""

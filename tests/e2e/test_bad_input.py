@@ -118,9 +118,9 @@ def test_kubeconfig_with_wrong_certificate_authority_and_token(stage: Stage) -> 
     no_user["users"][0]["user"]["token"] = "no-such-token"
     no_trust["clusters"][0]["cluster"].pop("certificate-authority-data", None)
     no_trust["clusters"][0]["cluster"]["certificate-authority"] = str(other)
-    user = launch(stage, kubeconfig=write_config(stage, "no-user", no_user), until="Unauthorized")
+    user = launch(stage, kubeconfig=write_config(stage, "no-user", no_user), until="refuses")
     trust = launch(stage, kubeconfig=write_config(stage, "no-trust", no_trust), until="certificate")
-    assert "Unauthorized" in user.text
+    assert f"{stage.lab.server} refuses the credentials" in user.text
     assert "no-such-token" not in user.text
     assert stage.lab.server.removeprefix("https://") in trust.text
     assert "certificate" in trust.text

@@ -136,9 +136,9 @@ class World:
 
     def _held(self, raw: Json) -> tuple[str, float]:
         """(claim uid, since), from memory or from the annotation; a device in use is held no more."""
-        name = raw["metadata"]["name"]
+        name, used = raw["metadata"]["name"], bool(self._user(raw))
         with self._lock:
-            if cro.annotation(raw, cro.IN_USE):
+            if used:
                 self._holds.pop(name, None)
             return self._holds.get(name) or cro.read_hold(raw)
 

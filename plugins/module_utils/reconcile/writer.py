@@ -32,7 +32,8 @@ FIELD_MANAGER = "composable.infra"
 class Writer:
     """Writes for one engine. Methods raise the kube layer's errors unless they say otherwise.
 
-    ``changes`` counts what was changed of pools, sizes, resources, labels and conditions.
+    ``changes`` counts what was changed of pools, sizes, resources, labels and conditions; summaries and steering do
+    not count.
     """
 
     def __init__(self, client: Client, world: World) -> None:
@@ -82,6 +83,7 @@ class Writer:
     def _annotate(self, resource: str, annotations: Mapping[str, str | None]) -> None:
         patch = {"metadata": {"annotations": dict(annotations)}}
         self.world.resources.upsert(self.client.merge_patch(RESOURCES, resource, patch))
+        self.changes += 1
 
     def create_resource(self, name: str, action: CreateResource, present: Iterable[str]) -> None:
         """Create a ComposableResource that carries its attach intent."""
@@ -94,6 +96,7 @@ class Writer:
         """Patch fields of a ComposableResource's status."""
         patch = {"status": status}
         self.world.resources.upsert(self.client.merge_patch(RESOURCES, name, patch, subresource="status"))
+        self.changes += 1
 
     def delete_resource(self, name: str) -> None:
         """Mark a ComposableResource for deletion; one that is gone is fine."""

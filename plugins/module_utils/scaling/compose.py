@@ -123,9 +123,13 @@ class _Compose:
         return False
 
     def _attach(self, resource: Resource, reason: str) -> None:
-        if self.view.machine and resource.model not in self.view.blocked:
+        if self.view.machine and self._may_ask(resource.model):
             self.actions.append(Attach(self.view.name, reason, resource.name, resource.model, self.view.machine,
                                        self._foreign(resource.model)))
+
+    def _may_ask(self, model: str) -> bool:
+        """Nothing is asked for where the model is refused, or where nobody knows which devices were there before."""
+        return self.view.attached is not None and model not in self.view.blocked
 
     def _foreign(self, model: str) -> tuple[str, ...]:
         attached = self.view.attached or {}
@@ -137,7 +141,7 @@ class _Compose:
         size = 0 if request.deleting else request.size
         if len(live) > size:
             self._release(live, len(live) - size, f"{request.name} wants {size}, has {len(live)}")
-        elif len(live) < size and self.view.machine and request.model not in self.view.blocked:
+        elif len(live) < size and self.view.machine and self._may_ask(request.model):
             create = CreateResource(self.view.name, f"{request.name} wants {size}, has {len(live)}", request.name,
                                     request.model, self.view.machine, self._foreign(request.model),
                                     request.force_detach)

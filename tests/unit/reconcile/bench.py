@@ -96,7 +96,7 @@ class Bench:
 
     def run(self, rounds: int = 3) -> None:
         """Run every pass for what there is, as often as it takes for one to act on what another wrote."""
-        for _ in range(rounds):
+        for _unused in range(rounds):
             self.look()
             nodes = [n["metadata"]["name"] for n in self.world.nodes.list()]
             keys = [(kind, name) for name in nodes for kind in ("node", "tidy")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import queue
 import threading
+import time
 import typing as t
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
     NotFound,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import Resource
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 
 Json = dict[str, t.Any]
 READS = ("get", "list", "raw", "watch")
@@ -72,6 +74,7 @@ class FakeApi:
     calls: list[Call] = field(default_factory=list)
     paths: dict[str, Json | BaseException] = field(default_factory=dict)
     before: t.Callable[[Call], None] | None = None
+    after: t.Callable[[Resource, Json], None] | None = None
     _faults: list[_Fault] = field(default_factory=list)
     _streams: list[FakeStream] = field(default_factory=list)
     _version: int = 100
@@ -156,7 +159,7 @@ class FakeApi:
         with self._lock:
             return ObjectList(self.of(res), str(self._version))
 
-    def watch(self, res: Resource, resource_version: str, *_: t.Any, **__: t.Any) -> FakeStream:
+    def watch(self, res: Resource, resource_version: str, *_unused: t.Any, **__: t.Any) -> FakeStream:
         """What changed after a version, then what changes."""
         with self._lock:
             stream = FakeStream(res.plural)
@@ -173,8 +176,8 @@ class FakeApi:
         with self._lock:
             if (res.plural, namespace or "", name) in self.objects:
                 raise AlreadyExists(409, "AlreadyExists", f'{res.plural} "{name}" already exists')
-            new = {"uid": f"uid-{name}", "name": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
-            return self.put(res, {**body, "metadata": {**meta, **new}})
+            new = {"uid": f"uid-{name}", "name": name, "creationTimestamp": format_time(time.time())}
+            return self._stored(res, {**body, "metadata": {**meta, **new}})
 
     def merge_patch(self, res: Resource, name: str, body: Json, namespace: str | None = None,
                     subresource: str | None = None) -> Json:
@@ -222,6 +225,8 @@ class FakeApi:
         meta = new["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("finalizers"):
             self.remove(res, meta["name"], meta.get("namespace") or "")
+        if self.after:
+            self.after(res, new)
         return new
 
 

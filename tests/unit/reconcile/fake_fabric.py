@@ -73,6 +73,12 @@ class FakeFabric:
         return FabricSnapshot({m.uid: m for m in self.machines()}, {(m, 1): self.free_count for m in models},
                               time.time())
 
+    @staticmethod
+    def _reply(answer: BaseException | None) -> None:
+        if answer is None:
+            return
+        raise answer
+
     def attach(self, machine_uid: str, model: str, count: int = 1, token: str | None = None,
                kind: str = "gpu") -> Task:
         with self._lock:
@@ -82,8 +88,7 @@ class FakeFabric:
         self.asked.set()
         if self.gate:
             assert self.gate.wait(10), "the test never let the reply go"
-        if answer:
-            raise answer
+        self._reply(answer)
         new = device(f"d{number}", model, machine=machine_uid)
         new = new if self.serials else replace(new, serial=None)
         with self._lock:

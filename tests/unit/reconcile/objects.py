@@ -96,8 +96,8 @@ def resource(name: str = "gpu-a", *, device: str = "", serial: str = "", asked: 
     notes.update({getattr(cro, k): v for k, v in annotations.items()})
     deletion = {"deletionTimestamp": format_time(time.time())} if deleted else {}
     status = {k: v for k, v in (("state", state), ("cdi_device_id", device), ("device_id", serial)) if v}
-    return {**body, "metadata": {**meta(name), **body["metadata"], "annotations": notes, **deletion,
-                                     "creationTimestamp": format_time(time.time() - created)},
+    born = {"creationTimestamp": format_time(time.time() - created)}
+    return {**body, "metadata": {**meta(name), **body["metadata"], "annotations": notes, **deletion, **born},
             "status": status}
 
 

@@ -99,8 +99,8 @@ def test_bad_field_is_named(changes: dict[str, t.Any], said: str) -> None:
                                            and changes["device_info"] is None else {})).startswith(said)
 
 
-@pytest.mark.parametrize(("key", "low", "high"), [("scan_interval", 0.1, 86400), ("workers", 1, 64),
-                                                 ("parallel_attaches", 1, 1024)])
+@pytest.mark.parametrize(
+    ("key", "low", "high"), [("scan_interval", 0.1, 86400), ("workers", 1, 64), ("parallel_attaches", 1, 1024)])
 def test_bounds(key: str, low: float, high: float) -> None:
     for value in (low, high):
         assert getattr(EngineConfig.from_dict(document(**{key: value})), key) == value

@@ -92,7 +92,7 @@ def test_pools_are_published(live: Live) -> None:
 
 
 def test_watching_writes_nothing(live: Live) -> None:
-    _, bench = live
+    _unused, bench = live
     happen(bench, objects.claim("train", RESULT))
     bench.wait(lambda: bench.world.claims.get("train", "default"), "the watch")
     assert bench.api.writes() == []

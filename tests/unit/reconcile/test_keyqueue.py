@@ -55,7 +55,7 @@ def test_key_added_while_it_is_worked_on_comes_once_more_and_only_afterwards() -
     queue = KeyQueue()
     queue.add("a")
     assert queue.get() == "a"
-    for _ in range(3):
+    for _unused in range(3):
         queue.add("a")
     queue.add("b")
     assert queue.get() == "b"
@@ -160,7 +160,7 @@ def test_tidying_has_its_turn_however_much_is_urgent() -> None:
 
 def threads(number: int, work: Callable[[], None]) -> list[threading.Thread]:
     """Started threads."""
-    made = [threading.Thread(target=work, daemon=True) for _ in range(number)]
+    made = [threading.Thread(target=work, daemon=True) for _unused in range(number)]
     for thread in made:
         thread.start()
     return made

@@ -82,6 +82,18 @@ def test_device_on_its_way_to_a_claim_is_held_for_it(bench: Bench) -> None:
     assert cro.read_hold(bench.api.one(RESOURCES, "gpu-a"))[0] == "uid-train"
 
 
+def test_device_released_a_moment_ago_is_held_for_the_next_claim(bench: Bench) -> None:
+    bench.put(waiting(), objects.request(), objects.local_slice("GPU-d1"))
+    online(bench, IN_USE="true")
+    bench.passes.run(("node", "node-0"))
+    assert told(bench) == [objects.RESCHEDULE]
+    assert bench.world.node_view("node-0").resources[0].hold_alive
+    bench.passes.run(("tidy", "node-0"))
+    (seen,) = bench.world.node_view("node-0").resources
+    assert (seen.hold_alive, seen.in_use) == (True, False)
+    assert cro.read_hold(bench.api.one(RESOURCES, "gpu-a"))[0] == "uid-train"
+
+
 def test_two_devices_of_one_claim_are_asked_for_together(bench: Bench) -> None:
     bench.put(waiting("train", "a100-0", "a100-1"))
     bench.run()
@@ -114,7 +126,7 @@ def test_reply_lost_and_nothing_there_is_not_asked_again_yet(bench: Bench) -> No
     bench.fabric.answers = [Uncertain("the reply was lost")]
     bench.run()
     assert len(bench.fabric.attaches) == 1
-    assert any(key == ("node", "node-0") for key, _ in bench.later)
+    assert any(key == ("node", "node-0") for key, _unused in bench.later)
 
 
 def test_device_that_left_since_the_last_look_may_come_back_for_a_lost_reply(bench: Bench) -> None:
@@ -200,7 +212,7 @@ def test_claim_that_cannot_be_marked_stops_no_other(bench: Bench) -> None:
     bench.run()
     assert len(bench.fabric.attaches) == 1
     assert bench.told("Trouble") == ["denied"]
-    assert ("node", "node-0") in [key for key, _ in bench.later]
+    assert ("node", "node-0") in [key for key, _unused in bench.later]
 
 
 def test_manager_that_does_not_answer_stops_no_claim_whose_device_is_there(bench: Bench) -> None:

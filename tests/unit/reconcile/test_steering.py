@@ -102,8 +102,9 @@ def test_pods_that_nobody_steers_are_left_alone(steering: Steering, writer: Fake
     assert writer.written == []
 
 
-def test_deallocated_claim_has_its_pods_nominated_even_if_they_seem_to_be(steering: Steering,
-                                                                        writer: FakeWriter) -> None:
+def test_deallocated_claim_has_its_pods_nominated_even_if_they_seem_to_be(
+    steering: Steering, writer: FakeWriter
+) -> None:
     steering.set_course(POD, "node-0", "uid-train")
     steering.set_course(PodRef("default", "other", "pod-other"), "node-0", "uid-other")
     steering.deallocated(CLAIM)

@@ -31,8 +31,9 @@ def test_claim_without_conditions_is_preparing() -> None:
     assert phase() == "preparing"
 
 
-@pytest.mark.parametrize(("kind", "expected"), [(RESCHEDULE, "reschedule"), (FAILED, "failed"), (READY, "ready"),
-                                               ("Other", "preparing")])
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [(RESCHEDULE, "reschedule"), (FAILED, "failed"), (READY, "ready"), ("Other", "preparing")])
 def test_condition_decides(kind: str, expected: str) -> None:
     assert phase(objects.told(ONE, kind)) == expected
 

@@ -109,7 +109,7 @@ def request(size: int, model: str = A100, name: str = "request", **more: t.Any) 
 
 def node(*parts: Claim | Resource | Request, **more: t.Any) -> NodeView:
     """The node with everything that concerns it, of whatever kind."""
-    return NodeView(**{"name": "node-0", "now": NOW, "machine": "machine-0", "fabric": 1,
+    return NodeView(**{"name": "node-0", "now": NOW, "machine": "machine-0", "fabric": 1, "attached": {},
                        "claims": tuple(p for p in parts if isinstance(p, Claim)),
                        "resources": tuple(p for p in parts if isinstance(p, Resource)),
                        "requests": tuple(p for p in parts if isinstance(p, Request)), **more})

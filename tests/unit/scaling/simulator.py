@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from ansible_collections.composable.infra.plugins.module_utils.scaling import actions as act
 from ansible_collections.composable.infra.plugins.module_utils.scaling.compose import plan_compose
-from ansible_collections.composable.infra.plugins.module_utils.scaling.scale import plan_node
+from ansible_collections.composable.infra.plugins.module_utils.scaling.scale import after, plan_node
 from ansible_collections.composable.infra.plugins.module_utils.scaling.view import (
     Claim,
     NodeView,
@@ -28,6 +28,7 @@ from ansible_collections.composable.infra.tests.unit.scaling.builders import A10
 from ansible_collections.composable.infra.tests.unit.scaling.simulated_fabric import SimulatedFabric
 
 SETTLE, BLOCK = 10.0, 5.0
+TIDYING = (act.SetSize, act.Touch, act.SetState)
 SETTINGS = settings()
 
 
@@ -72,6 +73,7 @@ class Simulator:
         self.requests: dict[str, Request] = {}
         self.flights: dict[str, Flight] = {}
         self.blocked: dict[str, float] = {}
+        self.holds: dict[str, tuple[str, float]] = {}
         self.crashes = 0
         self.count = 0
 
@@ -95,31 +97,56 @@ class Simulator:
     def _seen(self, resource: Resource) -> Resource:
         user = next((w.uid for w in self.wishes.values() if resource.device_uid in w.devices), "")
         visible = bool(resource.serial) and self.fabric.visible(resource.serial, self.now)
-        return replace(resource, busy=resource.name in self.flights, visible=visible, used_by=user,
-                       hold_alive=self._hold_alive(resource))
+        held_for, since = self._held(resource)
+        return replace(resource, busy=resource.name in self.flights, visible=visible, used_by=user, held_for=held_for,
+                       held_since=since, hold_alive=self._hold_alive(held_for, since))
 
-    def _hold_alive(self, resource: Resource) -> bool:
-        wish = self.wishes.get(resource.held_for)
+    def _held(self, resource: Resource) -> tuple[str, float]:
+        if resource.in_use:
+            self.holds.pop(resource.name, None)
+        return self.holds.get(resource.name) or (resource.held_for, resource.held_since)
+
+    def _hold_alive(self, uid: str, since: float) -> bool:
+        wish = self.wishes.get(uid)
         if wish is None:
             return False
-        recent = self.now - resource.held_since < HANDOVER
-        return wish.phase == "reschedule" or (wish.phase == "pending" and recent)
+        return wish.phase == "reschedule" or (wish.phase == "pending" and self.now - since < HANDOVER)
 
     def run_pass(self) -> None:
-        """One pass: scale, then compose, each on what it finds."""
+        """One pass over the node, and often the tidying that follows it."""
         try:
-            for action in plan_node(self.view(), SETTINGS).actions:
-                self._carry(action)
-            for action in plan_compose(self.view(), SETTLE).actions:
-                self._carry(action)
+            for action in self._planned():
+                if not isinstance(action, TIDYING):
+                    self._carry(action)
+            if not self.faults or self.rng.random() < 0.7:
+                self._tidy()
         except Crash:
             self.crash()
 
+    def _planned(self) -> list[act.Action]:
+        """Scale and compose from one picture, as if the sizes were written."""
+        view = self.view()
+        scale = plan_node(view, SETTINGS)
+        return [*scale.actions, *plan_compose(after(view, scale.actions), SETTLE).actions]
+
+    def _tidy(self) -> None:
+        for action in self._planned():
+            if isinstance(action, TIDYING):
+                self._carry(action)
+        for name, (uid, _unused) in list(self.holds.items()):
+            if name in self.resources and not self._seen(self.resources[name]).used_by:
+                self._maybe_crash()
+                self._change(name, held_for=uid, held_since=self.now, last_used=self.now)
+
     def crash(self) -> None:
-        """All that is only in memory is gone."""
+        """All that is only in memory is gone: flights, blocks, and holds that were not written yet."""
         self.crashes += 1
         self.flights.clear()
         self.blocked.clear()
+        self.holds.clear()
+        for wish in self.wishes.values():
+            wish.given = tuple(n for n in wish.given if n in self.resources
+                               and self.resources[n].held_for == wish.uid)
 
     def _maybe_crash(self) -> None:
         if self.faults and self.rng.random() < 0.03:
@@ -139,7 +166,7 @@ class Simulator:
             case act.MarkClaim():
                 self._mark(action)
             case act.Touch():
-                self._change(action.resource, in_use=action.in_use, last_used=self.now)
+                self._change(action.resource, in_use=action.in_use, last_used=self.now, held_for="", held_since=0.0)
 
     def _compose(self, action: act.Action) -> None:
         match action:
@@ -173,7 +200,7 @@ class Simulator:
             assert device.visible, "a device is handed over before the node shows it"
             assert not device.used_by, "a device is handed over that is in use"
             assert not self._given(name, wish), "a device is handed over twice"
-            self._change(name, held_for=action.claim, held_since=self.now, last_used=self.now)
+            self.holds[name] = (action.claim, self.now)
         self._maybe_crash()
         wish.phase = "reschedule" if action.devices else "failed"
         wish.given = action.devices

@@ -79,6 +79,11 @@ def test_nothing_is_created_without_a_machine_or_while_blocked(missing: dict[str
     assert compose(request(1), **missing).actions == ()
 
 
+def test_nothing_is_asked_for_while_the_machine_could_not_be_read() -> None:
+    assert compose(request(1), attached=None).actions == ()
+    assert compose(request(1), resource("r"), attached=None).actions == ()
+
+
 def test_request_that_is_being_deleted_gets_nothing() -> None:
     assert not of(compose(request(2, deleting=True), resource("r", busy=True)), CreateResource)
 

@@ -103,7 +103,7 @@ def assert_settled(history: History) -> None:
     """What is attached is what claims use; when they end, all of it goes back."""
     wanted = Counter(m for w in history.node.wishes.values() for m in w.models)
     assert attached(history) == wanted
-    assert Counter(r.model for r in history.node.resources.values() if r.state != "Deleting") == wanted
+    assert Counter(r.model for r in history.node.resources.values()) == wanted
     assert Counter({r.model: r.size for r in history.node.requests.values()}) == wanted
     history.node.wishes.clear()
     history.go_on(1.0)

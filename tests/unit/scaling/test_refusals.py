@@ -59,8 +59,8 @@ def test_blocked_model_still_serves_from_what_is_idle() -> None:
 def test_blocked_model_fails_only_who_is_left_without() -> None:
     view = node(claim("old", age=9), claim("new", age=1), request(2), online("r"), blocked={A100: "none left"})
     plan = plan_node(view, SETTINGS)
-    assert {m.name: m.condition for m in of(plan, MarkClaim)} == {"old": "FabricDeviceReschedule",
-                                                                 "new": "FabricDeviceFailed"}
+    conditions = {m.name: m.condition for m in of(plan, MarkClaim)}
+    assert conditions == {"old": "FabricDeviceReschedule", "new": "FabricDeviceFailed"}
 
 
 def test_blocked_model_leaves_the_claim_whose_device_is_attached_already() -> None:

@@ -50,7 +50,7 @@ REFUSED_ROWS = [
 ]
 
 
-@pytest.mark.parametrize("changes", ACCEPTED_ROWS, ids=lambda c: "-".join(c))
+@pytest.mark.parametrize("changes", ACCEPTED_ROWS, ids="-".join)
 def test_row_is_accepted(changes: dict[str, t.Any]) -> None:
     assert len(Settings.from_dict(table(**changes)).models) == 1
 
@@ -79,7 +79,7 @@ def test_attribute_name_must_be_a_qualified_name(key: str) -> None:
 
 
 @pytest.mark.parametrize("changes", [
-    {"k8s_device_name": "a100\n"}, {"driver_name": "gpu.nvidia.com\n"}], ids=lambda c: "-".join(c))
+    {"k8s_device_name": "a100\n"}, {"driver_name": "gpu.nvidia.com\n"}], ids="-".join)
 def test_name_with_a_line_break_is_refused(changes: dict[str, t.Any]) -> None:
     with pytest.raises(BadSetting):
         Settings.from_dict(table(**changes))

@@ -1,0 +1,250 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's command line: bad input is one sentence and status 2, a stop is 0, a lost Lease 3."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+import typing as t
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.composable.infra.controller import main as module
+from ansible_collections.composable.infra.controller.health import HealthServer
+from ansible_collections.composable.infra.controller.main import main, parser
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.tests.unit.scaling.builders import rows
+
+MANAGER = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
+           "password": "not-told", "realm": "r", "client_id": "c", "client_secret": "not-told"}
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    """Signals, logging and the switch interval are as before afterwards."""
+    logger = logging.getLogger("composable.infra")
+    before = (logger.handlers[:], logger.level, logger.propagate)
+    handlers = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)}
+    interval = sys.getswitchinterval()
+    yield
+    logger.handlers[:], logger.propagate = before[0], before[2]
+    logger.setLevel(before[1])
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    sys.setswitchinterval(interval)
+
+
+@pytest.fixture
+def config_file(tmp_path: Path) -> Path:
+    """A usable configuration."""
+    path = tmp_path / "config.yml"
+    path.write_text(yaml.safe_dump({"device_info": rows(), "fabric": MANAGER}), encoding="utf-8")
+    return path
+
+
+def one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
+    """The only line on standard error, without time and level."""
+    written = capsys.readouterr()
+    assert "Traceback" not in written.err
+    assert "not-told" not in written.err
+    (line,) = written.err.splitlines()
+    return line.partition("ERROR   ")[2]
+
+
+def test_missing_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "none.yml"
+    assert main(["--config", str(path)]) == 2
+    assert one_sentence(capsys) == f"{path}: cannot be read: No such file or directory"
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"device_info": []}, "device_info: [] is not usable: must be a list with at least one model"),
+    ({"workers": 0}, "workers: 0 is not usable: must be a number from 1 to 64"),
+    ({"fabric": {**MANAGER, "endpoint": "ftp://x"}}, "endpoint: 'ftp://x' is not allowed; it must be an https URL"),
+    ({"surprise": 1}, "surprise: 1 is not usable: unknown key"),
+])
+def test_bad_configuration(config_file: Path, capsys: pytest.CaptureFixture[str], change: dict[str, t.Any],
+                           said: str) -> None:
+    config_file.write_text(yaml.safe_dump({"device_info": rows(), "fabric": MANAGER, **change}), encoding="utf-8")
+    assert main(["--config", str(config_file)]) == 2
+    assert one_sentence(capsys).startswith(f"{config_file}: {said}")
+
+
+def test_bad_kubeconfig(config_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--config", str(config_file), "--kubeconfig", str(tmp_path / "none")]) == 2
+    assert str(tmp_path / "none") in one_sentence(capsys)
+
+
+def test_bad_configuration_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--config", str(tmp_path / "none.yml"), "--log-format", "json"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert yaml.safe_load(line)["level"] == "error"
+
+
+@pytest.mark.parametrize("argv", [[], ["--config"], ["--config", "x", "--only", "somebody"],
+                                  ["--config", "x", "--log-format", "xml"], ["--config", "x", "surprise"]])
+def test_bad_command_line(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(argv)
+    assert caught.value.code == 2
+    assert "usage: controller" in capsys.readouterr().err
+
+
+def test_help_names_every_option_and_status(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--help"])
+    text = capsys.readouterr().out
+    for word in ("--config", "--kubeconfig", "--only", "--listen", "--log-format", "publisher", "Exit status: 0"):
+        assert word in text
+
+
+class FakeWorld:
+    """Lists that are read."""
+
+    def synced(self) -> bool:
+        return True
+
+
+class FakeEngine:
+    """Notes what is done with it."""
+
+    made: t.ClassVar[list[FakeEngine]] = []
+
+    def __init__(self, client: object, fabric: object, config: EngineConfig, *, roles: frozenset[str]) -> None:
+        self.roles, self.log, self.world = roles, list[str](), FakeWorld()
+        self.made.append(self)
+
+    def watch(self) -> None:
+        self.log.append("watch")
+
+    def work(self) -> None:
+        self.log.append("work")
+
+    def stop(self) -> None:
+        self.log.append("stop")
+
+    def enqueue_all(self) -> None:
+        self.log.append("all")
+
+    def problems(self) -> list[str]:
+        return []
+
+    def ready(self) -> bool:
+        return True
+
+
+class FakeLeadership:
+    """Leads at once; ``then`` is called once it does, with the way to lose it."""
+
+    then: t.ClassVar[Callable[[Callable[[], object]], object]] = staticmethod(lambda lose: None)
+    wins: t.ClassVar[bool] = True
+    log: t.ClassVar[list[str]] = []
+
+    def __init__(self, client: object, namespace: str, components: list[str], on_lost: Callable[[], object]) -> None:
+        self.log.append(f"{namespace}: {', '.join(components)}")
+        self._on_lost = on_lost
+
+    def lead(self, stop: threading.Event) -> bool:
+        type(self).then(self._on_lost)
+        return self.wins
+
+    def leave(self) -> None:
+        self.log.append("left")
+
+
+class QuickHealth(HealthServer):
+    """A server that is bound but does not serve: its stop would take a moment."""
+
+    def start(self) -> None:
+        """Nobody asks."""
+
+
+@pytest.fixture
+def controller(monkeypatch: pytest.MonkeyPatch, config_file: Path) -> Callable[..., int]:
+    """Run the controller with fakes; further arguments as on the command line."""
+    monkeypatch.setattr(f"{module.__name__}.Connection.load", lambda *args: None)
+    monkeypatch.setattr(module, "Client", lambda connection: None)
+    monkeypatch.setattr(EngineConfig, "manager", lambda self: None)
+    monkeypatch.setattr(module, "check_cluster", lambda *args: None)
+    monkeypatch.setattr(module, "Engine", FakeEngine)
+    monkeypatch.setattr(module, "HealthServer", QuickHealth)
+    monkeypatch.setattr(module, "Leadership", FakeLeadership)
+    monkeypatch.setattr(FakeEngine, "made", [])
+    monkeypatch.setattr(FakeLeadership, "log", [])
+    monkeypatch.setattr(module, "RESYNC_SECONDS", 0.001)
+    return lambda *argv: main(["--config", str(config_file), "--listen", "127.0.0.1:0", *argv])
+
+
+def terminated(lose: Callable[[], object]) -> None:
+    """SIGTERM arrives."""
+    signal.raise_signal(signal.SIGTERM)
+
+
+def test_stop_on_request(controller: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeLeadership, "then", staticmethod(terminated))
+    assert controller() == 0
+    (engine,) = FakeEngine.made
+    assert engine.log == ["watch", "work", "stop"]
+    assert FakeLeadership.log == ["composable-infra: operator, publisher, scaler", "left"]
+
+
+def test_lost_lease(controller: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeLeadership, "then", staticmethod(lambda lose: lose()))
+    assert controller() == 3
+    assert FakeEngine.made[0].log[-1] == "stop"
+
+
+def test_never_led(controller: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeLeadership, "wins", False)
+    assert controller() == 0
+    assert FakeEngine.made[0].log == ["watch", "stop"]
+
+
+def test_everything_is_looked_at_from_time_to_time(controller: Callable[..., int],
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(self: FakeEngine) -> None:
+        self.log.append("all")
+        if self.log.count("all") == 3:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(FakeEngine, "enqueue_all", count)
+    assert controller() == 0
+    assert FakeEngine.made[0].log.count("all") >= 3
+
+
+def test_only_some_roles(controller: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeLeadership, "then", staticmethod(terminated))
+    assert controller("--only", "scaler", "--only", "publisher") == 0
+    assert FakeEngine.made[0].roles == {"scaler", "publisher"}
+    assert FakeLeadership.log[0] == "composable-infra: publisher, scaler"
+
+
+def test_refused_lease_is_one_sentence_and_all_is_stopped(controller: Callable[..., int],
+                                                         monkeypatch: pytest.MonkeyPatch,
+                                                         capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(lose: Callable[[], object]) -> None:
+        raise Forbidden(403, "Forbidden", "leases may not be created")
+
+    monkeypatch.setattr(FakeLeadership, "then", staticmethod(refuse))
+    assert controller() == 2
+    assert FakeEngine.made[0].log == ["watch", "stop"]
+    assert FakeLeadership.log[-1] == "left"
+    assert "leases may not be created" in capsys.readouterr().err
+
+
+def test_bad_address_is_one_sentence(controller: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert controller("--listen", "nowhere") == 2
+    assert one_sentence(capsys).startswith("--listen: 'nowhere' is not usable: must be HOST:PORT")
+
+
+def test_bad_address_leaves_nothing_running(controller: Callable[..., int]) -> None:
+    assert controller("--listen", "nowhere") == 2
+    assert all(engine.log[-1:] == ["stop"] for engine in FakeEngine.made)

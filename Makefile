@@ -22,7 +22,10 @@ DEMO_OPTIONS := --door $(DOOR) $(if $(MODE),--mode $(MODE)) $(if $(KEEP),--keep)
 # further arguments for pytest, for example: make unit ARGS="-k claims -x"
 ARGS ?=
 
-.PHONY: help setup demo test gates unit integration e2e lint types docs-lint ansible-lint sanity importer bench build clean
+# how many test files make e2e runs at a time; they mostly wait for the scheduler
+PARALLEL ?= 3
+
+.PHONY: help setup demo test gates unit integration molecule e2e lint types docs-lint ansible-lint sanity importer bench build clean
 
 help: ## list what can be made
 	@echo "composable.infra: make TARGET"
@@ -36,7 +39,7 @@ demo: setup ## show it at work: DOOR=controller|rulebook|playbook, MODE=..., KEE
 	@$(PROGRAM).lab.demo $(DEMO_OPTIONS)
 
 test: setup ## everything: gates and all tests; stops at the first stage that fails
-	@$(VENV_PYTHON) -m tools.stages $(GATES) unit $(SLOW_GATES) integration e2e
+	@$(VENV_PYTHON) -m tools.stages $(GATES) unit $(SLOW_GATES) integration molecule e2e
 
 gates: setup ## all gates without the tests
 	@$(VENV_PYTHON) -m tools.stages $(GATES) $(SLOW_GATES)
@@ -48,7 +51,10 @@ integration: setup ## tests of parts together: real TLS on loopback
 	@$(PYTEST) tests/integration $(ARGS)
 
 e2e: setup ## tests of the whole system on a real control plane
-	@$(PYTEST) tests/e2e $(ARGS)
+	@$(PYTEST) tests/e2e -n $(PARALLEL) --dist loadfile $(ARGS)
+
+molecule: setup ## the roles' scenarios
+	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m molecule test --all
 
 lint: setup ## ruff on all Python
 	@$(VENV_PYTHON) -m ruff check

@@ -69,15 +69,24 @@ def cluster(params: Mapping[str, t.Any]) -> Client:
 SECRETS = ("password", "client_secret", "ca_pem")
 
 
-def config(module: AnsibleModule) -> EngineConfig:
-    """The engine's configuration from ``config`` or ``config_path``. Raises BadConfig.
+class EngineModule(AnsibleModule):
+    """A module that may be given the engine's configuration inline.
 
-    Secrets given inline are taken out of everything that the module returns.
+    Its secrets are taken out of everything that is returned, before the first argument is judged: ``no_log`` knows
+    options only, and a refusal returns all arguments.
     """
+
+    def _load_params(self) -> None:
+        super()._load_params()
+        inline = self.params.get("config") if isinstance(self.params, dict) else None
+        fabric_options = inline.get("fabric") if isinstance(inline, dict) else None
+        if isinstance(fabric_options, dict):
+            self.no_log_values.update(str(fabric_options[k]) for k in SECRETS if fabric_options.get(k))
+
+
+def config(module: AnsibleModule) -> EngineConfig:
+    """The engine's configuration from ``config`` or ``config_path``. Raises BadConfig."""
     params = module.params
-    inline = (params.get("config") or {}).get("fabric")
-    if isinstance(inline, dict):
-        module.no_log_values.update(str(inline[k]) for k in SECRETS if inline.get(k))
     if params.get("config_path"):
         return EngineConfig.load(params["config_path"])
     return EngineConfig.from_dict(params["config"])

@@ -117,7 +117,7 @@ def _asked_for(claim: str, params: dict[str, object]) -> bool:
 
 def main() -> None:
     """Module entry."""
-    module = AnsibleModule(
+    module = frontdoor.EngineModule(
         argument_spec={
             **frontdoor.CONFIG_OPTIONS, **frontdoor.CLUSTER_OPTIONS,
             "namespace": {"type": "str"},

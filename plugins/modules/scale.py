@@ -124,7 +124,7 @@ def work(module: AnsibleModule) -> dict[str, object]:
 
 def main() -> None:
     """Module entry."""
-    module = AnsibleModule(
+    module = frontdoor.EngineModule(
         argument_spec={
             **frontdoor.CONFIG_OPTIONS, **frontdoor.CLUSTER_OPTIONS,
             "timeout": {"type": "float", "default": 600.0},

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import time
 
-from .errors import Uncertain
+from .errors import FabricError, Uncertain
 from .types import Device, Fabric, Machine
 
 LOOK_SECONDS = 0.5
+LOST_REPLIES = 3
 
 
 def of_model(machine: Machine, model: str) -> list[Device]:
@@ -21,24 +22,33 @@ def of_model(machine: Machine, model: str) -> list[Device]:
 def attach_missing(fabric: Fabric, machine_uid: str, model: str, count: int, settle: float) -> list[Device]:
     """Attach until the machine has ``count`` devices of the model; returns the new ones.
 
-    A lost reply is resolved by looking at the machine for up to ``settle`` seconds before anything is asked again.
-    Raises FabricError; what was attached until then stays attached and is counted by the next call.
+    A lost reply is resolved by looking at the machine for up to ``settle`` seconds before anything is asked again, and
+    only so often. Raises FabricError; what was attached until then stays attached and is counted by the next call,
+    except for a device that the manager attached although it refused: that one is given back.
     """
     known = {d.uid for d in of_model(fabric.machine(machine_uid), model)}
-    before = set(known)
+    before, lost = set(known), 0
     while len(known) < count:
         try:
             known.update(d.uid for d in fabric.attach(machine_uid, model, count - len(known)).devices)
         except Uncertain:
-            known |= _settled(fabric, machine_uid, model, known, settle)
+            found = _settled(fabric, machine_uid, model, count, settle)
+            lost = 0 if found - known else lost + 1
+            known |= found
+            if lost >= LOST_REPLIES:
+                raise
+        except FabricError as error:
+            if error.device is not None:
+                fabric.detach(machine_uid, error.device.uid)
+            raise
     return [d for d in of_model(fabric.machine(machine_uid), model) if d.uid not in before]
 
 
-def _settled(fabric: Fabric, machine_uid: str, model: str, known: set[str], settle: float) -> set[str]:
-    """Uids of the model on the machine once a new one shows, or when none can come any more."""
+def _settled(fabric: Fabric, machine_uid: str, model: str, count: int, settle: float) -> set[str]:
+    """Uids of the model on the machine once there are enough, or when none can come any more."""
     deadline = time.monotonic() + settle
     while True:
         found = {d.uid for d in of_model(fabric.machine(machine_uid), model)}
-        if found - known or time.monotonic() >= deadline:
+        if len(found) >= count or time.monotonic() >= deadline:
             return found
         time.sleep(LOOK_SECONDS)

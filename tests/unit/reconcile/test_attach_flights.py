@@ -22,7 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
 from ansible_collections.composable.infra.plugins.module_utils.kube import cro
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import RESOURCES
-from ansible_collections.composable.infra.plugins.module_utils.scaling.actions import Adopt, Attach, CreateResource
+from ansible_collections.composable.infra.plugins.module_utils.scaling.actions import Attach, CreateResource
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import Call, unreachable
@@ -273,42 +273,3 @@ def test_resource_deleted_while_it_waits_forgets_its_intent(bench: Bench) -> Non
     bench.writer.delete_resource(only(bench)["metadata"]["name"])
     bench.idle()
     assert cro.read_intent(only(bench))[1] == 0.0
-
-
-def test_nothing_is_asked_after_the_stop(bench: Bench) -> None:
-    bench.put(objects.resource("gpu-a"))
-    bench.flights.stopping.set()
-    bench.flights.attach(ATTACH)
-    bench.idle()
-    assert bench.fabric.attaches == []
-
-
-def test_stop_ends_a_flight_that_waits_to_ask_again(bench: Bench) -> None:
-    bench.fabric.answers = [Unavailable("not now")] * 10_000
-    bench.flights.create(CREATE)
-    bench.wait(lambda: len(bench.fabric.attaches) > 1)
-    bench.flights.stop()
-    bench.idle()
-    assert cro.read_intent(only(bench))[1] > 0
-
-
-def test_adopted_device_is_written_down(bench: Bench) -> None:
-    bench.put(objects.resource("gpu-a", asked=5))
-    bench.fabric.attached["d9"] = device("d9")
-    bench.flights.adopt(Adopt("node-0", "unanswered", "gpu-a", "d9"))
-    assert (bench.status()["cdi_device_id"], bench.status()["device_id"]) == ("d9", "GPU-d9")
-    assert bench.told("Adopted") == ["device d9 was attached by an earlier request"]
-    assert bench.landed == [("node-0", A100)]
-
-
-def test_device_that_left_meanwhile_is_not_adopted(bench: Bench) -> None:
-    bench.put(objects.resource("gpu-a", asked=5))
-    bench.flights.adopt(Adopt("node-0", "unanswered", "gpu-a", "d9"))
-    assert "cdi_device_id" not in bench.status()
-
-
-def test_unexpected_error_is_told(bench: Bench) -> None:
-    bench.fabric.answers = [ValueError("surprise")]
-    bench.flights.create(CREATE)
-    bench.idle()
-    assert any("surprise" in e["message"] for e in bench.narrator.history)

@@ -8,6 +8,7 @@ Everything is on node ``node-0``, machine ``machine-0``, fabric 1, at the moment
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 from ansible_collections.composable.infra.plugins.module_utils.scaling.actions import Action, Plan, Verdict
@@ -45,6 +46,7 @@ def settings(**more: t.Any) -> Settings:
     return Settings.from_dict({"device_info": rows(), **more})
 
 
+@functools.cache
 def model_of(name: str) -> DeviceModel:
     """The row of one of the three models."""
     found = settings().model(name)

@@ -97,12 +97,12 @@ class Simulator:
     def _seen(self, resource: Resource) -> Resource:
         user = next((w.uid for w in self.wishes.values() if resource.device_uid in w.devices), "")
         visible = bool(resource.serial) and self.fabric.visible(resource.serial, self.now)
-        held_for, since = self._held(resource)
+        held_for, since = self._held(resource, bool(user))
         return replace(resource, busy=resource.name in self.flights, visible=visible, used_by=user, held_for=held_for,
                        held_since=since, hold_alive=self._hold_alive(held_for, since))
 
-    def _held(self, resource: Resource) -> tuple[str, float]:
-        if resource.in_use:
+    def _held(self, resource: Resource, used: bool) -> tuple[str, float]:
+        if used:
             self.holds.pop(resource.name, None)
         return self.holds.get(resource.name) or (resource.held_for, resource.held_since)
 
@@ -134,7 +134,7 @@ class Simulator:
             if isinstance(action, TIDYING):
                 self._carry(action)
         for name, (uid, _unused) in list(self.holds.items()):
-            if name in self.resources and not self._seen(self.resources[name]).used_by:
+            if name in self.resources and self.resources[name].held_for != uid:
                 self._maybe_crash()
                 self._change(name, held_for=uid, held_since=self.now, last_used=self.now)
 

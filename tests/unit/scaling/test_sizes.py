@@ -184,8 +184,9 @@ def test_deleted_resources_do_not_count() -> None:
     assert one(plan_node(view, SETTINGS), SetSize).size == 1
 
 
-def test_marked_claim_keeps_its_device() -> None:
-    view = node(claim("c"), online("r", last_used=LONG_AGO), request(1))
+@pytest.mark.parametrize("last_used", [LONG_AGO, NOW - 5])
+def test_marked_claim_keeps_its_device_and_brings_no_second(last_used: float) -> None:
+    view = node(claim("c"), online("r", last_used=last_used, created=last_used), request(1))
     plan = plan_node(view, SETTINGS)
     assert one(plan, MarkClaim).devices == ("r",)
     assert not of(plan, SetSize)

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import importlib
 import sys
+import threading
 import time
 import typing as t
 from pathlib import Path
@@ -77,7 +78,9 @@ def _kube(name: str) -> t.Any:
     try:
         return importlib.import_module(f"{_PACKAGE}.{name}")
     except ImportError:
-        sys.path.append(str(Path(__file__).resolve().parents[7]))
+        here = Path(__file__)
+        roots = [path.parents[7] for path in (here.absolute(), here.resolve()) if len(path.parents) > 7]
+        sys.path += [str(root) for root in roots if (root / "ansible_collections" / "composable").is_dir()]
         return importlib.import_module(f"{_PACKAGE}.{name}")
 
 
@@ -104,6 +107,7 @@ class Watcher:
 
     def __init__(self, times: dict[str, float], wake: t.Callable[[], object], claims: t.Any) -> None:
         self._times, self._wake, self._claims = times, wake, claims
+        self._lock = threading.Lock()
         self._told: dict[str, str] = {}
         self.waiting: dict[str, dict[str, str]] = {}
         self.appointments: dict[str, float] = {"start": 0.0}
@@ -112,18 +116,28 @@ class Watcher:
         """A claim changed: it began to wait, went on, or set devices free."""
         uid = claim["metadata"]["uid"]
         waits = kind != "DELETED" and self._waits(claim)
-        if waits:
-            self.waiting[uid] = self._describe(claim)
-        else:
-            self.waiting.pop(uid, None)
-            self._told.pop(uid, None)
-        before = old if old is not None else claim if kind == "DELETED" else None
-        freed = before is not None and self._claims.results(before) and (kind == "DELETED" or not
-                                                                         self._claims.results(claim))
-        if freed and not self._claims.binding_results(before):
-            self.appointments.setdefault("released", time.monotonic() + self._times["release_after"])
+        freed = self._freed(kind, claim, old)
+        with self._lock:
+            if waits:
+                self.waiting[uid] = self._describe(claim)
+            else:
+                self.waiting.pop(uid, None)
+                self._told.pop(uid, None)
+            if freed:
+                now = time.monotonic()
+                self.appointments["freed"] = now
+                self.appointments[f"released {uid}"] = now + self._times["release_after"]
         if waits or freed:
             self._wake()
+
+    def _freed(self, kind: str, claim: dict[str, t.Any], old: dict[str, t.Any] | None) -> bool:
+        """True when devices lost their claim: at once their idle time begins, and later it is over."""
+        before = claim if kind == "DELETED" and old is None else old
+        if before is None or not self._claims.results(before):
+            return False
+        if kind == "DELETED":
+            return True
+        return not self._claims.results(claim) and not self._claims.binding_results(before)
 
     def _waits(self, claim: dict[str, t.Any]) -> bool:
         results = self._claims.binding_results(claim)
@@ -139,22 +153,26 @@ class Watcher:
 
     def due(self, now: float) -> str:
         """Why an event is due now, empty when none is."""
-        if any(self._told.get(uid) != claim["allocated"] for uid, claim in list(self.waiting.items())):
-            return "claims"
-        return next((name for name, when in sorted(self.appointments.items(), key=lambda i: i[1]) if when <= now), "")
+        with self._lock:
+            if any(self._told.get(uid) != claim["allocated"] for uid, claim in self.waiting.items()):
+                return "claims"
+            due = sorted((when, name) for name, when in self.appointments.items() if when <= now)
+            return due[0][1].partition(" ")[0] if due else ""
 
     def next_time(self) -> float:
         """When, by the monotonic clock, an event is due without a change."""
-        return min(self.appointments.values(), default=float("inf"))
+        with self._lock:
+            return min(self.appointments.values(), default=float("inf"))
 
     def event(self, reason: str, now: float) -> dict[str, t.Any]:
         """The event, and a note of what it told."""
-        claims = sorted(self.waiting.values(), key=lambda c: (c["namespace"], c["name"]))
-        self._told = {c["uid"]: c["allocated"] for c in claims}
-        self.appointments = {n: w for n, w in self.appointments.items() if w > now and n not in ("retry", "resync")}
-        self.appointments["resync"] = now + self._times["resync"]
-        if claims:
-            self.appointments["retry"] = now + self._times["retry"]
+        with self._lock:
+            claims = sorted(self.waiting.values(), key=lambda c: (c["namespace"], c["name"]))
+            self._told = {c["uid"]: c["allocated"] for c in claims}
+            kept = {n: w for n, w in self.appointments.items() if w > now and n not in ("retry", "resync")}
+            self.appointments = {**kept, "resync": now + self._times["resync"]}
+            if claims:
+                self.appointments["retry"] = now + self._times["retry"]
         return {"claims": {"reason": reason, "waiting": claims}}
 
 

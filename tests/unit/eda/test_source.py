@@ -1,0 +1,296 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The event source as ansible-rulebook runs it: its main, its options, and how it is loaded."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import types
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims as source
+from ansible_collections.composable.infra.plugins.module_utils.kube import claims as kube_claims
+from ansible_collections.composable.infra.plugins.module_utils.kube import resource as kube_resource
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+
+Json = dict[str, t.Any]
+RESULT = objects.pool_result()
+QUICK = {"settle": 0.0, "retry": 3600, "resync": 3600, "release_after": 3600}
+
+
+class FakeReflector:
+    """A watch that the test feeds, from a thread of its own as the real one does."""
+
+    made: t.ClassVar[list[FakeReflector]] = []
+
+    def __init__(self, client: object, resource: object, store: object, on_change: t.Callable[..., None]) -> None:
+        assert resource == kube_resource.CLAIMS
+        self.on_change, self.synced = on_change, threading.Event()
+        self.started = self.stopped = False
+        self.made.append(self)
+
+    def start(self) -> None:
+        self.started = True
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def tell(self, *claims: Json, kind: str = "ADDED") -> None:
+        """Tell of claims."""
+        def work() -> None:
+            for claim in claims:
+                self.on_change(kind, claim, None)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join(10)
+
+
+@pytest.fixture(autouse=True)
+def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Json]:
+    """The Kubernetes layer without a server; what was loaded with which arguments."""
+    loaded: dict[str, Json] = {}
+
+    def load(kubeconfig: str | None, context: str | None) -> str:
+        loaded["connection"] = {"kubeconfig": kubeconfig, "context": context}
+        return "connection"
+
+    parts: dict[str, t.Any] = {
+        "claims": kube_claims, "resource": kube_resource,
+        "connection": types.SimpleNamespace(Connection=types.SimpleNamespace(load=load)),
+        "store": types.SimpleNamespace(Store=lambda indexers: "store"),
+        "client": types.SimpleNamespace(Client=lambda connection, pool: "client"),
+        "watch": types.SimpleNamespace(Reflector=FakeReflector)}
+    monkeypatch.setattr(source, "_kube", parts.__getitem__)
+    monkeypatch.setattr(FakeReflector, "made", [])
+    return loaded
+
+
+class Running:
+    """The source's main as a task, its queue, and its watch."""
+
+    def __init__(self, args: Json) -> None:
+        self.queue: asyncio.Queue[Json] = asyncio.Queue()
+        self.task = asyncio.create_task(source.main(self.queue, args))
+
+    @property
+    def watch(self) -> FakeReflector:
+        """The only watch."""
+        (found,) = FakeReflector.made
+        return found
+
+    async def begin(self) -> FakeReflector:
+        """Let it begin to watch, and have read its list."""
+        await asyncio.sleep(0)
+        self.watch.synced.set()
+        return self.watch
+
+    async def event(self) -> Json:
+        """The next event."""
+        found: Json = (await asyncio.wait_for(self.queue.get(), 10))["claims"]
+        return found
+
+    async def end(self) -> None:
+        """Cancel, as ansible-rulebook does."""
+        self.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await self.task
+
+
+def play(story: t.Callable[[Running], t.Awaitable[None]], **args: t.Any) -> None:
+    """Run a story with the source running; the source is ended afterwards and must have run until then."""
+    async def run() -> None:
+        running = Running({**QUICK, **args})
+        try:
+            await story(running)
+            assert not running.task.done()
+        finally:
+            await running.end()
+        assert running.watch.stopped
+
+    asyncio.run(run())
+
+
+def names(event: Json) -> list[str]:
+    """Names of the claims of an event."""
+    return [c["name"] for c in event["waiting"]]
+
+
+def test_start_tells_what_waits_already() -> None:
+    async def story(running: Running) -> None:
+        await asyncio.sleep(0)
+        running.watch.tell(objects.claim("train", RESULT))
+        assert running.queue.empty()
+        watch = await running.begin()
+        assert watch.started
+        assert names(await running.event()) == ["train"]
+
+    play(story)
+
+
+def test_claims_that_come_together_are_one_event() -> None:
+    async def story(running: Running) -> None:
+        watch = await running.begin()
+        assert (await running.event())["reason"] == "start"
+        watch.tell(*[objects.claim(f"c{i}", RESULT) for i in range(20)])
+        event = await running.event()
+        assert (event["reason"], len(event["waiting"])) == ("claims", 20)
+        assert running.queue.empty()
+
+    play(story)
+
+
+def test_claims_that_come_while_the_first_settles_are_in_the_same_event() -> None:
+    async def story(running: Running) -> None:
+        watch = await running.begin()
+        await running.event()
+        watch.tell(objects.claim("first", RESULT))
+        await asyncio.sleep(0)
+        watch.tell(objects.claim("second", RESULT))
+        assert names(await running.event()) == ["first", "second"]
+        assert running.queue.empty()
+
+    play(story, settle=0.05)
+
+
+def test_each_allocation_is_told_once_however_often_it_is_seen() -> None:
+    async def story(running: Running) -> None:
+        watch = await running.begin()
+        await running.event()
+        claim = objects.claim("train", RESULT)
+        watch.tell(claim, claim)
+        assert names(await running.event()) == ["train"]
+        watch.tell(claim, kind="MODIFIED")
+        watch.tell(objects.claim("other", RESULT))
+        assert names(await running.event()) == ["other", "train"]
+        assert running.queue.empty()
+
+    play(story)
+
+
+def test_claim_that_goes_on_waiting_is_told_again() -> None:
+    async def story(running: Running) -> None:
+        watch = await running.begin()
+        await running.event()
+        watch.tell(objects.claim("train", RESULT))
+        assert (await running.event())["reason"] == "claims"
+        assert (await running.event())["reason"] == "retry"
+
+    play(story, retry=0.01)
+
+
+def test_release_is_told_when_the_hold_is_over() -> None:
+    async def story(running: Running) -> None:
+        watch = await running.begin()
+        await running.event()
+        watch.tell(objects.claim("train", objects.local_result()), kind="DELETED")
+        while (await running.event())["reason"] != "released":
+            pass
+
+    play(story, release_after=0.01)
+
+
+def test_nothing_happening_is_an_event_from_time_to_time() -> None:
+    async def story(running: Running) -> None:
+        await running.begin()
+        assert [(await running.event())["reason"] for _unused in range(3)] == ["start", "resync", "resync"]
+
+    play(story, resync=0.01)
+
+
+def test_event_loop_goes_on_while_the_list_is_read() -> None:
+    async def story(running: Running) -> None:
+        await asyncio.sleep(0)
+        for _unused in range(100):
+            await asyncio.sleep(0)
+        assert running.queue.empty()
+        await running.begin()
+        await running.event()
+
+    play(story)
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, None), ({"kubeconfig": "", "context": ""}, None),
+                                                 ({"kubeconfig": "/k", "context": "c"}, "/k")])
+def test_connection_is_what_the_options_say(fakes: dict[str, Json], given: Json, expected: str | None) -> None:
+    async def story(running: Running) -> None:
+        await running.begin()
+        await running.event()
+
+    play(story, **given)
+    assert fakes["connection"]["kubeconfig"] == expected
+
+
+@pytest.mark.parametrize(("args", "said"), [
+    ({"settle": "soon"}, "settle: 'soon' is not usable: must be a number of seconds"),
+    ({"retry": -1}, "retry: -1 is not usable: must be from 0 to 86400 seconds"),
+    ({"resync": "86401"}, "resync: '86401' is not usable: must be from 0 to 86400 seconds"),
+    ({"release_after": None}, "release_after: None is not usable: must be a number of seconds"),
+    ({"settle": "nan"}, "settle: 'nan' is not usable: must be from 0 to 86400 seconds"),
+    ({"setle": 1}, "setle: unknown option, known are context, kubeconfig, release_after, resync, retry, settle"),
+])
+def test_bad_option_is_named_before_anything_starts(args: Json, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)) as caught:
+        asyncio.run(source.main(asyncio.Queue(), args))
+    assert str(caught.value) == said
+    assert FakeReflector.made == []
+
+
+def test_options_may_be_texts_as_rulebooks_give_them() -> None:
+    async def story(running: Running) -> None:
+        await running.begin()
+        assert (await running.event())["reason"] == "start"
+
+    play(story, settle="0.0", retry="30", resync="300", release_after="600", eda_feedback_queue=None)
+
+
+LOAD = """
+import asyncio, runpy, sys
+found = runpy.run_path(sys.argv[1])
+assert found["_kube"]("claims").__name__.endswith("kube.claims")
+try:
+    asyncio.run(found["main"](None, {"settle": "soon"}))
+except ValueError as error:
+    print(error)
+"""
+
+
+def loaded(path: Path) -> str:
+    """Load the source by its path in a process that knows nothing of collections; what it says of a bad option."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    done = subprocess.run([sys.executable, "-c", LOAD, str(path)], env=environment, cwd=path.anchor, check=False,
+                          capture_output=True, text=True, timeout=60)
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """The collection's parts that the source needs, copied to where ansible-galaxy would put them."""
+    root = tmp_path / "ansible_collections/composable/infra"
+    checkout = Path(__file__).parents[3]
+    for part in ("extensions/eda/plugins/event_source", "plugins/module_utils/kube"):
+        shutil.copytree(checkout / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
+    return root
+
+
+def test_source_finds_its_collection_without_a_path(installed: Path) -> None:
+    said = loaded(installed / "extensions/eda/plugins/event_source/claims.py")
+    assert said == "settle: 'soon' is not usable: must be a number of seconds\n"
+
+
+def test_source_finds_its_collection_through_a_link(installed: Path, tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    installed.rename(checkout)
+    installed.symlink_to(checkout)
+    said = loaded(installed / "extensions/eda/plugins/event_source/claims.py")
+    assert said == "settle: 'soon' is not usable: must be a number of seconds\n"

@@ -1,0 +1,61 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Modules run in this process: arguments in, the printed result out."""
+
+from __future__ import annotations
+
+import json
+import os
+import types
+import typing as t
+from collections.abc import Callable
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.composable.infra.plugins.module_utils import frontdoor
+from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Fabric
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import FakeFabric
+
+Result = dict[str, t.Any]
+RunModule = Callable[..., Result]
+OPTIONS = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
+           "password": "not-told", "realm": "r", "client_id": "c", "client_secret": "not-told-either"}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options come from nowhere but the test."""
+    for name in list(os.environ):
+        if name.startswith(("COMPOSABLE_", "K8S_AUTH_")) or name == "KUBECONFIG":
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def run_module(capsys: pytest.CaptureFixture[str]) -> RunModule:
+    """Run a module's ``main`` and return what it prints; ``failed`` is always there."""
+
+    def run(module: types.ModuleType, check: bool = False, **args: t.Any) -> Result:
+        with patch_module_args({**args, "_ansible_check_mode": check}), pytest.raises(SystemExit) as ended:
+            module.main()
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.err
+        assert "not-told" not in printed.out + printed.err
+        result: Result = json.loads(printed.out)
+        assert bool(result.setdefault("failed", False)) is bool(ended.value.code)
+        return result
+
+    return run
+
+
+@pytest.fixture
+def fabric(monkeypatch: pytest.MonkeyPatch) -> FakeFabric:
+    """The manager that every module speaks to."""
+    made = FakeFabric()
+
+    def connect(config: object) -> Fabric:
+        return made
+
+    monkeypatch.setattr(frontdoor, "connect", connect)
+    return made

@@ -76,8 +76,13 @@ class EngineModule(AnsibleModule):
     options only, and a refusal returns all arguments.
     """
 
+    def __init__(self, argument_spec: dict[str, t.Any], **rest: t.Any) -> None:
+        untyped: t.Any = super().__init__
+        untyped(argument_spec, **rest)
+
     def _load_params(self) -> None:
-        super()._load_params()
+        untyped: t.Any = super()._load_params
+        untyped()
         inline = self.params.get("config") if isinstance(self.params, dict) else None
         fabric_options = inline.get("fabric") if isinstance(inline, dict) else None
         if isinstance(fabric_options, dict):

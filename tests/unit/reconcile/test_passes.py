@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 import typing as t
 
+import pytest
+
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Refused, Unavailable, Uncertain
 from ansible_collections.composable.infra.plugins.module_utils.kube import cro
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
@@ -142,6 +144,19 @@ def test_device_that_left_since_the_last_look_may_come_back_for_a_lost_reply(ben
     bench.run()
     (resource,) = bench.api.of(RESOURCES)
     assert resource["status"].get("cdi_device_id") == "d1"
+
+
+@pytest.mark.xfail(strict=True, reason="a device that somebody attached since the last look is taken for ours")
+def test_device_of_a_stranger_since_the_last_look_is_not_adopted(bench: Bench) -> None:
+    bench.look()
+    bench.fabric.attached["stranger"] = device("stranger")
+    bench.put(waiting())
+    bench.fabric.answers = [Uncertain("the reply was lost")]
+    bench.passes.run(("node", "node-0"))
+    bench.idle()
+    bench.run()
+    (resource,) = bench.api.of(RESOURCES)
+    assert "cdi_device_id" not in resource["status"]
 
 
 def test_model_that_has_run_out_fails_the_claim_with_the_reason(bench: Bench) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from ansible_collections.composable.infra.lab import components
-from ansible_collections.composable.infra.lab.api import Api, answers
+from ansible_collections.composable.infra.lab.api import Api, ApiRefusal, answers
 from ansible_collections.composable.infra.lab.certificates import Authority, write_key
 from ansible_collections.composable.infra.lab.components import Layout, Ports
 from ansible_collections.composable.infra.lab.kubeconfig import client_user, write_kubeconfig
@@ -23,6 +23,7 @@ from ansible_collections.composable.infra.lab.options import LabOptions
 from ansible_collections.composable.infra.lab.ports import PortClaim
 from ansible_collections.composable.infra.lab.processes import Processes
 
+CRO = "cro.hpsys.ibm.ie.com/v1alpha1"
 HERE = Path(__file__).parent
 DEPLOY = HERE.parent / "deploy"
 # File name of the certificate and kubeconfig -> user and groups, as the API server sees them.
@@ -79,6 +80,7 @@ def _wait_settled(layout: Layout, processes: Processes, api: Api, options: LabOp
     account = "/api/v1/namespaces/default/serviceaccounts/default"
     scheduler = f"https://127.0.0.1:{layout.ports.scheduler}/readyz"
     processes.wait_until("established CRDs", lambda: _established(api), seconds)
+    processes.wait_until("storage of custom resources", lambda: _storable(api), seconds)
     processes.wait_until("the default service account", lambda: api.exists(account), seconds)
     processes.wait_until("ready nodes", lambda: all_ready(api, options.nodes), seconds)
     processes.wait_until("a ready scheduler", lambda: answers(scheduler), seconds)
@@ -96,6 +98,21 @@ def shipped_documents() -> list[dict[str, Any]]:
     found = [document for path in files for document in documents(path)]
     # A namespace must be there before what lives in it.
     return sorted(found, key=lambda document: document["kind"] != "Namespace")
+
+
+def _storable(api: Api) -> bool:
+    """Whether custom resources can be created: an established CRD still answers 429 for a moment at the first time."""
+    spec = {"type": "gpu", "model": "none", "target_node": "none"}
+    samples = {"ComposableResource": spec, "ComposabilityRequest": {"resource": {**spec, "size": 0}}}
+    for kind, content in samples.items():
+        document = {"apiVersion": CRO, "kind": kind, "metadata": {"name": "lab-probe"}, "spec": content}
+        try:
+            api.request("POST", f"/apis/{CRO}/{kind.lower()}s?dryRun=All", document)
+        except ApiRefusal as error:
+            if error.status not in (404, 429, 503):
+                raise
+            return False
+    return True
 
 
 def _established(api: Api) -> bool:

@@ -31,6 +31,7 @@ from .world import Json, World
 from .writer import Writer
 
 SHORTEST_LOOK = 0.5
+SLOW_PASS = 1.0
 # What nobody waits for gathers changes for so many seconds, so that a burst is one write.
 COLD = {"pool": 0.1, "request": 1.0, "tidy": 0.5}
 
@@ -93,6 +94,7 @@ class Engine:
 
     def _worker(self) -> None:
         while (key := self.queue.get()) is not None:
+            began = time.monotonic()
             try:
                 self.passes.run(t.cast("tuple[str, ...]", key))
             except Exception as error:  # one bad key must not end a worker
@@ -101,6 +103,12 @@ class Engine:
             finally:
                 self.last_activity = time.time()
                 self.queue.done(key)
+                self._say_if_slow(key, time.monotonic() - began)
+
+    def _say_if_slow(self, key: object, seconds: float) -> None:
+        """A pass that takes long keeps everybody of its key waiting: say so."""
+        if seconds > SLOW_PASS:
+            self.narrator.note("SlowPass", "/".join(t.cast("tuple[str, ...]", key)), f"took {seconds:.2f} s", "Warning")
 
     def _changed(self, kind: str, resource: Resource, obj: Json, old: Json | None) -> None:
         if resource == PODS:

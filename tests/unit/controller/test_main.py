@@ -227,9 +227,9 @@ def test_only_some_roles(controller: Callable[..., int], monkeypatch: pytest.Mon
     assert FakeLeadership.log[0] == "composable-infra: publisher, scaler"
 
 
-def test_refused_lease_is_one_sentence_and_all_is_stopped(controller: Callable[..., int],
-                                                         monkeypatch: pytest.MonkeyPatch,
-                                                         capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_lease_is_one_sentence_and_all_is_stopped(
+    controller: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def refuse(lose: Callable[[], object]) -> None:
         raise Forbidden(403, "Forbidden", "leases may not be created")
 

@@ -55,8 +55,9 @@ class FakeRun:
         return VERDICTS, ["a problem"]
 
     def _fail(self) -> None:
-        if self.error:
-            raise self.error
+        if self.error is None:
+            return
+        raise self.error
 
 
 @pytest.fixture(autouse=True)

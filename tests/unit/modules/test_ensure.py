@@ -118,8 +118,9 @@ def test_device_attached_by_a_call_that_failed_is_given_back(fabric: Late) -> No
     assert fabric.detaches == [("machine-0", "bad")]
 
 
-def test_manager_that_attaches_one_at_a_time_is_asked_until_there_are_enough(fabric: Late,
-                                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manager_that_attaches_one_at_a_time_is_asked_until_there_are_enough(
+    fabric: Late, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[int] = []
 
     def one(machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu") -> Task:

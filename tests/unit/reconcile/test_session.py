@@ -88,7 +88,7 @@ def rest_of_the_cluster(bench: Bench) -> None:
     def react(resource: Resource, obj: dict[str, t.Any]) -> None:
         if resource == RESOURCES and (obj.get("status") or {}).get("cdi_device_id"):
             bench.api.put(SLICES, objects.local_slice(*[f"GPU-{u}" for u in bench.fabric.attached]))
-        if resource == CLAIMS and (obj["status"].get("devices") or []):
+        if resource == CLAIMS and obj["status"].get("devices"):
             bench.api.put(CLAIMS, objects.claim(obj["metadata"]["name"], objects.local_result()))
 
     bench.api.after = react

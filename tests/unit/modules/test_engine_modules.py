@@ -30,6 +30,12 @@ VERDICTS = [Verdict("a/served", "", 0.0, {"node": "node-0"}), Verdict("a/waits",
 ACTION = {"action": "SetSize", "node": "node-0", "size": 1}
 
 
+def raise_if(error: BaseException | None) -> None:
+    """Raise what there is to raise."""
+    if error is not None:
+        raise error
+
+
 class FakeRun:
     """A run that answers at once. ``error`` is raised instead."""
 
@@ -55,9 +61,7 @@ class FakeRun:
         return VERDICTS, ["a problem"]
 
     def _fail(self) -> None:
-        if self.error is None:
-            return
-        raise self.error
+        raise_if(self.error)
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ DEMO_OPTIONS := --door $(DOOR) $(if $(MODE),--mode $(MODE)) $(if $(KEEP),--keep)
 ARGS ?=
 
 # how many test files make e2e runs at a time; they mostly wait for the scheduler
-PARALLEL ?= 3
+PARALLEL ?= 2
 
 .PHONY: help setup demo test gates unit integration molecule e2e lint types docs-lint ansible-lint sanity importer bench build clean
 

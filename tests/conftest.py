@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,8 @@ pytest_plugins = [LAB_PLUGIN] if importable(LAB_PLUGIN) else []
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the seed once, before worker processes inherit it."""
+    """Choose the seed once, before worker processes inherit it; let children see Ctrl-C even in a background job."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault(SEED, str(random.SystemRandom().randrange(2**32)))
 
 

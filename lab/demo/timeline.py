@@ -36,6 +36,7 @@ class ClaimTimes:
     first_node: str = ""
     node: str = ""
     devices: list[str] = field(default_factory=list)
+    keys: list[tuple[str, str, str]] = field(default_factory=list)
 
 
 class Timeline:
@@ -97,7 +98,8 @@ class Timeline:
                     self._said(it.name, f"condition {name} written")
         elif claims.results(claim) and it.reallocated is None:
             it.reallocated, it.node = now, claims.node(claim) or ""
-            it.devices = [self._uuid_of.get(key, key[2]) for key in claims.device_keys(claim)]
+            it.keys = list(claims.device_keys(claim))
+            self._name_devices(it)
             self._said(it.name, f"allocated {', '.join(it.devices)} on node {it.node}")
         elif it.condition and not claims.results(claim) and it.deallocated is None:
             it.deallocated = now
@@ -112,7 +114,14 @@ class Timeline:
                 if uuid not in self.slices:
                     self.slices[uuid] = now
                     self._said(f"node {slices.node(item)}", f"announces {uuid}")
+            for it in self.claims.values():
+                self._name_devices(it)
             self.changed.notify_all()
+
+    def _name_devices(self, it: ClaimTimes) -> None:
+        """The watch of the claims may be ahead of the slices', so UUIDs are filled in when they are known."""
+        if any(key[2] == name for key, name in zip(it.keys, it.devices, strict=False)) or len(it.devices) < len(it.keys):
+            it.devices = [self._uuid_of.get(key, key[2]) for key in it.keys]
 
     def _pod(self, kind: str, pod: Json, old: Json | None) -> None:
         name, phase = pod["metadata"]["name"], pod.get("status", {}).get("phase")

@@ -120,7 +120,8 @@ class Timeline:
 
     def _name_devices(self, it: ClaimTimes) -> None:
         """The watch of the claims may be ahead of the slices', so UUIDs are filled in when they are known."""
-        if any(key[2] == name for key, name in zip(it.keys, it.devices, strict=False)) or len(it.devices) < len(it.keys):
+        unnamed = {key[2] for key in it.keys} & set(it.devices)
+        if unnamed or len(it.devices) < len(it.keys):
             it.devices = [self._uuid_of.get(key, key[2]) for key in it.keys]
 
     def _pod(self, kind: str, pod: Json, old: Json | None) -> None:

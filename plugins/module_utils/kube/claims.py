@@ -61,11 +61,3 @@ def allocated_at(claim: Json) -> float:
     """When the allocation was written, else when the claim was created; seconds since the epoch."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     return parse_time(allocation.get("allocationTimestamp") or claim["metadata"].get("creationTimestamp"))
-
-
-def owner_pod(claim: Json) -> str | None:
-    """Name of the pod that a generated claim belongs to."""
-    for owner in claim["metadata"].get("ownerReferences") or []:
-        if owner.get("kind") == "Pod":
-            return str(owner["name"])
-    return None

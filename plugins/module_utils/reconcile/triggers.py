@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..fabric.types import FabricSnapshot
-from ..kube import claims, slices
+from ..kube import claims, cro, slices
 from ..kube.resource import CLAIMS, NODES, REQUESTS, RESOURCES, SLICES, Resource
 from ..scaling.settings import Settings
 from .views import PROVIDER_PREFIX
@@ -45,7 +45,7 @@ def _keys(kind: Resource, obj: Json, settings: Settings) -> Iterator[Key]:
         yield from _slice_keys(obj, settings)
     elif kind == RESOURCES:
         yield node_key(obj["spec"]["target_node"])
-        if request := (obj["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by"):
+        if request := (obj["metadata"].get("labels") or {}).get(cro.MANAGED_BY):
             yield ("request", request)
     elif kind == REQUESTS:
         yield node_key(obj["spec"]["resource"].get("target_node") or "")

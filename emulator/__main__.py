@@ -1,12 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Command line: ``python -m ansible_collections.composable.infra.emulator up|status|log|down``."""
+"""Command line: ``python -m ansible_collections.composable.infra.emulator up|status|fault|log|down``."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import select
 import signal
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import yaml
 
+from . import fault_command
 from .fabric_spec import FabricSpec
 from .fields import SpecError
 from .process import START_SECONDS, STOP_SECONDS, EmulatorError, ask_admin
@@ -37,17 +37,22 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="emulator", description="CDI Managers as stateful HTTPS servers.")
-    commands = parser.add_subparsers(required=True, metavar="up|status|log|down")
+    parser = argparse.ArgumentParser(
+        prog="emulator", description="CDI Managers as stateful servers over one pool of devices, which can misbehave.",
+        epilog="A fabric is a YAML document; the head of emulator/fabric_spec.py shows all of it.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="up|status|fault|log|down")
     up = commands.add_parser("up", help="start; in the foreground unless --detach")
     up.add_argument("--fabric", metavar="FILE", help="YAML document of the fabric; default: that of the last run")
     up.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     up.add_argument("--port", type=int, default=0, help="0: that of the last run, or a free one (default)")
+    up.add_argument("--plain-port", type=int, default=0, help="the same for managers that speak http (nec, sunfish)")
     up.add_argument("--detach", action="store_true", help="leave it running in the background")
     up.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
     up.add_argument("--parent-fd", type=int, help=argparse.SUPPRESS)
     up.set_defaults(work=_up)
     commands.add_parser("status", help="where it is and what is free").set_defaults(work=_status)
+    fault_command.add_to(commands)
     log = commands.add_parser("log", help="requests with times and effects")
     log.add_argument("--since", type=int, default=0, metavar="N", help="only those with a number above N")
     log.set_defaults(work=_log)
@@ -64,10 +69,10 @@ def _up(options: argparse.Namespace, state: StateDir) -> int:
     spec = _fabric(options.fabric, state)
     if options.detach:
         return _detached(options, state)
-    from .server import Options, serve
+    from .server import Options, run
 
-    served = Options(spec, state, options.host, options.port, options.ready_fd, options.parent_fd)
-    asyncio.run(serve(served))
+    fds = {"ready_fd": options.ready_fd, "parent_fd": options.parent_fd}
+    run(Options(spec, state, options.host, options.port, options.plain_port, **fds))
     return 0
 
 
@@ -83,7 +88,7 @@ def _detached(options: argparse.Namespace, state: StateDir) -> int:
     ready, tell = os.pipe()
     command = [
         sys.executable, "-m", f"{__package__}", "up", "--state-dir", str(state.path), "--host", options.host,
-        "--port", str(options.port), "--ready-fd", str(tell),
+        "--port", str(options.port), "--plain-port", str(options.plain_port), "--ready-fd", str(tell),
     ]
     log = state.file("output.log")
     with log.open("wb") as output:
@@ -103,20 +108,25 @@ def _status(options: argparse.Namespace, state: StateDir) -> int:
     if pid is None:
         print(f"no emulator runs in {state.path}")
         return 1
-    pool = ask_admin(state.endpoint() or "", str(state.file("ca.pem")), "/admin/state")
-    print(f"process {pid} at {state.endpoint()}")
+    pool = ask_admin(state.endpoint() or "", state.trust(), "/admin/state")
+    faults = ask_admin(state.endpoint() or "", state.trust(), "/admin/faults")
+    plain = state.endpoint(plain=True)
+    print(f"process {pid} at {state.endpoint()}" + (f" and {plain}" if plain else ""))
     for model in pool["models"]:
         states = [device["state"] for device in pool["devices"] if device["model"] == model]
         print(f"{model}: {states.count('free')} of {len(states)} free")
+    for rule in faults["rules"]:
+        print(f"fault {fault_command.words(rule)}")
     return 0
 
 
 def _log(options: argparse.Namespace, state: StateDir) -> int:
-    found = ask_admin(state.endpoint() or "", str(state.file("ca.pem")), f"/admin/log?since={options.since}")
+    found = ask_admin(state.endpoint() or "", state.trust(), f"/admin/log?since={options.since}")
     for entry in found:
         took = f"{entry['time_replied'] - entry['time_received']:.3f} s" if entry["time_replied"] else "no reply"
-        words = [entry["time_received"], entry["method"], entry["path"], entry["status"], took, entry["effect"] or ""]
-        print(entry["n"], *words)
+        words = [entry["time_received"], entry["method"], entry["path"], entry["status"], took]
+        faults = f"faults: {', '.join(entry['faults'])}" if entry["faults"] else None
+        print(entry["n"], *words, *(word for word in (faults, entry["effect"]) if word))
     return 0
 
 

@@ -7,9 +7,15 @@
 GET    /admin/state          the pool; ``?after=GENERATION&timeout=SECONDS`` waits for the next change;
                              with ``&changes=1`` only devices that changed since
 GET    /admin/log            ``?since=N``: requests with a number above N
+GET    /admin/effects        ``?since=N``: what came to a machine or left it, in order, and which request asked for it
+GET    /admin/faults         seed and rules, with how many requests each met and struck
+POST   /admin/faults         ``{"seed", "profile", "rules"}`` replace those in force (fault_rules.py); ``{}``: none
+POST   /admin/certificate    ``{"change": bool, "publish": bool}``: serve another certificate; tell clients of the
+                             one in force
+POST   /admin/reset          ``{"log": bool}``: devices where and as the document has them, no faults; forget the log
 POST   /admin/timing         ``{"attach": seconds, "detach": seconds}``
-POST   /admin/device/{uid}   ``{"health": "OK" | "Warning" | "Critical" | "Unknown"}``
-POST   /admin/tokens         ``{"lifetime": seconds, "revoke": true}``
+POST   /admin/device/{uid}   ``{"health": "OK" | "Warning" | "Critical" | "Unknown", "present": bool}``
+POST   /admin/tokens         ``{"lifetime": seconds, "skew": seconds, "revoke": true}``
 GET    /                     a page for people
 ====== ===================== ==============================================================
 """
@@ -24,6 +30,7 @@ from aiohttp import web
 
 from . import page
 from .bench import Bench
+from .fault_rules import Faulty, faults_in
 from .fields import Fields, SpecError
 from .parts import HEALTHS
 from .pool import PooledDevice, UnknownDevice
@@ -40,6 +47,11 @@ def routes(bench: Bench) -> list[web.RouteDef]:
         web.get("/", admin.page),
         web.get("/admin/state", _checked(admin.state)),
         web.get("/admin/log", _checked(admin.log)),
+        web.get("/admin/effects", _checked(admin.effects)),
+        web.get("/admin/faults", _checked(admin.faults)),
+        web.post("/admin/faults", _checked(admin.set_faults)),
+        web.post("/admin/certificate", _checked(admin.certificate)),
+        web.post("/admin/reset", _checked(admin.reset)),
         web.post("/admin/timing", _checked(admin.timing)),
         web.post("/admin/device/{uid}", _checked(admin.device)),
         web.post("/admin/tokens", _checked(admin.tokens)),
@@ -81,6 +93,37 @@ class _Admin:
         """Requests."""
         return web.json_response(self.bench.log.since(int(request.query.get("since", 0))))
 
+    async def effects(self, request: web.Request) -> web.Response:
+        """What happened to devices."""
+        return web.json_response(self.bench.log.effects(int(request.query.get("since", 0))))
+
+    async def faults(self, request: web.Request) -> web.Response:
+        """The rules in force."""
+        return web.json_response(self.bench.faults.told())
+
+    async def set_faults(self, request: web.Request) -> web.Response:
+        """Other rules."""
+        fields = Fields(await request.json(), "faults", ("seed", "profile", "rules"))
+        self.bench.faults.replace(faults_in(fields))
+        return web.json_response(self.bench.faults.told())
+
+    async def certificate(self, request: web.Request) -> web.Response:
+        """Another certificate, or the word of it."""
+        fields = Fields(await request.json(), "certificate", ("change", "publish"))
+        change, publish = fields.flag("change"), fields.flag("publish")
+        if self.bench.faults.host:
+            self.bench.faults.host.change_certificate(change=change, publish=publish, spared=request.protocol)
+        return web.json_response({"changed": change, "published": publish})
+
+    async def reset(self, request: web.Request) -> web.Response:
+        """Devices as they were at first, and no faults."""
+        fields = Fields(await request.json(), "reset", ("log",))
+        self.bench.faults.replace(Faulty())
+        self.pool.reset()
+        if fields.flag("log"):
+            self.bench.log.forget()
+        return web.json_response({"generation": self.pool.generation})
+
     async def timing(self, request: web.Request) -> web.Response:
         """Set attach and detach times."""
         fields = Fields(await request.json(), "timing", ("attach", "detach"))
@@ -89,23 +132,23 @@ class _Admin:
         return web.json_response({"attach": self.pool.attach_time, "detach": self.pool.detach_time})
 
     async def device(self, request: web.Request) -> web.Response:
-        """Set a device's health."""
-        health = Fields(await request.json(), "device", ("health",)).text("health")
-        if health not in HEALTHS:
-            raise SpecError("device.health", f"{health!r}; allowed are {', '.join(HEALTHS)}")
-        uid = request.match_info["uid"]
-        self.pool.set_health(uid, health)
+        """Set a device's health, or let it vanish and come back."""
+        fields, uid = Fields(await request.json(), "device", ("health", "present")), request.match_info["uid"]
+        if fields.has("health") or not fields.has("present"):
+            self.pool.set_health(uid, fields.one_of("health", HEALTHS))
+        if fields.has("present"):
+            self.pool.set_present(uid, fields.flag("present"))
         return web.json_response(_device(self.pool.devices[uid]))
 
     async def tokens(self, request: web.Request) -> web.Response:
         """Set the lifetime of tokens issued from now on, or revoke those issued until now."""
-        body = await request.json()
-        fields = Fields(body, "tokens", ("lifetime", "revoke"))
+        fields = Fields(await request.json(), "tokens", ("lifetime", "skew", "revoke"))
         tokens = self.bench.tokens
         tokens.lifetime = fields.number("lifetime", tokens.lifetime, least=0.001)
-        if body.get("revoke"):
+        tokens.skew = fields.signed("skew", tokens.skew)
+        if fields.flag("revoke"):
             tokens.revoke()
-        return web.json_response({"lifetime": tokens.lifetime, "issued": tokens.issued})
+        return web.json_response({"lifetime": tokens.lifetime, "skew": tokens.skew, "issued": tokens.issued})
 
     def _state(self, after: int | None) -> dict[str, t.Any]:
         devices = self.pool.devices.values()
@@ -116,6 +159,7 @@ class _Admin:
             "models": {model.name: dataclasses.asdict(model) for model in self.pool.spec.models.values()},
             "devices": [_device(d) for d in devices if after is None or d.changed > after],
             "machines": [dataclasses.asdict(machine) for machine in self.pool.machines.values()],
+            "topology": dataclasses.asdict(self.pool.spec.topology),
         }
 
 

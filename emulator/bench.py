@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from .fabric_spec import FabricSpec
+from .faults import Faults
 from .pool import Pool
 from .request_log import RequestLog
 from .tokens import Tokens
@@ -15,9 +17,14 @@ from .tokens import Tokens
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One fabric, its identity service and the log of requests, whatever managers stand before it."""
+    """One fabric, its identity service, the log of requests and the faults, whatever managers stand before it.
+
+    ``folder``: for what a dialect must remember over a restart (a Journal of its own); None: it has none to keep.
+    """
 
     spec: FabricSpec
     pool: Pool
     tokens: Tokens
     log: RequestLog
+    faults: Faults = field(default_factory=Faults)
+    folder: Path | None = None

@@ -1,7 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A certificate authority and a server certificate with DNS and IP names, made at the first start."""
+"""A certificate authority and a server certificate with DNS and IP names, made at the first start.
+
+``authority.pem`` is always the authority in force; ``ca.pem`` is what clients are told to trust, and is the same unless
+the certificate was changed without telling them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,18 @@ def server_context(folder: Path, hosts: Iterable[str]) -> ssl.SSLContext:
     return context
 
 
-def make(folder: Path, hosts: Iterable[str]) -> None:
+def renew(context: ssl.SSLContext, folder: Path, hosts: Iterable[str]) -> None:
+    """Another authority and certificate for the connections to come, of which clients are not told yet."""
+    make(folder, hosts, publish=False)
+    context.load_cert_chain(folder / "server.pem", folder / "server.key")
+
+
+def publish_authority(folder: Path) -> None:
+    """Tell clients of the authority in force."""
+    (folder / "ca.pem").write_bytes((folder / "authority.pem").read_bytes())
+
+
+def make(folder: Path, hosts: Iterable[str], *, publish: bool = True) -> None:
     """A new authority and a server certificate signed by it. The authority's key is not kept."""
     authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _unused in range(2))
     authority = _authority(authority_key)
@@ -45,7 +60,9 @@ def make(folder: Path, hosts: Iterable[str]) -> None:
     )
     write_secret(folder / "server.key", private)
     (folder / "server.pem").write_bytes(server.public_bytes(serialization.Encoding.PEM))
-    (folder / "ca.pem").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+    (folder / "authority.pem").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+    if publish:
+        publish_authority(folder)
 
 
 def _name(text: str) -> x509.Name:

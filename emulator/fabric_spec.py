@@ -12,7 +12,10 @@
     token_lifetime: 300             # seconds
     timing: {attach: 2.0, detach: 1.0}               # seconds the fabric takes
     concurrency: {per_machine: 0}   # operations at once on one machine; 0: no limit
-    managers: [fm]
+    managers: [fm]                  # several at once share the one pool
+    settings: {fm: {}}              # of a manager's dialect, by its name
+    cluster: 7e63fd31-…             # UUID of CM's cluster; a fixed one when absent
+    faults: {seed: 7, rules: [{kind: latency, mean: 0.2}]}   # see faults.py
     models:
       - name: NVIDIA-A100-40GB      # the CDI Manager's name of the model
         product_name: NVIDIA A100-PCIE-40GB
@@ -20,42 +23,56 @@
         vendor_id: 10de
         device_id: 20f1
         attributes: {architecture: Ampere}
+        bars: [16Mi, 64Gi, 32Mi]
+      - {name: CXL-64G, kind: memory, size: 65536}   # MiB
+    boxes: [{id: box-a, name: rack 1 box a, fabric: 1, slots: 16}]    # one per fabric when absent, like switches
+    switches: [{id: switch-a, fabric: 1, ports: 64}]
+    links: [{from: node-0, to: switch-a, type: PCIe, lanes: 16}]      # everything to its switch when absent
     fabrics:
       - id: 1
         devices:
           - {model: NVIDIA-A100-40GB, count: 3}
-          - {model: NVIDIA-A100-40GB, serials: [GPU-…]}
-          - {model: NVIDIA-A100-40GB, serial: GPU-…, uuid: …, name: …, health: Warning}
+          - {model: NVIDIA-A100-40GB, serials: [GPU-…], box: box-a, numa: 0}
+          - {model: NVIDIA-A100-40GB, serial: GPU-…, uuid: …, name: …, slot: 9, health: Warning}
+          - {model: NVIDIA-A100-40GB, machine: node-0}                # attached from the start
     machines:
       - {name: node-0, uuid: …, fabric: 1}           # uuid: made from the name when absent
+      - {name: node-1, fabric: 1, tenant: …}         # of another tenant
 """
 
 from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 
+from .fault_rules import Faulty, faults_of
 from .fields import Fields, SpecError
 from .known_models import KNOWN_MODELS
+from .managers import MANAGERS
 from .parts import DeviceSpec, MachineSpec, Model, devices_of, machine_uuid, machines_of, models_of, unique
+from .topology import Topology, topology_of
 
 DEFAULT_TENANT: t.Final = "7e63fd31-0a5c-4d1b-9a52-c0de00000001"
+DEFAULT_CLUSTER: t.Final = "7e63fd31-0a5c-4d1b-9a52-c0de0000c1c1"
 DEFAULT_REALM: t.Final = "composable"
-MANAGERS: t.Final = ("fm",)
+DEFAULT_MANAGERS: t.Final = ("fm",)
 __all__ = ["FabricSpec", "machine_uuid", "simple_spec"]
 _TOP: t.Final = (
     "tenant", "realm", "client", "users", "token_lifetime", "timing", "concurrency", "managers", "models",
-    "fabrics", "machines",
+    "fabrics", "machines", "settings", "cluster", "faults", "boxes", "switches", "links",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class FabricSpec:
-    """A checked document. ``attach`` and ``detach`` in seconds; without users the server makes one up."""
+    """A checked document. ``attach`` and ``detach`` in seconds; without users the server makes one up.
+
+    ``settings``: of the dialects by manager. ``faults``: seed and rules that are in force from the start.
+    """
 
     tenant: str
     realm: str
@@ -69,6 +86,10 @@ class FabricSpec:
     models: Mapping[str, Model]
     devices: tuple[DeviceSpec, ...]
     machines: tuple[MachineSpec, ...]
+    topology: Topology = field(default_factory=Topology)
+    settings: Mapping[str, Mapping[str, t.Any]] = field(default_factory=dict)
+    cluster: str = DEFAULT_CLUSTER
+    faults: Faulty = field(default_factory=Faulty)
 
     @classmethod
     def load(cls, path: Path) -> FabricSpec:
@@ -89,6 +110,7 @@ class FabricSpec:
         fabrics = top.list_of("fabrics", ("id", "devices"))
         numbers = unique([entry.integer("id") for entry in fabrics], "fabrics", "id")
         machines = machines_of(top, numbers)
+        devices = devices_of(fabrics, models, machines)
         return cls(
             tenant=top.uuid("tenant", DEFAULT_TENANT),
             realm=top.text("realm", DEFAULT_REALM),
@@ -100,8 +122,12 @@ class FabricSpec:
             per_machine=top.fields("concurrency", ("per_machine",)).integer("per_machine", 0),
             managers=_managers(top),
             models=models,
-            devices=devices_of(fabrics, models),
+            devices=devices,
             machines=machines,
+            topology=topology_of(top, numbers, machines, devices),
+            settings=_settings(top),
+            cluster=top.uuid("cluster", DEFAULT_CLUSTER),
+            faults=faults_of(top),
         )
 
 
@@ -134,8 +160,17 @@ def _client(top: Fields) -> tuple[str, str] | None:
 
 
 def _managers(top: Fields) -> tuple[str, ...]:
-    names = top.texts("managers", list(MANAGERS))
+    names = unique(top.texts("managers", list(DEFAULT_MANAGERS)), "managers", "manager")
     for name in names:
         if name not in MANAGERS:
             raise SpecError("managers", f"{name!r} is not known; allowed are {', '.join(MANAGERS)}")
     return tuple(names)
+
+
+def _settings(top: Fields) -> dict[str, Mapping[str, t.Any]]:
+    given = top.fields("settings", tuple(MANAGERS))
+    return {
+        name: {key: below.value(key) for key in row.settings if below.has(key)}
+        for name, row in MANAGERS.items()
+        for below in [given.fields(name, row.settings)]
+    }

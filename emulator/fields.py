@@ -39,6 +39,10 @@ class Fields:
         """Whether ``key`` is given."""
         return key in self._value
 
+    def value(self, key: str) -> t.Any:
+        """As it is, None when absent."""
+        return self._get(key)
+
     def text(self, key: str, default: str | None = None) -> str:
         """A text that is not empty."""
         value = self._get(key, default)
@@ -61,12 +65,30 @@ class Fields:
             raise SpecError(self.at(key), f"it must be four hexadecimal digits in quotes, not {value!r}")
         return value.lower()
 
+    def flag(self, key: str, default: bool = False) -> bool:
+        """True or false."""
+        value = self._get(key, default)
+        if not isinstance(value, bool):
+            raise SpecError(self.at(key), f"it must be true or false, not {value!r}")
+        return value
+
+    def one_of(self, key: str, allowed: Sequence[str], default: str | None = None) -> str:
+        """One of the ``allowed`` texts."""
+        value = self._get(key, default)
+        if value not in allowed:
+            raise SpecError(self.at(key), f"{value!r}; allowed are {', '.join(allowed)}")
+        return str(value)
+
     def number(self, key: str, default: float, least: float = 0.0) -> float:
         """A number of at least ``least``."""
         value = self._get(key, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
             raise SpecError(self.at(key), f"it must be a number of at least {least:g}, not {value!r}")
         return float(value)
+
+    def signed(self, key: str, default: float = 0.0) -> float:
+        """A number that may be below 0."""
+        return self.number(key, default, least=-1e9)
 
     def integer(self, key: str, default: int | None = None) -> int:
         """A whole number from 0."""
@@ -95,10 +117,14 @@ class Fields:
 
     def list_of(self, key: str, allowed: Sequence[str]) -> list[Fields]:
         """A list of mappings, empty when absent."""
+        return [Fields(entry, f"{self.at(key)}[{n}]", allowed) for n, entry in enumerate(self.entries(key))]
+
+    def entries(self, key: str) -> list[t.Any]:
+        """A list as it is, empty when absent."""
         value = self._get(key, [])
         if not isinstance(value, list):
             raise SpecError(self.at(key), "it must be a list")
-        return [Fields(entry, f"{self.at(key)}[{n}]", allowed) for n, entry in enumerate(value)]
+        return value
 
     def _get(self, key: str, default: t.Any = None) -> t.Any:
         return self._value.get(key, default)

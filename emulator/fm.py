@@ -14,11 +14,12 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from .bench import Bench
-from .fm_body import Wish, attach_wish, detach_wish, queried_model
-from .fm_errors import UNAUTHORIZED, UNKNOWN_TENANT, FmError
+from .fm_body import attach_wish, detach_wish, queried_model
+from .fm_errors import UNKNOWN_TENANT, FmError
 from .parts import MachineSpec
-from .pool import PooledDevice, PoolError
+from .pool import PooledDevice
 from .request_log import ENTRY
+from .tenanted import Tenanted
 
 PREFIX: t.Final = "/fabric_manager/api/v1/machines"
 _OP_STATUS: t.Final = {"OK": "00", "Warning": "10", "Critical": "20"}
@@ -41,29 +42,14 @@ def routes(bench: Bench) -> list[web.RouteDef]:
     ]
 
 
-class _Fm:
+class _Fm(Tenanted):
     def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.pool = bench.pool
+        super().__init__(bench)
         self.numbers = {uid: number for number, uid in enumerate(bench.pool.machines, 1)}
 
-    def guarded(self, handler: Handler) -> Handler:
-        """Token first, then tenant; errors in FM's form."""
-
-        async def guard(request: web.Request) -> web.Response:
-            try:
-                self._admit(request)
-                return web.json_response(await handler(request))
-            except FmError as error:
-                return error.response()
-            except PoolError as error:
-                return FmError.of_pool(error).response()
-
-        return guard
-
-    def _admit(self, request: web.Request) -> None:
-        if problem := self.bench.tokens.problem(request.headers.get("Authorization")):
-            raise FmError(401, UNAUTHORIZED, problem)
+    def admit(self, request: web.Request) -> None:
+        """Also whose it is."""
+        super().admit(request)
         tenant = request.query.get("tenant_uuid")
         if not tenant:
             raise FmError.malformed("tenant_uuid", "it is required")
@@ -72,15 +58,15 @@ class _Fm:
 
     async def collection(self, request: web.Request) -> t.Any:
         """GET of all machines."""
-        return {"data": {"machines": [self._brief(machine) for machine in self.pool.machines.values()]}}
+        return {"data": {"machines": [self._brief(machine) for machine in self.machines.values()]}}
 
     async def machine(self, request: web.Request) -> t.Any:
         """GET of one machine."""
-        return {"data": {"machines": [self._full(self._asked(request))]}}
+        return {"data": {"machines": [self._full(self.asked(request))]}}
 
     async def available(self, request: web.Request) -> t.Any:
         """GET of the number of devices that could be attached; a model that nobody has counts 0."""
-        machine = self._asked(request)
+        machine = self.asked(request)
         kind, model = queried_model(request.query)
         request[ENTRY].model = model
         return {
@@ -90,47 +76,27 @@ class _Fm:
 
     async def attach(self, request: web.Request) -> t.Any:
         """PATCH: the reply is the machine with the new resource first."""
-        machine = self._asked(request)
+        machine = self.asked(request)
         wish = attach_wish(await _json(request), self.bench.spec.tenant, machine.uid)
         request[ENTRY].model = wish.model
-        device = await self.pool.run(self._attach(request, machine, wish))
+        device = await self.pool.run(self.pool.attach(machine.uid, wish.model, wish.kind))
         reply = self._full(machine)
         reply["resources"].sort(key=lambda resource: resource["res_uuid"] != device.spec.uid)
         return {"data": {"machines": [reply]}}
 
     async def detach(self, request: web.Request) -> t.Any:
         """DELETE of one resource."""
-        machine = self._asked(request)
+        machine = self.asked(request)
         wish = detach_wish(await _json(request), self.bench.spec.tenant, machine.uid)
         request[ENTRY].device = wish.uid
-        await self.pool.run(self._detach(request, machine, wish))
+        await self.pool.run(self.pool.detach(machine.uid, wish.uid))
         return {"data": {"machines": [self._full(machine)]}}
-
-    async def _attach(self, request: web.Request, machine: MachineSpec, wish: Wish) -> PooledDevice:
-        device = await self.pool.attach(machine.uid, wish.model, wish.kind)
-        request[ENTRY].device = device.spec.uid
-        self._effect(request, f"attached {device.spec.uid} to {machine.uid}")
-        return device
-
-    async def _detach(self, request: web.Request, machine: MachineSpec, wish: Wish) -> None:
-        await self.pool.detach(machine.uid, wish.uid)
-        self._effect(request, f"detached {wish.uid} from {machine.uid}")
-
-    def _effect(self, request: web.Request, effect: str) -> None:
-        entry = request[ENTRY]
-        entry.effect = effect
-        self.bench.log.save(entry)
-
-    def _asked(self, request: web.Request) -> MachineSpec:
-        uid = request.match_info["machine"]
-        request[ENTRY].machine = uid
-        return self.pool.machine(uid)
 
     def _brief(self, machine: MachineSpec) -> dict[str, t.Any]:
         return {
             "fabric_uuid": _fabric_uuid(machine.fabric), "fabric_id": machine.fabric, "mach_uuid": machine.uid,
             "mach_id": self.numbers[machine.uid], "mach_name": machine.name, "mach_owner": "composable",
-            "resources": [*_builtin(machine.uid), *(self._resource(d) for d in self.pool.shown(machine.uid))],
+            "resources": [*_builtin(machine.uid), *(resource(d) for d in self.pool.shown(machine.uid))],
         }
 
     def _full(self, machine: MachineSpec) -> dict[str, t.Any]:
@@ -138,12 +104,6 @@ class _Fm:
             **self._brief(machine), "tenant_uuid": self.bench.spec.tenant, "mach_status": _RUNNING,
             "mach_op_status": "00", "mach_status_detail": "running", "boot_ssd": "", "lanports": [],
         }
-
-    def _resource(self, device: PooledDevice) -> dict[str, t.Any]:
-        op_status = _OP_STATUS.get(device.health, "")
-        return _resource(
-            device.spec.uid, device.spec.name, device.kind, op_status, device.spec.serial, device.spec.model
-        )
 
 
 async def _json(request: web.Request) -> t.Any:
@@ -160,6 +120,12 @@ def _builtin(machine_uid: str) -> tuple[dict[str, t.Any], ...]:
         _resource(str(uuid.uuid5(uuid.UUID(machine_uid), kind)), f"{kind}-1", kind, "00", "", f"builtin-{kind}")
         for kind in ("compute", "memory")
     )
+
+
+def resource(device: PooledDevice) -> dict[str, t.Any]:
+    """A device as FM, and CM in its ``detail``, show it."""
+    op_status = _OP_STATUS.get(device.health, "")
+    return _resource(device.spec.uid, device.spec.name, device.kind, op_status, device.spec.serial, device.spec.model)
 
 
 def _resource(uid: str, name: str, kind: str, op_status: str, serial: str, model: str) -> dict[str, t.Any]:

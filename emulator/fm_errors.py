@@ -14,6 +14,7 @@ E020401  404    unknown tenant
 E020402  404    unknown machine
 E020403  404    the machine has no such resource
 E020404  404    insufficient resources: no free device of the model on the machine's fabric
+E020501  400    the fabric tried and could not
 E020901  409    the resource is being attached or detached
 ======== ====== ==========================================================
 """
@@ -25,7 +26,7 @@ import typing as t
 
 from aiohttp import web
 
-from .pool import DeviceBusy, Exhausted, PoolError, UnknownDevice, UnknownMachine
+from .pool import DeviceBusy, Exhausted, OperationFailed, PoolError, UnknownDevice, UnknownMachine
 
 MALFORMED: t.Final = "E020001"
 UNAUTHORIZED: t.Final = "E020101"
@@ -33,12 +34,14 @@ UNKNOWN_TENANT: t.Final = "E020401"
 UNKNOWN_MACHINE: t.Final = "E020402"
 UNKNOWN_RESOURCE: t.Final = "E020403"
 INSUFFICIENT: t.Final = "E020404"
+FAILED: t.Final = "E020501"
 BUSY: t.Final = "E020901"
 
 _OF_POOL: t.Final[dict[type[PoolError], tuple[int, str, str]]] = {
     UnknownMachine: (404, UNKNOWN_MACHINE, "machine not found"),
     UnknownDevice: (404, UNKNOWN_RESOURCE, "resource not found"),
     Exhausted: (404, INSUFFICIENT, "insufficient resources"),
+    OperationFailed: (400, FAILED, "the operation failed"),
     DeviceBusy: (409, BUSY, "resource is busy"),
 }
 

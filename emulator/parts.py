@@ -5,21 +5,33 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .fields import Fields, SpecError
 
 HEALTHS: t.Final = ("OK", "Warning", "Critical", "Unknown")
+MEMORY: t.Final = "memory"
+_MIB: t.Final = {"Mi": 1, "Gi": 1024, "Ti": 1024 * 1024}
+_MODEL: t.Final = (
+    "name", "kind", "product_name", "memory", "vendor_id", "device_id", "attributes", "size", "bars",
+)
+_DEVICE: t.Final = (
+    "model", "count", "serials", "serial", "uuid", "name", "health", "size", "bars", "box", "slot", "numa", "machine",
+)
 
 T = t.TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model of devices; ``memory`` is a Kubernetes quantity, the ids are four hexadecimal digits."""
+    """A model of devices; ``memory`` is a Kubernetes quantity, the ids are four hexadecimal digits.
+
+    ``size``: MiB of a memory device, None for other kinds. ``bars``: sizes of the PCI base address registers.
+    """
 
     name: str
     kind: str = "gpu"
@@ -28,11 +40,17 @@ class Model:
     vendor_id: str = "10de"
     device_id: str = "20f1"
     attributes: Mapping[str, str] = field(default_factory=dict)
+    size: int | None = None
+    bars: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpec:
-    """A device that the fabric has; ``slot`` counts from 1 over all fabrics."""
+    """A device that the fabric has; ``slot`` counts from 1 over all fabrics.
+
+    ``box``: id of the box that it is in. ``numa``: node of the machine that it comes near to, None: not known.
+    ``on``: uid of the machine that has it from the start, None: it is free.
+    """
 
     uid: str
     serial: str
@@ -41,15 +59,24 @@ class DeviceSpec:
     name: str
     slot: int
     health: str = "OK"
+    size: int | None = None
+    bars: tuple[str, ...] = ()
+    box: str = ""
+    numa: int | None = None
+    on: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MachineSpec:
-    """A machine; ``fabric`` None: it is on no fabric and nothing can be attached to it."""
+    """A machine; ``fabric`` None: it is on no fabric and nothing can be attached to it.
+
+    ``tenant``: another than the document's own; managers that know tenants do not show it to ours.
+    """
 
     uid: str
     name: str
     fabric: int | None
+    tenant: str | None = None
 
 
 def machine_uuid(name: str) -> str:
@@ -59,7 +86,6 @@ def machine_uuid(name: str) -> str:
 
 def models_of(top: Fields) -> dict[str, Model]:
     """``models`` by name. Raises SpecError."""
-    allowed = ("name", "kind", "product_name", "memory", "vendor_id", "device_id", "attributes")
     found = [
         Model(
             name=entry.text("name"),
@@ -69,23 +95,60 @@ def models_of(top: Fields) -> dict[str, Model]:
             vendor_id=entry.hexadecimal("vendor_id", "10de"),
             device_id=entry.hexadecimal("device_id", "20f1"),
             attributes=entry.mapping("attributes"),
+            size=_size(entry, entry.text("kind", "gpu"), entry.text("memory", "40Gi")),
+            bars=_bars(entry),
         )
-        for entry in top.list_of("models", allowed)
+        for entry in top.list_of("models", _MODEL)
     ]
     unique([model.name for model in found], "models", "name")
     return {model.name: model for model in found}
 
 
-def devices_of(fabrics: list[Fields], models: Mapping[str, Model]) -> tuple[DeviceSpec, ...]:
+def _size(entry: Fields, kind: str, memory: str) -> int | None:
+    """MiB of a memory device: ``size``, else what ``memory`` says. Raises SpecError."""
+    if entry.has("size"):
+        return entry.integer("size")
+    if kind != MEMORY:
+        return None
+    found = re.fullmatch(r"(\d+)(Mi|Gi|Ti)", memory)
+    if not found:
+        raise SpecError(entry.at("memory"), f"it must be a number with Mi, Gi or Ti, not {memory!r}; or give size")
+    return int(found[1]) * _MIB[found[2]]
+
+
+def _bars(entry: Fields, default: tuple[str, ...] = ()) -> tuple[str, ...]:
+    bars = tuple(entry.texts("bars", list(default)))
+    for size in bars:
+        if not re.fullmatch(r"\d+(Ki|Mi|Gi)", size):
+            raise SpecError(entry.at("bars"), f"{size!r} must be a number with Ki, Mi or Gi")
+    return bars
+
+
+def devices_of(
+    fabrics: list[Fields], models: Mapping[str, Model], machines: tuple[MachineSpec, ...] = ()
+) -> tuple[DeviceSpec, ...]:
     """Devices of all ``fabrics``, slots numbered through. Raises SpecError."""
-    allowed = ("model", "count", "serials", "serial", "uuid", "name", "health")
     found: list[DeviceSpec] = []
     for fabric in fabrics:
-        for entry in fabric.list_of("devices", allowed):
-            found += _of_entry(entry, fabric.integer("id"), models, len(found) + 1)
+        for entry in fabric.list_of("devices", _DEVICE):
+            number = fabric.integer("id")
+            on = _on(entry, number, machines)
+            found += [replace(d, on=on) for d in _of_entry(entry, number, models, len(found) + 1)]
+    unique([device.slot for device in found], "devices", "slot")
     unique([device.uid for device in found], "devices", "uuid")
     unique([device.serial for device in found], "devices", "serial")
     return tuple(found)
+
+
+def _on(entry: Fields, fabric: int, machines: tuple[MachineSpec, ...]) -> str | None:
+    """Uid of the machine that has the devices from the start."""
+    if not entry.has("machine"):
+        return None
+    name = entry.text("machine")
+    for machine in machines:
+        if machine.name == name and machine.fabric == fabric:
+            return machine.uid
+    raise SpecError(entry.at("machine"), f"{name!r} is not the name of a machine on fabric {fabric}")
 
 
 def _of_entry(entry: Fields, fabric: int, models: Mapping[str, Model], slot: int) -> list[DeviceSpec]:
@@ -98,15 +161,16 @@ def _of_entry(entry: Fields, fabric: int, models: Mapping[str, Model], slot: int
         raise SpecError(entry.where, "give one of count, serials and serial")
     serials = entry.texts("serials", [])
     number = len(serials) if entry.has("serials") else entry.integer("count", 1)
-    if number != 1 and (entry.has("uuid") or entry.has("name")):
-        raise SpecError(entry.where, "uuid and name are for a single device")
+    if number != 1 and any(entry.has(key) for key in ("uuid", "name", "slot")):
+        raise SpecError(entry.where, "uuid, name and slot are for a single device")
+    first = entry.integer("slot", slot)
     return [
-        _device(entry, DeviceSpec("", serials[n] if serials else "", model, fabric, "", slot + n, health))
-        for n in range(number)
+        _device(entry, models[model], DeviceSpec("", serial, model, fabric, "", first + n, health))
+        for n, serial in enumerate(serials or [""] * number)
     ]
 
 
-def _device(entry: Fields, bare: DeviceSpec) -> DeviceSpec:
+def _device(entry: Fields, model: Model, bare: DeviceSpec) -> DeviceSpec:
     name = f"{bare.slot}.{bare.fabric}.{bare.model}.device.composable.infra"
     made = uuid.uuid5(uuid.NAMESPACE_DNS, name)
     return DeviceSpec(
@@ -114,18 +178,23 @@ def _device(entry: Fields, bare: DeviceSpec) -> DeviceSpec:
         serial=bare.serial or entry.text("serial", f"GPU-{uuid.uuid5(made, 'serial')}"),
         model=bare.model, fabric=bare.fabric, slot=bare.slot, health=bare.health,
         name=entry.text("name", f"device-{bare.slot}"),
+        size=entry.integer("size") if entry.has("size") else model.size,
+        bars=_bars(entry, model.bars),
+        box=entry.text("box", f"box-{bare.fabric}"),
+        numa=entry.integer("numa") if entry.has("numa") else None,
     )
 
 
 def machines_of(top: Fields, fabrics: list[int]) -> tuple[MachineSpec, ...]:
     """``machines``; ``fabrics`` are the ids that exist. Raises SpecError."""
     found = []
-    for entry in top.list_of("machines", ("name", "uuid", "fabric")):
+    for entry in top.list_of("machines", ("name", "uuid", "fabric", "tenant")):
         name = entry.text("name")
         fabric = entry.integer("fabric") if entry.has("fabric") else None
         if fabric is not None and fabric not in fabrics:
             raise SpecError(entry.at("fabric"), f"{fabric} is not the id of a fabric: {fabrics}")
-        found.append(MachineSpec(entry.uuid("uuid", machine_uuid(name)), name, fabric))
+        tenant = entry.uuid("tenant", "") if entry.has("tenant") else None
+        found.append(MachineSpec(entry.uuid("uuid", machine_uuid(name)), name, fabric, tenant))
     unique([machine.uid for machine in found], "machines", "uuid")
     return tuple(found)
 

@@ -14,54 +14,39 @@ import contextlib
 import time
 import typing as t
 from collections import defaultdict
-from collections.abc import Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Coroutine
 
 from .fabric_spec import FabricSpec
 from .journal import Journal
-from .parts import DeviceSpec, MachineSpec
+from .parts import MachineSpec
+from .pooled import (
+    ATTACHED,
+    ATTACHING,
+    DETACHING,
+    FREE,
+    MISCHIEF,
+    VANISHED,
+    DeviceBusy,
+    DeviceTaken,
+    Exhausted,
+    OperationFailed,
+    PooledDevice,
+    PoolError,
+    UnknownDevice,
+    UnknownMachine,
+    at_first,
+    recall,
+    record,
+)
 
-FREE: t.Final = "free"
-ATTACHING: t.Final = "attaching"
-ATTACHED: t.Final = "attached"
-DETACHING: t.Final = "detaching"
-
-
-class PoolError(Exception):
-    """The fabric cannot do what was asked."""
-
-
-class UnknownMachine(PoolError):
-    """There is no such machine."""
-
-
-class UnknownDevice(PoolError):
-    """The machine has no such device."""
-
-
-class Exhausted(PoolError):
-    """No free device of that model is left on the machine's fabric."""
-
-
-class DeviceBusy(PoolError):
-    """The device is being attached or detached."""
-
-
-@dataclass(slots=True)
-class PooledDevice:
-    """A device and where it is; ``changed`` is the generation of its last change, ``due`` seconds since 1970."""
-
-    spec: DeviceSpec
-    kind: str
-    health: str
-    state: str = FREE
-    machine: str | None = None
-    changed: int = 0
-    due: float = 0.0
+__all__ = [
+    "ATTACHED", "ATTACHING", "DETACHING", "FREE", "VANISHED", "DeviceBusy", "DeviceTaken", "Exhausted",
+    "OperationFailed", "Pool", "PoolError", "PooledDevice", "UnknownDevice", "UnknownMachine",
+]
 
 
 class Pool:
-    """Devices and machines of one tenant; times in seconds."""
+    """Devices and machines; times in seconds. ``on_effect`` is told at once of every device that came or went."""
 
     def __init__(self, spec: FabricSpec, journal: Journal | None = None) -> None:
         self.spec = spec
@@ -69,6 +54,7 @@ class Pool:
         self.machines = {machine.uid: machine for machine in spec.machines}
         # Greater than in any earlier life of this emulator: whoever waits for a newer one is not left waiting.
         self.generation = self.born = int(time.time() * 1000)
+        self.resets = 0
         self._journal = journal
         self._changes = asyncio.Event()
         self._tasks: set[asyncio.Task[t.Any]] = set()
@@ -76,7 +62,8 @@ class Pool:
         self._on: defaultdict[str, dict[str, PooledDevice]] = defaultdict(dict)
         self._lanes = {m: asyncio.Semaphore(spec.per_machine) for m in self.machines} if spec.per_machine else {}
         kinds = {name: model.kind for name, model in spec.models.items()}
-        self.devices = {d.uid: PooledDevice(d, kinds[d.model], d.health) for d in spec.devices}
+        self.devices = {d.uid: at_first(d, kinds[d.model]) for d in spec.devices}
+        self.on_effect: Callable[[PooledDevice, str], None] = lambda device, effect: None
         self._remember()
 
     def machine(self, uid: str) -> MachineSpec:
@@ -90,40 +77,64 @@ class Pool:
         """Devices that the machine has: a device on its way in is not there yet, one on its way out still is."""
         return [d for d in self._on[machine_uid].values() if d.state in (ATTACHED, DETACHING)]
 
+    def on(self, machine_uid: str) -> list[PooledDevice]:
+        """Devices that belong to the machine, those on their way in too."""
+        return list(self._on[machine_uid].values())
+
+    def shelf(self, fabric: int | None, model: str, kind: str) -> Collection[PooledDevice]:
+        """Free devices in the order in which they are given out: what came back last goes last."""
+        return () if fabric is None else self._free[fabric, model, kind].values()
+
     def free(self, machine_uid: str, model: str, kind: str) -> int:
         """Devices that could be attached to the machine now. Raises UnknownMachine."""
-        fabric = self.machine(machine_uid).fabric
-        return 0 if fabric is None else len(self._free[fabric, model, kind])
+        return len(self.shelf(self.machine(machine_uid).fabric, model, kind))
 
     def run(self, work: Coroutine[t.Any, t.Any, t.Any]) -> asyncio.Future[t.Any]:
         """Carry an operation through, whoever asked for it may go away meanwhile."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return asyncio.shield(task)
 
+    def _ended(self, task: asyncio.Task[t.Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
+
     async def attach(self, machine_uid: str, model: str, kind: str) -> PooledDevice:
-        """Attach a free device. Raises UnknownMachine, Exhausted."""
+        """Attach a free device. Raises UnknownMachine, Exhausted, OperationFailed."""
         fabric = self.machine(machine_uid).fabric
-        shelf = {} if fabric is None else self._free[fabric, model, kind]
-        if not shelf:
+        device = next(iter(self.shelf(fabric, model, kind)), None)
+        if device is None:
             raise Exhausted(f"no free {kind} of model {model} is left on fabric {fabric}")
-        device = shelf.pop(next(iter(shelf)))
-        self._set(device, ATTACHING, machine_uid, self.attach_time)
-        await self._finish(device)
+        await self._operate(device, ATTACHING, machine_uid, self.attach_time)
+        return device
+
+    async def attach_named(self, machine_uid: str, device_uid: str) -> PooledDevice:
+        """Attach a given device. Raises UnknownMachine, UnknownDevice, DeviceTaken."""
+        fabric = self.machine(machine_uid).fabric
+        device = self.devices.get(device_uid)
+        if device is None or device.state == VANISHED or device.spec.fabric != fabric:
+            raise UnknownDevice(f"fabric {fabric} has no device {device_uid}")
+        if device.state != FREE:
+            raise DeviceTaken(f"device {device_uid} is {device.state}, machine {device.machine}", device.machine)
+        await self._operate(device, ATTACHING, machine_uid, self.attach_time)
         return device
 
     async def detach(self, machine_uid: str, device_uid: str) -> PooledDevice:
-        """Return a device to the pool. Raises UnknownMachine, UnknownDevice, DeviceBusy."""
+        """Return a device to the pool. Raises UnknownMachine, UnknownDevice, DeviceBusy, OperationFailed."""
         self.machine(machine_uid)
         device = self._on[machine_uid].get(device_uid)
         if device is None:
             raise UnknownDevice(f"machine {machine_uid} has no resource {device_uid}")
         if device.state != ATTACHED:
             raise DeviceBusy(f"resource {device_uid} is {device.state}")
-        self._set(device, DETACHING, machine_uid, self.detach_time)
-        await self._finish(device)
+        await self._operate(device, DETACHING, machine_uid, self.detach_time)
         return device
+
+    async def _operate(self, device: PooledDevice, state: str, machine_uid: str, seconds: float) -> None:
+        self._set(device, state, machine_uid, seconds)
+        await self._finish(device)
 
     def resume(self) -> None:
         """Carry on what was under way when the emulator ended: hardware does not stop with its manager."""
@@ -146,6 +157,25 @@ class Pool:
         device.health = health
         self._announce(device)
 
+    def set_present(self, device_uid: str, present: bool) -> None:
+        """Let a device vanish from wherever it is, or come back as a free one. Raises UnknownDevice."""
+        device = self.devices.get(device_uid)
+        if device is None:
+            raise UnknownDevice(f"device {device_uid} does not exist")
+        if present == (device.state == VANISHED):
+            if device.state in (ATTACHED, DETACHING):
+                self.on_effect(device, f"vanished {device_uid} from {device.machine}")
+            self._set(device, FREE if present else VANISHED, None, 0)
+
+    def reset(self) -> None:
+        """Everything as the document has it, at once; what is under way fails."""
+        self.resets += 1
+        for device in self.devices.values():
+            if device.moved:
+                first = at_first(device.spec, device.kind)
+                device.health = first.health
+                self._set(device, first.state, first.machine, 0)
+
     async def changed_since(self, generation: int, longest: float) -> None:
         """Return as soon as the pool's generation differs from ``generation``, at the latest after ``longest``."""
         with contextlib.suppress(TimeoutError):
@@ -156,15 +186,34 @@ class Pool:
     async def _finish(self, device: PooledDevice) -> None:
         machine = t.cast(str, device.machine)
         async with self._lanes.get(machine, contextlib.nullcontext()):
-            left = device.due - time.time() if not self._lanes else self._full_time(device)
-            await asyncio.sleep(max(left, 0))
-        if device.state == ATTACHING:
-            self._set(device, ATTACHED, machine, 0)
-        else:
-            self._set(device, FREE, None, 0)
+            full = self.attach_time if device.state == ATTACHING else self.detach_time
+            await asyncio.sleep(max(full if self._lanes else device.due - time.time(), 0))
+        self._settle(device, machine)
 
-    def _full_time(self, device: PooledDevice) -> float:
-        return self.attach_time if device.state == ATTACHING else self.detach_time
+    def _settle(self, device: PooledDevice, machine: str) -> None:
+        """The end of an operation, and what was told to go wrong with it."""
+        uid, mischief = device.spec.uid, MISCHIEF.get()
+        if device.machine != machine or device.state not in (ATTACHING, DETACHING):
+            raise OperationFailed(f"device {uid} is {device.state}", device)
+        attaching = device.state == ATTACHING
+        if mischief and mischief.fails():
+            self._rest(device, None if attaching else machine)
+            raise OperationFailed(f"device {uid} could not be {'attached' if attaching else 'detached'}", device)
+        self._rest(device, machine if attaching else None)
+        self.on_effect(device, f"attached {uid} to {machine}" if attaching else f"detached {uid} from {machine}")
+        if mischief and attaching and mischief.health:
+            self.set_health(uid, mischief.health)
+        if mischief and attaching and mischief.vanish:
+            self.set_present(uid, False)
+
+    def _rest(self, device: PooledDevice, machine: str | None) -> None:
+        self._set(device, ATTACHED if machine else FREE, machine, 0)
+
+    def _spoil(self, uid: str, health: str | None, vanish: bool) -> None:
+        if health:
+            self.set_health(uid, health)
+        if vanish:
+            self.set_present(uid, False)
 
     def _set(self, device: PooledDevice, state: str, machine: str | None, seconds: float) -> None:
         device.state, device.due = state, time.time() + seconds
@@ -177,37 +226,25 @@ class Pool:
         device.machine = machine
         shelf = self._free[device.spec.fabric, device.spec.model, device.kind]
         shelf.pop(device.spec.uid, None)
-        if machine is None:
+        if device.state == FREE:
             shelf[device.spec.uid] = device
-        else:
+        elif machine is not None:
             self._on[machine][device.spec.uid] = device
 
     def _announce(self, device: PooledDevice) -> None:
         self.generation += 1
         device.changed = self.generation
         if self._journal:
-            self._journal.write(_record(device))
+            self._journal.write(record(device))
         self._changes.set()
         self._changes = asyncio.Event()
 
     def _remember(self) -> None:
         """Put every device where the journal of an earlier life says."""
-        for record in self._journal.read() if self._journal else ():
-            if timing := record.get("timing"):
-                self.attach_time, self.detach_time = timing
-            elif device := self.devices.get(record.get("device", "")):
-                device.state, device.health, device.due = record["state"], record["health"], record["due"]
-                device.machine = record["machine"] if record["machine"] in self.machines else None
-                device.state = device.state if device.machine else FREE
+        if timing := recall(self._journal.read() if self._journal else (), self.devices, self.machines):
+            self.attach_time, self.detach_time = timing
         for device in self.devices.values():
             self._place(device, device.machine)
         if self._journal:
-            used = [_record(d) for d in self.devices.values() if d.state != FREE or d.health != d.spec.health]
-            self._journal.replace([{"timing": [self.attach_time, self.detach_time]}, *used])
-
-
-def _record(device: PooledDevice) -> dict[str, t.Any]:
-    return {
-        "device": device.spec.uid, "state": device.state, "machine": device.machine, "health": device.health,
-        "due": device.due,
-    }
+            moved = [record(d) for d in self.devices.values() if d.moved]
+            self._journal.replace([{"timing": [self.attach_time, self.detach_time]}, *moved])

@@ -15,19 +15,26 @@ import select
 import ssl
 import subprocess
 import sys
+import time
 import typing as t
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+from .managers import MANAGERS
 from .state_dir import StateDir
 
 START_SECONDS: t.Final = 30.0
 STOP_SECONDS: t.Final = 10.0
+_LOOK_SECONDS: t.Final = 0.02
 
 
 class EmulatorError(Exception):
     """The emulator did not start, or did not answer."""
+
+
+class Away(EmulatorError):
+    """Nothing listens where the emulator was, or not for long enough."""
 
 
 class Emulator:
@@ -60,6 +67,11 @@ class Emulator:
         return self._state.endpoint() or ""
 
     @property
+    def plain_url(self) -> str:
+        """``http://host:port`` of the managers that speak without TLS; empty when there is none."""
+        return self._state.endpoint(plain=True) or ""
+
+    @property
     def ca_path(self) -> str:
         """PEM file of the authority that signed the server's certificate."""
         return str(self._state.file("ca.pem"))
@@ -76,9 +88,17 @@ class Emulator:
             raise EmulatorError("the emulator is not running")
         return self._process.pid
 
-    def fabric_config(self, **more: t.Any) -> dict[str, t.Any]:
-        """Options for ``FabricConfig.from_dict``, ``more`` replacing or adding some."""
-        return {"endpoint": self.url, "ca_path": self.ca_path, **self.credentials, **more}
+    def fabric_config(self, manager: str | None = None, **more: t.Any) -> dict[str, t.Any]:
+        """Options for ``FabricConfig.from_dict`` of one manager, by default the first of the fabric's document.
+
+        ``more`` replaces or adds some.
+        """
+        spec = self._state.fabric()
+        name = manager or spec.managers[0]
+        row = MANAGERS[name]
+        where = {"endpoint": self.plain_url} if row.plain else {"endpoint": self.url, "ca_path": self.ca_path}
+        values = {**self.credentials, "cluster": spec.cluster}
+        return {"manager": name, **where, **{key: values[key] for key in row.tells}, **row.options, **more}
 
     def state(self, after: int | None = None, timeout: float = 30.0) -> dict[str, t.Any]:
         """GET /admin/state; with ``after`` (a generation) waits for the next change."""
@@ -98,14 +118,46 @@ class Emulator:
         """``OK``, ``Warning``, ``Critical`` or ``Unknown``."""
         self.ask(f"/admin/device/{device_uid}", body={"health": health})
 
-    def set_tokens(self, lifetime: float | None = None, revoke: bool = False) -> None:
-        """Lifetime of tokens issued from now on; revoke those issued until now."""
-        body: dict[str, t.Any] = {"revoke": revoke}
-        self.ask("/admin/tokens", body=body if lifetime is None else {**body, "lifetime": lifetime})
+    def set_tokens(self, lifetime: float | None = None, revoke: bool = False, skew: float | None = None) -> None:
+        """Lifetime and clock skew of tokens issued from now on; revoke those issued until now."""
+        given = {"revoke": revoke, "lifetime": lifetime, "skew": skew}
+        self.ask("/admin/tokens", body={key: value for key, value in given.items() if value is not None})
+
+    def effects(self, since: int = 0) -> list[dict[str, t.Any]]:
+        """GET /admin/effects: what came to a machine or left it, in order, with a number above ``since``."""
+        return t.cast(list[dict[str, t.Any]], self.ask(f"/admin/effects?since={since}"))
+
+    def faults(self) -> dict[str, t.Any]:
+        """GET /admin/faults: seed and rules, with how many requests each met and struck."""
+        return t.cast(dict[str, t.Any], self.ask("/admin/faults"))
+
+    def set_faults(self, *rules: Mapping[str, t.Any], profile: str | None = None, seed: int | None = None) -> None:
+        """Other rules from now on (fault_rules.py); without any: none."""
+        given = {"rules": [dict(rule) for rule in rules], "profile": profile, "seed": seed}
+        self.ask("/admin/faults", body={key: value for key, value in given.items() if value is not None})
+
+    def reset(self, log: bool = False) -> None:
+        """Devices where and as the fabric's document has them, and no faults; ``log``: forget requests and effects."""
+        self.ask("/admin/reset", body={"log": log})
+
+    def set_present(self, device_uid: str, present: bool) -> None:
+        """Let a device vanish, or come back as a free one."""
+        self.ask(f"/admin/device/{device_uid}", body={"present": present})
+
+    def publish_certificate(self) -> None:
+        """Let clients know of a certificate that was changed without telling them."""
+        self.ask("/admin/certificate", body={"publish": True})
 
     def ask(self, path: str, timeout: float = 10.0, body: t.Any = None) -> t.Any:
-        """JSON of any /admin address; POST when there is a ``body``. Raises EmulatorError."""
-        return ask_admin(self.url, self.ca_path, path, timeout, body)
+        """JSON of any /admin address; POST when there is a ``body``; waits while it restarts. Raises EmulatorError."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                return ask_admin(self.url, self._state.trust(), path, timeout, body)
+            except Away:
+                if self._process is None or self._process.poll() is not None or time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_SECONDS)
 
     def kill(self) -> None:
         """``kill -9``; returns when it is gone."""
@@ -173,4 +225,5 @@ def ask_admin(url: str, ca_path: str, path: str, timeout: float = 10.0, body: t.
         with opener.open(f"{url}{path}", data=data, timeout=timeout) as reply:
             return json.load(reply)
     except (OSError, ValueError) as error:
-        raise EmulatorError(f"{url}{path}: {error}") from None
+        away = isinstance(getattr(error, "reason", error), ConnectionError)
+        raise (Away if away else EmulatorError)(f"{url}{path}: {error}") from None

@@ -1,92 +1,170 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One HTTPS server for all emulated managers, from a start with files to a stop by signal."""
+"""One server for all emulated managers, https and where needed http, from a start with files to a stop by signal."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import ssl
 import typing as t
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from aiohttp import web
 
-from . import admin, certificates, credentials, fm, tokens
+from . import admin, certificates, cm, credentials, fm, nec, redfish, sunfish, tokens
 from .bench import Bench
 from .fabric_spec import FabricSpec
+from .faults import Faults
 from .journal import Journal
+from .managers import MANAGERS
 from .pool import Pool
 from .request_log import RequestLog
 from .state_dir import StateDir
 
 # A manager's dialect is the routes it answers. A new one is one more line here.
-DIALECTS: t.Final[dict[str, Callable[[Bench], list[web.RouteDef]]]] = {"fm": fm.routes}
+DIALECTS: t.Final[dict[str, Callable[[Bench], list[web.RouteDef]]]] = {
+    "fm": fm.routes,
+    "cm": cm.routes,
+    "nec": nec.routes,
+    "redfish": redfish.routes,
+    "sunfish": sunfish.routes,
+}
 BACKLOG: t.Final = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``ready_fd``: written to and closed once requests are taken. ``parent_fd``: its end of file ends us."""
+    """``ready_fd``: written to and closed once requests are taken. ``parent_fd``: its end of file ends us.
+
+    ``port`` and ``plain_port`` 0: those of the last run, or free ones.
+    """
 
     spec: FabricSpec
     state: StateDir
     host: str = "127.0.0.1"
     port: int = 0
+    plain_port: int = 0
     ready_fd: int | None = None
     parent_fd: int | None = None
 
 
-def application(bench: Bench) -> web.Application:
-    """All routes of the managers named by the fabric's document."""
-    app = web.Application(middlewares=[bench.log.middleware], client_max_size=1024 * 1024)
-    app.add_routes([web.post(tokens.PATH, bench.tokens.grant)])
-    for name in bench.spec.managers:
-        app.add_routes(DIALECTS[name](bench))
-    app.add_routes(admin.routes(bench))
+def application(bench: Bench, *, plain: bool = False) -> web.Application:
+    """All routes of one listener: of its managers, and on the https one of the identity service and /admin."""
+    app = web.Application(middlewares=[bench.log.middleware, bench.faults.middleware], client_max_size=1024 * 1024)
+    if not plain:
+        app.add_routes([web.post(tokens.PATH, bench.tokens.grant)])
+        app.add_routes(admin.routes(bench))
+    for name in managers_of(bench.spec, plain=plain):
+        bench.faults.own(app.add_routes(DIALECTS[name](bench)), name)
     return app
 
 
-def bench_of(spec: FabricSpec, state: StateDir) -> Bench:
+def managers_of(spec: FabricSpec, *, plain: bool) -> list[str]:
+    """The document's managers on one listener."""
+    return [name for name in spec.managers if MANAGERS[name].plain == plain]
+
+
+def bench_of(spec: FabricSpec, state: StateDir, faults: Faults) -> Bench:
     """The parts, each with what an earlier run left in the folder."""
     told = credentials.settle(spec, state.file("credentials.json"))
     key = credentials.signing_key(state.file("token.key"))
-    return Bench(
+    bench = Bench(
         spec=spec,
         pool=Pool(spec, Journal(state.file("pool.jsonl"))),
         tokens=tokens.Tokens(told, key, spec.token_lifetime),
-        log=RequestLog(Journal(state.file("requests.jsonl"))),
+        log=RequestLog(Journal(state.file("requests.jsonl")), Journal(state.file("effects.jsonl"))),
+        faults=faults,
+        folder=state.path,
     )
+    bench.pool.on_effect = bench.log.effect
+    faults.tokens = bench.tokens
+    return bench
 
 
-async def serve(options: Options) -> None:
-    """Serve until SIGTERM, SIGINT or the end of the parent. Raises OSError when port or folder is taken."""
+def run(options: Options) -> None:
+    """Serve until SIGTERM, SIGINT or the end of the parent. Raises OSError when port or folder is taken.
+
+    A restart is a new life with a new event loop, in which only what was written down is left. The faults are the
+    test bench's and go on.
+    """
+    faults = Faults(options.spec.faults)
+    while asyncio.run(serve(options, faults)):
+        options = replace(options, ready_fd=None)
+
+
+async def serve(options: Options, faults: Faults) -> bool:
+    """One life; True when another shall follow."""
     with options.state.hold():
-        await _serve(options)
+        return await _serve(options, faults)
 
 
-async def _serve(options: Options) -> None:
-    bench = bench_of(options.spec, options.state)
+async def _serve(options: Options, faults: Faults) -> bool:
+    bench = bench_of(options.spec, options.state, faults)
     context = certificates.server_context(options.state.path, [options.host])
-    runner = web.AppRunner(application(bench), access_log=None, shutdown_timeout=0.2)
-    await runner.setup()
+    runners = {
+        plain: web.AppRunner(application(bench, plain=plain), access_log=None, shutdown_timeout=0.2)
+        for plain in (False, True) if not plain or managers_of(options.spec, plain=True)
+    }
+    life = faults.host = _Life(options, context, list(runners.values()))
     try:
-        port = options.port or options.state.port()
-        await web.TCPSite(runner, options.host, port, ssl_context=context, backlog=BACKLOG).start()
+        for plain, runner in runners.items():
+            await runner.setup()
+            port = (options.plain_port if plain else options.port) or options.state.port(plain=plain)
+            secure = None if plain else context
+            await web.TCPSite(runner, options.host, port, ssl_context=secure, backlog=BACKLOG).start()
         bench.pool.resume()
-        _announce(options, runner)
-        await _end(options.parent_fd)
+        _announce(options, runners)
+        await _end(options.parent_fd, life.stop)
     finally:
-        await runner.cleanup()
+        for runner in runners.values():
+            await runner.cleanup()
+    return life.again
 
 
-def _announce(options: Options, runner: web.AppRunner) -> None:
+@dataclass(slots=True)
+class _Life:
+    """What the faults can do to all of the serving process. ``again``: it begins anew when it has ended."""
+
+    options: Options
+    context: ssl.SSLContext
+    runners: list[web.AppRunner]
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    again: bool = False
+
+    def restart(self) -> None:
+        """End without a word to anybody."""
+        self.again = True
+        for connection in self._connections():
+            if connection.transport is not None:
+                connection.transport.abort()
+        self.stop.set()
+
+    def change_certificate(self, *, change: bool, publish: bool, spared: object = None) -> None:
+        """For connections to come; those that exist are closed."""
+        folder = self.options.state.path
+        if change:
+            certificates.renew(self.context, folder, [self.options.host])
+        if publish:
+            certificates.publish_authority(folder)
+        for connection in self._connections() if change else ():
+            if connection is not spared:
+                connection.force_close()
+
+    def _connections(self) -> list[t.Any]:
+        return [connection for runner in self.runners if runner.server for connection in runner.server.connections]
+
+
+def _announce(options: Options, runners: dict[bool, web.AppRunner]) -> None:
     host = f"[{options.host}]" if ":" in options.host else options.host
-    url = f"https://{host}:{runner.addresses[0][1]}"
-    options.state.announce(url)
-    print(f"{', '.join(options.spec.managers)} at {url}, a page at {url}/", flush=True)
+    for plain, runner in runners.items():
+        url = f"{'http' if plain else 'https'}://{host}:{runner.addresses[0][1]}"
+        options.state.announce(url, plain=plain)
+        names = ", ".join(managers_of(options.spec, plain=plain)) or "no manager"
+        print(f"{names} at {url}" if plain else f"{names} at {url}, a page at {url}/", flush=True)
     print(f"certificate authority {options.state.file('ca.pem')}", flush=True)
     print(f"credentials {options.state.file('credentials.json')}", flush=True)
     if options.ready_fd is not None:
@@ -94,8 +172,7 @@ def _announce(options: Options, runner: web.AppRunner) -> None:
         os.close(options.ready_fd)
 
 
-async def _end(parent_fd: int | None) -> None:
-    stop = asyncio.Event()
+async def _end(parent_fd: int | None, stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

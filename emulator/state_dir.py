@@ -15,6 +15,8 @@ from pathlib import Path
 from .fabric_spec import FabricSpec
 from .fields import SpecError
 
+_ENDPOINT: t.Final = {False: "endpoint", True: "plain_endpoint"}
+
 
 class Taken(OSError):
     """Another emulator has the folder."""
@@ -22,7 +24,9 @@ class Taken(OSError):
 
 @dataclass(frozen=True, slots=True)
 class StateDir:
-    """``endpoint`` (URL), ``ca.pem``, ``credentials.json`` (0600), ``pid``, ``fabric.json``, journals."""
+    """``endpoint`` and ``plain_endpoint`` (URLs), ``ca.pem`` (for clients), ``authority.pem`` (the one in force),
+    ``credentials.json`` (0600), ``pid``, ``fabric.json``, journals.
+    """
 
     path: Path
 
@@ -34,14 +38,19 @@ class StateDir:
         """A file in the folder."""
         return self.path / name
 
-    def endpoint(self) -> str | None:
-        """URL of the running emulator, or of the last one that ran here."""
-        return self._text("endpoint")
+    def endpoint(self, *, plain: bool = False) -> str | None:
+        """URL of the running emulator, or of the last one that ran here; ``plain``: of its http listener."""
+        return self._text(_ENDPOINT[plain])
 
-    def port(self) -> int:
+    def port(self, *, plain: bool = False) -> int:
         """Port of the last run, which the next one takes again; 0 when there was none."""
-        endpoint = self.endpoint()
+        endpoint = self.endpoint(plain=plain)
         return int(endpoint.rpartition(":")[2]) if endpoint else 0
+
+    def trust(self) -> str:
+        """PEM file of the authority in force, whatever clients were told."""
+        authority = self.file("authority.pem")
+        return str(authority if authority.exists() else self.file("ca.pem"))
 
     def credentials(self) -> dict[str, str]:
         """What a client needs to log in."""
@@ -49,7 +58,7 @@ class StateDir:
 
     def keep_fabric(self, document: t.Any) -> None:
         """Keep the document, so that a restart needs none."""
-        self.file("fabric.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+        self.file("fabric.json").write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
 
     def fabric(self) -> FabricSpec:
         """The kept document. Raises SpecError."""
@@ -57,9 +66,9 @@ class StateDir:
             raise SpecError("--fabric", f"it is required: {self.path} holds no fabric of an earlier run")
         return FabricSpec.load(self.file("fabric.json"))
 
-    def announce(self, url: str) -> None:
+    def announce(self, url: str, *, plain: bool = False) -> None:
         """Write where the emulator is."""
-        self.file("endpoint").write_text(f"{url}\n", encoding="utf-8")
+        self.file(_ENDPOINT[plain]).write_text(f"{url}\n", encoding="utf-8")
 
     def hold(self) -> t.TextIO:
         """Take the folder for this process until the file is closed. Raises Taken when another has it.

@@ -13,31 +13,40 @@ import math
 import time
 import typing as t
 import uuid
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from aiohttp import web
 
 from .credentials import Credentials
 
+# Of one login, beside the skew that lasts.
+CLOCK_SKEW: t.Final[ContextVar[float]] = ContextVar("clock_skew", default=0.0)
 PATH: t.Final = "/id_manager/realms/{realm}/protocol/openid-connect/token"
 
 
 @dataclass(slots=True)
 class Tokens:
-    """Issues and checks tokens. ``lifetime`` in seconds; ``valid_from``: older tokens are revoked."""
+    """Issues and checks tokens. ``lifetime`` in seconds; ``valid_from``: older tokens are revoked.
+
+    ``skew``: how far the identity service's clock is ahead of everybody else's, in seconds.
+    """
 
     credentials: Credentials
     key: bytes
     lifetime: float
     valid_from: float = 0.0
     issued: int = field(default=0)
+    skew: float = 0.0
 
     def issue(self, user: str) -> str:
         """A JWT; ``exp`` is a whole second, rounded up, so that no token is born dead."""
         now = time.time()
+        shown = now + self.skew + CLOCK_SKEW.get()
         self.issued += 1
         payload = {
-            "exp": math.ceil(now + self.lifetime), "iat": math.floor(now), "issued_at": now,
+            "exp": math.ceil(shown + self.lifetime), "iat": math.floor(shown), "issued_at": now,
+            "ends_at": math.ceil(now + self.lifetime),
             "jti": str(uuid.uuid4()), "typ": "Bearer", "preferred_username": user,
             "iss": f"/id_manager/realms/{self.credentials.realm}",
         }
@@ -53,7 +62,7 @@ class Tokens:
         if not hmac.compare_digest(signature.encode(), self._sign(signed).encode()):
             return "the token's signature is not valid"
         payload = json.loads(_decode(signed.partition(".")[2]))
-        if time.time() >= payload["exp"]:
+        if time.time() >= payload["ends_at"]:
             return "the token has expired"
         return "the token was revoked" if payload["issued_at"] < self.valid_from else None
 

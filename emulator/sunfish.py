@@ -1,0 +1,86 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sunfish over the pool: with agents a Redfish tree of fabrics, without them a number of GPUs per node, as CoHDI asks.
+
+``settings.sunfish.agents: false`` leaves out composition and fabrics: only systems with their processors are shown, and
+PATCH of ``Systems/System`` says how many GPUs of a model the node with that name shall have in all.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from dataclasses import replace
+
+from aiohttp import web
+
+from .bench import Bench
+from .parts import MachineSpec
+from .pool import ATTACHED, FREE, PooledDevice
+from .redfish import Service
+from .redfish_documents import ROOT
+from .redfish_errors import RedfishError
+from .redfish_options import CONNECTIONS, Options
+from .redfish_tasks import Want
+from .request_log import ENTRY
+
+COMPOSED: t.Final = f"{ROOT}/Systems/System"
+
+
+def routes(bench: Bench) -> list[web.RouteDef]:
+    """Everything that Sunfish answers."""
+    options = Options.of(bench.spec, "sunfish", [CONNECTIONS])
+    if not options.agents:
+        options = replace(options, dialects=frozenset())
+    service = Service(bench, "sunfish", options, closed=False)
+    return [web.patch(COMPOSED, service.guarded(_Counts(service).patch)), *service.routes()]
+
+
+class _Counts:
+    """``{Name, Processors: {Members: [{"@Redfish.RequestCount", ProcessorType, Model}]}}``."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.pool = service.bench.pool
+
+    async def patch(self, request: web.Request) -> web.StreamResponse:
+        """Attach or detach until the node has the number."""
+        try:
+            body = await request.json(loads=json.loads)
+        except ValueError:
+            raise RedfishError(400, "the body must be JSON", "MalformedJSON") from None
+        name, model, count = _wish(body)
+        machine = next((m for m in self.pool.machines.values() if m.name == name), None)
+        if machine is None:
+            raise RedfishError(404, f"there is no system {name}")
+        request[ENTRY].machine, request[ENTRY].model = machine.uid, model
+        await self.service.tasks.carry_out(self._wants(machine, model, count))
+        return web.Response(status=204)
+
+    def _wants(self, machine: MachineSpec, model: str, count: int) -> list[Want]:
+        has = [d for d in self.pool.on(machine.uid) if d.spec.model == model]
+        if count < len(has):
+            leaving = [d for d in has if d.state == ATTACHED][count:]
+            return [Want(machine.uid, d.spec.uid, False) for d in leaving]
+        free = [d for d in self.pool.devices.values() if self._fits(machine, model, d)]
+        if len(has) + len(free) < count:
+            text = f"{count} of {model} were asked for, {len(has) + len(free)} are there"
+            raise RedfishError(400, text, "ResourceExhaustion")
+        return [Want(machine.uid, d.spec.uid, True) for d in free[:count - len(has)]]
+
+    def _fits(self, machine: MachineSpec, model: str, device: PooledDevice) -> bool:
+        return (device.state, device.spec.model, device.spec.fabric) == (FREE, model, machine.fabric)
+
+
+def _wish(body: t.Any) -> tuple[str, str, int]:
+    try:
+        member, = body["Processors"]["Members"]
+        name, model, count = body["Name"], member["Model"], member["@Redfish.RequestCount"]
+    except (KeyError, TypeError, ValueError):
+        raise RedfishError(400, "Name and one member of Processors.Members are required", "PropertyMissing") from None
+    if member.get("ProcessorType") != "GPU" or not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise RedfishError(400, "a member has ProcessorType GPU and a count from 0", "PropertyValueError")
+    if not (isinstance(name, str) and isinstance(model, str)):
+        raise RedfishError(400, "Name and Model must be texts", "PropertyValueTypeError")
+    return name, model, count

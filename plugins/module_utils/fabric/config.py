@@ -8,42 +8,53 @@ from __future__ import annotations
 import re
 import typing as t
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from .errors import BadConfiguration
+from .managers import CREDENTIALS_OF, MANAGERS, Manager
 
-CREDENTIALS: t.Final = ("username", "password", "realm", "client_id", "client_secret")
+CREDENTIALS: t.Final = CREDENTIALS_OF["password_grant"]
 SECRETS: t.Final = ("password", "client_secret", "ca_pem")
+ENDPOINTS: t.Final = ("endpoint", "layout_endpoint")
+# Options that only some managers, or some ways to log in, have a use for.
+PARTICULAR: t.Final = ("tenant", "cluster", "layout_endpoint", *CREDENTIALS)
 # Composable DRA Driver refuses credentials of 1000 bytes and more; a Secret must serve both.
 LONGEST_CREDENTIAL: t.Final = 999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricConfig:
-    """Connection to one CDI Manager. Timeouts in seconds; ``cluster`` is used by CM only.
+    """Connection to one CDI Manager. Timeouts in seconds; what a manager has no use for is empty.
 
+    ``managers.MANAGERS`` says what each manager requires and allows. ``layout_endpoint``: where NEC CDIM takes
+    layout changes. ``client_key_path`` may be left out when the certificate's file holds the key too.
     ``credentials_dir``: a mounted Secret with CoHDI's keys (``username, password, realm, client_id,
     client_secret, certificate``); it fills what is not given otherwise.
     """
 
     endpoint: str
-    tenant: str
-    username: str
-    password: str = field(repr=False)
-    realm: str
-    client_id: str
-    client_secret: str = field(repr=False)
     manager: str = "fm"
+    auth: str = "password_grant"
+    layout_endpoint: str | None = None
+    tenant: str = ""
+    cluster: str | None = None
+    username: str = ""
+    password: str = field(default="", repr=False)
+    realm: str = ""
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
     ca_path: str | None = None
     ca_pem: str | None = field(default=None, repr=False)
+    client_cert_path: str | None = None
+    client_key_path: str | None = None
     validate_certs: bool = True
     connect_timeout: float = 5.0
     read_timeout: float = 30.0
     attach_timeout: float = 180.0
-    cluster: str | None = None
+    requests_per_second: float | None = None
     credentials_dir: str | None = None
     given: Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -52,24 +63,35 @@ class FabricConfig:
         """Check ``options`` (None counts as absent) and build; BadConfiguration names the field."""
         given = {key: value for key, value in options.items() if value is not None}
         _refuse_unknown(given)
-        values = {**_from_secret(given), **given}
-        _refuse_missing(values)
-        if "ca_path" in given and "ca_pem" in given:
-            raise BadConfiguration("ca_pem", "<PEM text>", "give either ca_path or ca_pem")
-        return cls(**{key: _CHECKS[key](key, value) for key, value in values.items()}, given=given)
+        name = _choice("manager", given.get("manager", "fm"), tuple(MANAGERS))
+        manager = MANAGERS[name]
+        auth = _choice("auth", given.get("auth", manager.auth[0]), manager.auth, f" for manager {name}")
+        _refuse_useless(given, (*manager.requires, *manager.takes, *CREDENTIALS_OF[auth]), f"{name} with auth {auth}")
+        values = {**_from_secret(given, CREDENTIALS_OF[auth]), **given, "manager": name, "auth": auth}
+        _refuse_missing(values, ("endpoint", *manager.requires, *CREDENTIALS_OF[auth]))
+        checked = {key: _checked(key, value, manager) for key, value in values.items()}
+        _refuse_combinations(given, checked)
+        return cls(**checked, given=given)
 
     def refreshed(self) -> FabricConfig:
         """The same with ``credentials_dir`` read again: a mounted Secret may have been renewed."""
         return FabricConfig.from_dict(self.given) if self.credentials_dir else self
 
 
-def _from_secret(given: Mapping[str, t.Any]) -> dict[str, str]:
+def _checked(key: str, value: t.Any, manager: Manager) -> t.Any:
+    if key in ENDPOINTS:
+        return _endpoint(key, value, manager.schemes)
+    # What a manager itself requires, a tenant and a cluster, it knows by UUID.
+    return (_uuid if key in manager.requires else _CHECKS[key])(key, value)
+
+
+def _from_secret(given: Mapping[str, t.Any], wanted: Iterable[str]) -> dict[str, str]:
     if "credentials_dir" not in given:
         return {}
     folder = Path(_text("credentials_dir", given["credentials_dir"]))
     if not folder.is_dir():
         raise BadConfiguration("credentials_dir", str(folder), "it must be a folder that exists")
-    found = {key: _secret_file(folder / key) for key in CREDENTIALS if key not in given}
+    found = {key: _secret_file(folder / key) for key in wanted if key not in given}
     if "ca_path" not in given and "ca_pem" not in given:
         found["ca_pem"] = _secret_file(folder / "certificate")
     return {key: value for key, value in found.items() if value is not None}
@@ -90,10 +112,37 @@ def _refuse_unknown(given: Mapping[str, t.Any]) -> None:
             raise BadConfiguration(str(key), "…", f"allowed options are {', '.join(sorted(_CHECKS))}")
 
 
-def _refuse_missing(values: Mapping[str, t.Any]) -> None:
-    for key in ("endpoint", "tenant", *CREDENTIALS):
+def _refuse_useless(given: Mapping[str, t.Any], useful: tuple[str, ...], who: str) -> None:
+    """What would be ignored is refused: a password that nobody asks for is a mistake about who is spoken to."""
+    for key in PARTICULAR:
+        if key in given and key not in useful:
+            shown = "…" if key in SECRETS else given[key]
+            raise BadConfiguration(key, shown, f"manager {who} has no use for it: leave it out")
+
+
+def _refuse_missing(values: Mapping[str, t.Any], required: tuple[str, ...]) -> None:
+    for key in required:
         if key not in values:
             raise BadConfiguration(key, None, "it is required")
+
+
+def _refuse_combinations(given: Mapping[str, t.Any], checked: Mapping[str, t.Any]) -> None:
+    if "ca_path" in given and "ca_pem" in given:
+        raise BadConfiguration("ca_pem", "<PEM text>", "give either ca_path or ca_pem")
+    if "client_key_path" in given and "client_cert_path" not in given:
+        raise BadConfiguration("client_key_path", given["client_key_path"], "give its client_cert_path too")
+    if all(checked[key].startswith("https:") for key in ENDPOINTS if key in checked):
+        return
+    if checked["auth"] != "none":
+        raise BadConfiguration("auth", checked["auth"], "a password is only sent over https: change endpoint, or auth")
+    if "client_cert_path" in given:
+        raise BadConfiguration("client_cert_path", given["client_cert_path"], "it needs https: change endpoint")
+
+
+def _choice(key: str, value: t.Any, allowed: tuple[str, ...], where: str = "") -> str:
+    if not isinstance(value, str) or value not in allowed:
+        raise BadConfiguration(key, value, f"allowed are {', '.join(allowed)}{where}")
+    return value
 
 
 def _text(key: str, value: t.Any) -> str:
@@ -111,10 +160,10 @@ def _credential(key: str, value: t.Any) -> str:
     return text
 
 
-def _endpoint(key: str, value: t.Any) -> str:
+def _endpoint(key: str, value: t.Any, schemes: tuple[str, ...]) -> str:
     text = _text(key, value).strip().rstrip("/")
     shown = re.sub(r"//.*@", "//…@", text)
-    wanted = "it must be an https URL such as https://fabric-manager.example.com:443"
+    wanted = f"it must be an {' or '.join(schemes)} URL such as {schemes[-1]}://fabric-manager.example.com:443"
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -122,7 +171,7 @@ def _endpoint(key: str, value: t.Any) -> str:
         raise BadConfiguration(key, shown, wanted) from None
     if parts.username or parts.password:
         raise BadConfiguration(key, shown, "it must not hold a user or password")
-    if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or port == 0:
+    if parts.scheme not in schemes or not parts.hostname or parts.query or parts.fragment or port == 0:
         raise BadConfiguration(key, shown, wanted)
     return text
 
@@ -140,6 +189,12 @@ def _seconds(key: str, value: t.Any) -> float:
     return float(value)
 
 
+def _rate(key: str, value: t.Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 100_000:
+        raise BadConfiguration(key, value, "it must be a number above 0 and up to 100000")
+    return float(value)
+
+
 def _flag(key: str, value: t.Any) -> bool:
     if not isinstance(value, bool):
         raise BadConfiguration(key, value, "it must be true or false")
@@ -147,15 +202,12 @@ def _flag(key: str, value: t.Any) -> bool:
 
 
 _CHECKS: t.Final[Mapping[str, Callable[[str, t.Any], t.Any]]] = {
-    "manager": _text,
-    "endpoint": _endpoint,
+    **dict.fromkeys(("manager", "auth", *ENDPOINTS, "cluster", "ca_path", "ca_pem", "credentials_dir"), _text),
+    **dict.fromkeys(("client_cert_path", "client_key_path"), _text),
     "tenant": _uuid,
     **dict.fromkeys(CREDENTIALS, _credential),
-    "ca_path": _text,
-    "ca_pem": _text,
     "validate_certs": _flag,
     **dict.fromkeys(("connect_timeout", "read_timeout", "attach_timeout"), _seconds),
-    "cluster": _text,
-    "credentials_dir": _text,
+    "requests_per_second": _rate,
 }
 OPTIONS: t.Final = tuple(f.name for f in fields(FabricConfig) if f.name != "given")

@@ -19,7 +19,8 @@ def of_model(machine: Machine, model: str) -> list[Device]:
     return sorted((d for d in machine.devices if d.model == model), key=lambda d: d.uid)
 
 
-def attach_missing(fabric: Fabric, machine_uid: str, model: str, count: int, settle: float) -> list[Device]:
+def attach_missing(fabric: Fabric, machine_uid: str, model: str, count: int, settle: float,
+                   kind: str = "gpu") -> list[Device]:
     """Attach until the machine has ``count`` devices of the model; returns the new ones.
 
     A lost reply is resolved by looking at the machine for up to ``settle`` seconds before anything is asked again, and
@@ -30,7 +31,7 @@ def attach_missing(fabric: Fabric, machine_uid: str, model: str, count: int, set
     before, lost = set(known), 0
     while len(known) < count:
         try:
-            known.update(d.uid for d in fabric.attach(machine_uid, model, count - len(known)).devices)
+            known.update(d.uid for d in fabric.attach(machine_uid, model, count - len(known), kind=kind).devices)
         except Uncertain:
             found = _settled(fabric, machine_uid, model, count, settle)
             lost = 0 if found - known else lost + 1
@@ -42,6 +43,36 @@ def attach_missing(fabric: Fabric, machine_uid: str, model: str, count: int, set
                 fabric.detach(machine_uid, error.device.uid)
             raise
     return [d for d in of_model(fabric.machine(machine_uid), model) if d.uid not in before]
+
+
+def detach_present(fabric: Fabric, machine_uid: str, device_uid: str, settle: float) -> Device | None:
+    """Detach a device if the machine has it; returns what was detached.
+
+    After a lost reply the machine is watched for up to ``settle`` seconds, and asked again if it kept the device.
+    """
+    found = _on(fabric, machine_uid, device_uid)
+    lost, there = 0, found
+    while there is not None:
+        try:
+            fabric.detach(machine_uid, device_uid)
+            break
+        except Uncertain:
+            there, lost = _gone(fabric, machine_uid, device_uid, settle), lost + 1
+            if there and lost >= LOST_REPLIES:
+                raise
+    return found
+
+
+def _gone(fabric: Fabric, machine_uid: str, device_uid: str, settle: float) -> Device | None:
+    """The device if the machine still has it when the wait is over."""
+    deadline = time.monotonic() + settle
+    while (there := _on(fabric, machine_uid, device_uid)) is not None and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+    return there
+
+
+def _on(fabric: Fabric, machine_uid: str, device_uid: str) -> Device | None:
+    return next((d for d in fabric.machine(machine_uid).devices if d.uid == device_uid), None)
 
 
 def _settled(fabric: Fabric, machine_uid: str, model: str, count: int, settle: float) -> set[str]:

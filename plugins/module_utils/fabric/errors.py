@@ -15,9 +15,9 @@ class FabricError(Exception):
     """Base of all errors of the fabric side.
 
     ``message`` is one clear sentence without secrets. ``code`` is the manager's own error code (FM: ``E02…``),
-    ``detail`` the manager's own text. ``device`` is a device that the fabric attached although the call failed:
-    it must be compensated. ``devices`` are those that a request for several did attach, ``errors`` why the
-    others were not.
+    ``detail`` the manager's own text, ``status`` that of its HTTP reply. ``device`` is a device that the fabric
+    attached although the call failed: it must be compensated. ``devices`` are those that a request for several
+    did attach, ``errors`` why the others were not.
     """
 
     def __init__(self, message: str, *, code: str | None = None, detail: str | None = None) -> None:
@@ -25,6 +25,7 @@ class FabricError(Exception):
         self.message = message
         self.code = code
         self.detail = detail
+        self.status: int | None = None
         self.device: Device | None = None
         self.devices: tuple[Device, ...] = ()
         self.errors: tuple[FabricError, ...] = ()
@@ -40,6 +41,10 @@ class Busy(FabricError):
     def __init__(self, message: str, *, retry_after: float | None = None, **more: t.Any) -> None:
         super().__init__(message, **more)
         self.retry_after = retry_after
+
+
+class Changed(Busy):
+    """What was read is no longer so (HTTP 412, 428): nothing was done; read again, then decide."""
 
 
 class Refused(FabricError):
@@ -80,3 +85,14 @@ class BadConfiguration(FabricError):
         self.field = field
         self.value = value
         self.allowed = allowed
+
+
+# Which of several errors a request for several devices ends with: the one that asks most of the caller.
+_GRAVITY: t.Final = (Uncertain, Refused, Missing, Unauthorized, Busy, Unavailable)
+
+
+def gravest(errors: tuple[FabricError, ...], devices: tuple[Device, ...]) -> FabricError:
+    """One error for a request for several devices: with those that were attached, and all that went wrong."""
+    first = min(errors, key=lambda e: next((i for i, c in enumerate(_GRAVITY) if isinstance(e, c)), len(_GRAVITY)))
+    first.devices, first.errors = devices, errors
+    return first

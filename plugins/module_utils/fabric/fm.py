@@ -19,16 +19,14 @@ from urllib.parse import quote, urlencode
 
 from . import fm_wire as wire
 from .config import FabricConfig
-from .errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain
+from .errors import FabricError, Missing, Refused, gravest
 from .parallel import outcomes
 from .session import Session
-from .types import Capabilities, Device, FabricSnapshot, Machine, Task
+from .types import Capabilities, Device, FabricSnapshot, Machine, Started, Task
 from .verdicts import Call, malformed
 
 PREFIX: t.Final = "/fabric_manager/api/v1/machines"
 _EXHAUSTED = re.compile(r"insufficient|exhausted|not enough|no (?:free|available)", re.IGNORECASE)
-# Which of several errors a request for several devices ends with: the one that asks most of the caller.
-_GRAVITY: t.Final = (Uncertain, Refused, Missing, Unauthorized, Busy, Unavailable)
 
 
 class FabricManager:
@@ -38,9 +36,9 @@ class FabricManager:
         asynchronous=False, batch=False, concurrent_per_machine=True, names_device=False, lists_all=True
     )
 
-    def __init__(self, config: FabricConfig) -> None:
+    def __init__(self, config: FabricConfig, session: Session | None = None) -> None:
         self._config = config
-        self._session = Session(config, wire.read_error)
+        self._session = session or Session(config, wire.read_error)
 
     def machines(self) -> tuple[Machine, ...]:
         """All machines of the tenant, by one request."""
@@ -55,9 +53,12 @@ class FabricManager:
             raise Missing(f"cannot {call.purpose}: the CDI Manager knows no such machine")
         return wire.machine(found[0])
 
-    def free(self, machine_uid: str, model: str) -> int:
+    def free(self, machine_uid: str, model: str, kind: str = "gpu") -> int:
         """Devices of ``model`` that could be attached to the machine now."""
-        return self._available(machine_uid, model, "gpu")
+        condition = json.dumps({"column": "model", "operator": "eq", "value": model}, separators=(",", ":"))
+        path = self._path(machine_uid, "available-reserved-resources", res_type=kind, condition=condition)
+        call = Call("GET", path, f"count free {model} through machine {machine_uid}")
+        return t.cast(int, self._read(call, wire.available))
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
         """One listing, then one question per (model, fabric) in parallel, through one machine of the fabric."""
@@ -71,8 +72,13 @@ class FabricManager:
         problems = {f"{model}/{fabric}": f"fabric {fabric}: {e.message}" for (model, fabric), e in failed}
         return FabricSnapshot(machines, free, taken, problems)
 
+    def devices(self) -> tuple[Device, ...]:
+        """Devices attached to any machine; FM only counts free ones."""
+        return tuple(device for machine in self.machines() for device in machine.devices)
+
     def attach(
-        self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu"
+        self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu",
+        started: Started | None = None,
     ) -> Task:
         """Attach ``count`` devices, each by its own request, all at once.
 
@@ -85,10 +91,14 @@ class FabricManager:
         devices = tuple(r for r in results if isinstance(r, Device))
         errors = tuple(r for r in results if isinstance(r, FabricError))
         if errors:
-            raise _gravest(errors, devices)
+            raise gravest(errors, devices)
         return Task(True, devices)
 
-    def detach(self, machine_uid: str, device_uid: str) -> Task:
+    def resume(self, handle: str) -> Task:
+        """FM has answered when it is done, so there is never an operation to wait for."""
+        raise Missing(f"cannot wait for operation {handle}: FM has no asynchronous operations")
+
+    def detach(self, machine_uid: str, device_uid: str, started: Started | None = None) -> Task:
         """Detach one device; it is read first, as FM answers a second DELETE with an error."""
         device = self._find(machine_uid, device_uid)
         if device is None:
@@ -126,25 +136,19 @@ class FabricManager:
             device, op_status = wire.attached(body, machine_uid, model, kind)
         except wire.Unreadable as error:
             raise malformed(call, self._session.redact(str(error))) from None
-        return _healthy(device, op_status)
+        return healthy(device, f"res_op_status {op_status!r}")
 
     def _why_not(self, error: FabricError, machine_uid: str, model: str, kind: str) -> FabricError:
         """Tell "nothing left" from other refusals: by FM's words, else by asking how many are left."""
         exhausted = bool(_EXHAUSTED.search(f"{error.code} {error.detail}"))
         if not exhausted:
             try:
-                exhausted = self._available(machine_uid, model, kind) == 0
+                exhausted = self.free(machine_uid, model, kind) == 0
             except FabricError:
                 return error
         if not exhausted:
             return error
         return Refused(error.message, exhausted=True, code=error.code, detail=error.detail)
-
-    def _available(self, machine_uid: str, model: str, kind: str) -> int:
-        condition = json.dumps({"column": "model", "operator": "eq", "value": model}, separators=(",", ":"))
-        path = self._path(machine_uid, "available-reserved-resources", res_type=kind, condition=condition)
-        call = Call("GET", path, f"count free {model} through machine {machine_uid}")
-        return t.cast(int, self._read(call, wire.available))
 
     def _read(self, call: Call, read: t.Callable[[t.Any], t.Any]) -> t.Any:
         body = self._session.call(call)
@@ -158,19 +162,13 @@ class FabricManager:
         return f"{where}?{urlencode({'tenant_uuid': self._config.tenant, **query})}"
 
 
-def _healthy(device: Device, op_status: str) -> Device:
-    """The device, or Refused: FM attaches a sick one too, and then it must be returned."""
+def healthy(device: Device, evidence: str) -> Device:
+    """The device, or Refused: a manager attaches a sick one too, and then it must be returned."""
     if device.health in ("OK", "Warning"):
         return device
     refusal = Refused(
         f"device {device.uid} ({device.model}) was attached to machine {device.machine} but is {device.health} "
-        f"(res_op_status {op_status!r}); it must be returned"
+        f"({evidence}); it must be returned"
     )
     refusal.device = device
     raise refusal
-
-
-def _gravest(errors: tuple[FabricError, ...], devices: tuple[Device, ...]) -> FabricError:
-    first = min(errors, key=lambda e: next((i for i, c in enumerate(_GRAVITY) if isinstance(e, c)), len(_GRAVITY)))
-    first.devices, first.errors = devices, errors
-    return first

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a proxy stands between us and the manager: HTTPS_PROXY and NO_PROXY, as curl and Go read them.
+"""Whether a proxy stands between us and the manager: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, as curl and Go read them.
 
 Written out because the standard library does not know address ranges in NO_PROXY, which clusters always use.
 """
@@ -15,18 +15,24 @@ from urllib.parse import urlsplit
 
 
 def proxy_for(endpoint: str, environ: Mapping[str, str] | None = None) -> str | None:
-    """URL of the proxy for an https ``endpoint``, or None."""
+    """URL of the proxy for ``endpoint``, by its scheme, or None."""
     env = os.environ if environ is None else environ
-    proxy = env.get("https_proxy") or env.get("HTTPS_PROXY")
+    name = variable(endpoint)
+    proxy = env.get(name.lower()) or env.get(name)
     if not proxy or bypassed(endpoint, env.get("no_proxy") or env.get("NO_PROXY") or ""):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
+def variable(endpoint: str) -> str:
+    """The environment variable that names the proxy for ``endpoint``."""
+    return f"{urlsplit(endpoint).scheme.upper()}_PROXY"
+
+
 def bypassed(endpoint: str, no_proxy: str) -> bool:
     """Whether NO_PROXY names the host of ``endpoint``: ``*``, a name, a domain, an address, a range, a port."""
     parts = urlsplit(endpoint)
-    host, port = parts.hostname or "", parts.port or 443
+    host, port = parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
     return any(_matches(host, port, entry.strip().lower()) for entry in no_proxy.split(",") if entry.strip())
 
 

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import typing as t
+from pathlib import Path
 
 from .config import FabricConfig
 from .errors import BadConfiguration
@@ -17,10 +19,16 @@ _NOT_YET_OR_NO_LONGER: t.Final = frozenset({9, 10})
 _OTHER_NAME: t.Final = frozenset({62, 63, 64})
 
 
+# What a server says that does not accept our certificate, or wanted one; in TLS 1.3 after the handshake.
+_OURS_REFUSED: t.Final = re.compile(r"_ALERT_(?:BAD_CERTIFICATE|UNKNOWN_CA|\w*CERTIFICATE\w*)$")
+
+
 def context(config: FabricConfig) -> ssl.SSLContext:
     """Trust only the given CA; without one, the system's. No check at all only by ``validate_certs: false``."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
+    if config.client_cert_path:
+        _identify(made, config.client_cert_path, config.client_key_path)
     if not config.validate_certs:
         made.check_hostname = False
         made.verify_mode = ssl.CERT_NONE
@@ -44,6 +52,25 @@ def _trust(made: ssl.SSLContext, config: FabricConfig) -> None:
         raise BadConfiguration(field, shown, allowed) from None
 
 
+def _identify(made: ssl.SSLContext, certificate: str, key: str | None) -> None:
+    """Show our own certificate to a server that asks for one (mutual TLS)."""
+    for field, path in (("client_cert_path", certificate), ("client_key_path", key)):
+        if path is not None and not Path(path).is_file():
+            raise BadConfiguration(field, path, "the file does not exist")
+    try:
+        # An encrypted key would be asked for on the terminal without a password here.
+        made.load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "not PEM"
+        allowed = f"it must be a PEM certificate with its private key, not encrypted ({reason})"
+        raise BadConfiguration("client_cert_path", certificate, allowed) from None
+
+
+def is_refused_by_server(error: BaseException) -> bool:
+    """Whether the server did not accept us: then it has not looked at the request either."""
+    return isinstance(error, ssl.SSLError) and bool(_OURS_REFUSED.search(error.reason or ""))
+
+
 def is_name_mismatch(error: BaseException) -> bool:
     """Whether urllib3 1.26, which compares the names itself, found none that fits."""
     return not isinstance(error, ssl.SSLError) and "doesn't match" in str(error)
@@ -55,6 +82,8 @@ def explain(error: BaseException, config: FabricConfig) -> str:
         return f"{_OTHER_NAME_WORDS} in endpoint"
     if not isinstance(error, ssl.SSLCertVerificationError):
         reason = getattr(error, "reason", None) or str(error)
+        if is_refused_by_server(error):
+            return _refused_words(reason, config)
         if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
             return "the server does not speak TLS on this port: check endpoint"
         return f"the TLS handshake failed ({reason})"
@@ -69,6 +98,12 @@ def explain(error: BaseException, config: FabricConfig) -> str:
 
 _OTHER_NAME_WORDS: t.Final = "its certificate is for another name: use one of its names"
 _REMEDY: t.Final = "set ca_path or ca_pem to the certificate of the CA that signed it"
+
+
+def _refused_words(reason: str, config: FabricConfig) -> str:
+    if config.client_cert_path is None:
+        return f"it wants a client certificate ({reason}): set client_cert_path and client_key_path"
+    return f"it does not accept the certificate in client_cert_path {config.client_cert_path} ({reason})"
 
 
 def _trusted(config: FabricConfig) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import threading
 import time
 import typing as t
@@ -29,6 +30,11 @@ class Token:
     text: str
     renew_at: float
     expires_at: float
+
+
+def everlasting(text: str) -> Token:
+    """A token whose end only the manager knows: it serves until it is refused."""
+    return Token(text, math.inf, math.inf)
 
 
 def claims(text: str) -> dict[str, t.Any]:
@@ -87,6 +93,12 @@ class TokenSource:
             return held.text
         with self._lock:
             return self._get_alone(refused, logins)
+
+    def drop(self) -> str | None:
+        """Give the held token up, for instance to log out with it."""
+        with self._lock:
+            held, self._held = self._held, None
+        return held.text if held else None
 
     def _get_alone(self, refused: str | None, logins: int) -> str:
         held = self._held

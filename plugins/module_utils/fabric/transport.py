@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bytes to a manager and back over kept TLS connections; knows whether a lost request had been sent.
+"""Bytes to a manager and back over kept connections; knows whether a lost request had been sent.
 
 That fact decides between "safe to repeat" and "it may have happened", and no exception class of urllib3 tells
 it (a handshake that times out and a reply that times out look the same), so the connection itself notes it.
@@ -22,18 +22,18 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from . import tls
 from .config import FabricConfig
 from .errors import BadConfiguration
-from .proxies import proxy_for
+from .proxies import proxy_for, variable
 
 HAS_URLLIB3 = True
 try:
     import urllib3
-    from urllib3.connection import HTTPSConnection
-    from urllib3.connectionpool import HTTPSConnectionPool
+    from urllib3.connection import HTTPConnection, HTTPSConnection
+    from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
     from urllib3.exceptions import HTTPError
 except ImportError:
     HAS_URLLIB3 = False
     if not t.TYPE_CHECKING:
-        HTTPSConnection = HTTPSConnectionPool = object
+        HTTPConnection = HTTPSConnection = HTTPConnectionPool = HTTPSConnectionPool = object
         HTTPError = OSError
 
 KEPT_CONNECTIONS: t.Final = 256
@@ -63,7 +63,7 @@ class Lost(Exception):
         self.certificate = certificate
 
 
-class _Connection(HTTPSConnection):
+class _PlainConnection(HTTPConnection):
     """A connection that notes when a request leaves, and does not outlive the server's patience."""
 
     answered_at = 0.0
@@ -76,7 +76,22 @@ class _Connection(HTTPSConnection):
     def request(self, *args: t.Any, **kwargs: t.Any) -> None:
         """Send; from here on the request may have had its effect."""
         _this_thread.sent = True
-        super().request(*args, **kwargs)
+        try:
+            super().request(*args, **kwargs)
+        except OSError:
+            self._last_words()
+            raise
+
+    def _last_words(self) -> None:
+        """Raise what a server said that closed while we were sending: in TLS 1.3 it refuses certificates so late."""
+        try:
+            if self.sock is not None:
+                self.sock.recv(1)
+        except ssl.SSLError as error:
+            if tls.is_refused_by_server(error):
+                raise
+        except OSError:
+            return
 
     def getresponse(self, *args: t.Any, **kwargs: t.Any) -> t.Any:
         """Receive, and count the idle time from now."""
@@ -85,14 +100,27 @@ class _Connection(HTTPSConnection):
         return reply
 
 
+class _Connection(_PlainConnection, HTTPSConnection):
+    """The same over TLS."""
+
+
+class _PlainPool(HTTPConnectionPool):
+    ConnectionCls = _PlainConnection
+
+
 class _Pool(HTTPSConnectionPool):
     ConnectionCls = _Connection
 
 
-def trusted(config: FabricConfig) -> bytes:
-    """The CA text in force, to notice that a mounted one was renewed."""
+def trusted(config: FabricConfig) -> tuple[bytes, ...]:
+    """The certificates in force, the CA's and our own, to notice that mounted ones were renewed."""
+    paths = (config.ca_path, config.client_cert_path, config.client_key_path)
+    return ((config.ca_pem or "").encode(), *(_content(path) for path in paths if path))
+
+
+def _content(path: str) -> bytes:
     try:
-        return Path(config.ca_path).read_bytes() if config.ca_path else (config.ca_pem or "").encode()
+        return Path(path).read_bytes()
     except OSError:
         return b""
 
@@ -100,14 +128,17 @@ def trusted(config: FabricConfig) -> bytes:
 class Transport:
     """A pool of connections to one endpoint, directly or through a proxy. Thread-safe."""
 
-    def __init__(self, config: FabricConfig) -> None:
+    def __init__(self, config: FabricConfig, endpoint: str) -> None:
         if not HAS_URLLIB3:
             raise BadConfiguration("urllib3", "not installed", "the Python library urllib3 must be installed")
         self.config = config
+        self.endpoint = endpoint
         self.trusted = trusted(config)
-        self._base = urlsplit(config.endpoint).path
-        self._manager = _manager(config)
-        self._pool = self._manager.connection_from_url(config.endpoint)
+        proxy = proxy_for(endpoint)
+        # A proxy is asked for a plain address by its whole URL, and for a TLS one by a tunnel.
+        self._base = endpoint if proxy and endpoint.startswith("http:") else urlsplit(endpoint).path
+        self._manager = _manager(config, proxy, variable(endpoint))
+        self._pool = self._manager.connection_from_url(endpoint)
 
     def send(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, read_timeout: float
@@ -131,6 +162,8 @@ class Transport:
     def _lost(self, error: BaseException, read_timeout: float) -> Lost:
         sent = bool(_this_thread.sent)
         causes = tuple(_causes(error))
+        if ours := next((c for c in causes if tls.is_refused_by_server(c)), None):
+            return Lost(tls.explain(ours, self.config), sent=False, passing=False, certificate=True)
         if refused := next((c for c in causes if isinstance(c, (ssl.SSLError, urllib3.exceptions.SSLError))), None):
             return self._refused(next((c for c in causes if isinstance(c, ssl.SSLError)), refused), sent)
         if isinstance(causes[-1], (TimeoutError, urllib3.exceptions.TimeoutError)):
@@ -149,9 +182,9 @@ class Transport:
         return f"no connection within {self.config.connect_timeout:g} s (connect_timeout)"
 
     def _reason(self, causes: tuple[BaseException, ...], sent: bool) -> str:
-        host = urlsplit(self.config.endpoint).hostname
+        host = urlsplit(self.endpoint).hostname
         if any(isinstance(c, urllib3.exceptions.ProxyError) for c in causes):
-            return "the proxy named by HTTPS_PROXY did not let the connection through"
+            return f"the proxy named by {variable(self.endpoint)} did not let the connection through"
         if any(isinstance(c, socket.gaierror) for c in causes):
             return f"the host name {host} cannot be resolved: check endpoint"
         if any(isinstance(c, ConnectionRefusedError) for c in causes):
@@ -162,7 +195,7 @@ class Transport:
         return f"no connection ({next(words, 'it was closed at once')})"
 
 
-def _manager(config: FabricConfig) -> t.Any:
+def _manager(config: FabricConfig, proxy: str | None, named_by: str) -> t.Any:
     if not config.validate_certs:
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     context = tls.context(config)
@@ -170,16 +203,15 @@ def _manager(config: FabricConfig) -> t.Any:
         # urllib3 1.26 gives TLS no address to check, and compares the names itself instead.
         context.check_hostname = False
     options: dict[str, t.Any] = {"maxsize": KEPT_CONNECTIONS, "block": False, "ssl_context": context}
-    proxy = proxy_for(config.endpoint)
-    manager = _through(proxy, options) if proxy else urllib3.PoolManager(**options)
-    manager.pool_classes_by_scheme = {**manager.pool_classes_by_scheme, "https": _Pool}
+    manager = _through(proxy, named_by, options) if proxy else urllib3.PoolManager(**options)
+    manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _Pool}
     return manager
 
 
-def _through(proxy: str, options: dict[str, t.Any]) -> t.Any:
+def _through(proxy: str, named_by: str, options: dict[str, t.Any]) -> t.Any:
     parts = urlsplit(proxy)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise BadConfiguration("HTTPS_PROXY", f"{parts.scheme}://…", "it must be an http or https URL")
+        raise BadConfiguration(named_by, f"{parts.scheme}://…", "it must be an http or https URL")
     headers = None
     if parts.username:
         login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 class Device:
     """A composable device. ``uid`` is the manager's, ``serial`` what the node sees (a GPU's UUID).
 
-    ``state``: ``free``, ``attaching``, ``attached`` or ``detaching``; ``health``: ``OK``, ``Warning``,
-    ``Critical`` or ``Unknown``; ``machine``: uid of the machine that has it.
+    ``kind``: ``gpu``, ``memory``, …; ``state``: ``free``, ``attaching``, ``attached``, ``detaching`` or
+    ``unavailable``; ``health``: ``OK``, ``Warning``, ``Critical`` or ``Unknown``; ``machine``: uid of the machine that
+    has it; ``size``: MiB of a memory device.
     """
 
     uid: str
@@ -27,6 +28,7 @@ class Device:
     health: str = "Unknown"
     serial: str | None = None
     name: str | None = None
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +46,15 @@ class FabricSnapshot:
     """What a manager showed: ``machines`` by uid, ``free`` devices by (model, fabric).
 
     A count that could not be had is absent from ``free``; the reason is in ``problems`` under
-    ``"<model>/<fabric>"``. ``taken``: seconds since the epoch, before the first question was asked.
+    ``"<model>/<fabric>"``. ``taken``: seconds since the epoch, before the first question was asked; ``read``: after
+    the last answer, 0 when nobody noted it.
     """
 
     machines: Mapping[str, Machine]
     free: Mapping[tuple[str, int], int]
     taken: float
     problems: Mapping[str, str] = field(default_factory=dict)
+    read: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ class Capabilities:
 
     ``asynchronous``: replies before the device is attached. ``batch``: several devices by one request.
     ``concurrent_per_machine``: several requests for one machine at once. ``names_device``: a given device can
-    be asked for. ``lists_all``: lists attached devices of all machines.
+    be asked for. ``lists_all``: lists attached devices of all machines. ``lists_free``: free devices are listed one by
+    one, not only counted. ``kinds``: of devices that it attaches.
     """
 
     asynchronous: bool
@@ -67,15 +72,20 @@ class Capabilities:
     concurrent_per_machine: bool
     names_device: bool
     lists_all: bool
+    lists_free: bool = False
+    kinds: tuple[str, ...] = ("gpu",)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Outcome of attach or detach; not ``done``: ask later by ``handle``."""
+    """Outcome of attach or detach; ``handle``: by which an asynchronous manager knows the operation."""
 
     done: bool
     devices: tuple[Device, ...] = ()
     handle: str | None = None
+
+
+Started = t.Callable[[str], None]
 
 
 class Fabric(t.Protocol):
@@ -97,13 +107,24 @@ class Fabric(t.Protocol):
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
         """Machines, and free devices of each of ``models`` per fabric."""
 
-    def attach(
-        self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu"
-    ) -> Task:
-        """Attach ``count`` devices. ``token`` marks the wish where the manager can tell a repeated one by it."""
+    def devices(self) -> tuple[Device, ...]:
+        """Every device that the manager shows: attached ones, and free ones where it lists them."""
 
-    def detach(self, machine_uid: str, device_uid: str) -> Task:
-        """Detach one device; a device that is not there is done."""
+    def attach(
+        self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu",
+        started: Started | None = None,
+    ) -> Task:
+        """Attach ``count`` devices; returns when they are attached.
+
+        ``token`` marks the wish where the manager can tell a repeated one by it. ``started`` is called with the
+        operation's handle once an asynchronous manager has accepted it, before it is waited for.
+        """
+
+    def detach(self, machine_uid: str, device_uid: str, started: Started | None = None) -> Task:
+        """Detach one device; returns when it is gone. A device that is not there is done."""
+
+    def resume(self, handle: str) -> Task:
+        """Wait for an operation that an earlier process began; Missing when the manager knows it no more."""
 
     def close(self) -> None:
         """Close all connections."""

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 
-from .errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain
+from .errors import Busy, Changed, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain
 from .transport import Reply
 
 LONGEST_RETRY_AFTER: t.Final = 300.0
@@ -27,7 +30,7 @@ class Call:
     """One request. ``purpose`` completes "cannot …"; ``effect``: it changes something, so it is not repeatable.
 
     ``path`` with query; ``body`` is sent as JSON; ``timeout``: seconds to wait for the reply, default
-    read_timeout; ``reads``: the body of a success is wanted and must be JSON.
+    read_timeout; ``reads``: the body of a success is wanted and must be JSON; ``headers`` are sent too (``If-Match``).
     """
 
     method: str
@@ -37,6 +40,16 @@ class Call:
     timeout: float | None = None
     effect: bool = False
     reads: bool = True
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A success: ``headers`` by name in any spelling, ``body`` the JSON, None where there was none."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: t.Any
 
 
 def verdict(reply: Reply, call: Call, said: Said | None, foreign: str) -> FabricError:
@@ -49,7 +62,9 @@ def verdict(reply: Reply, call: Call, said: Said | None, foreign: str) -> Fabric
     more = {"code": said.code if said else None, "detail": said.message if said else None}
     code = f" [{said.code}]" if said and said.code else ""
     text = f"cannot {call.purpose}: the CDI Manager answered {reply.status}: {words}{code}"
-    return _by_status(reply, call, said, text, more)
+    error = _by_status(reply, call, said, text, more)
+    error.status = reply.status
+    return error
 
 
 def _by_status(
@@ -60,6 +75,8 @@ def _by_status(
         return Unauthorized(text, **more)
     if status == 404 and said:
         return Missing(text, **more)
+    if status in (412, 428):
+        return Changed(text, **more)
     if status in (409, 423, 429):
         return Busy(text, retry_after=_retry_after(reply), **more)
     if status == 503:
@@ -72,8 +89,15 @@ def _by_status(
 
 
 def _retry_after(reply: Reply) -> float | None:
-    value = reply.headers.get("Retry-After", "")
-    return min(float(value), LONGEST_RETRY_AFTER) if value.isascii() and value.isdigit() else None
+    """Seconds, or a date of HTTP (RFC 9110, 10.2.3)."""
+    value = reply.headers.get("Retry-After", "").strip()
+    if value.isascii() and value.isdigit():
+        return min(float(value), LONGEST_RETRY_AFTER)
+    try:
+        left = parsedate_to_datetime(value).timestamp() - time.time()
+    except (TypeError, ValueError, IndexError):
+        return None
+    return min(max(left, 0.0), LONGEST_RETRY_AFTER)
 
 
 def malformed(call: Call, what: str) -> FabricError:

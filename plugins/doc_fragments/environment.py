@@ -1,0 +1,84 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Environment variables of the connection options, in the form that plugins read; modules have them as fallbacks."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Variables for the CDI Manager's options; those of the API server's options are in ``CLUSTER``."""
+
+    DOCUMENTATION = r"""
+options:
+  attach_timeout:
+    env:
+      - name: COMPOSABLE_ATTACH_TIMEOUT
+  auth:
+    env:
+      - name: COMPOSABLE_AUTH
+  ca_path:
+    env:
+      - name: COMPOSABLE_CA_PATH
+  client_cert_path:
+    env:
+      - name: COMPOSABLE_CLIENT_CERT_PATH
+  client_id:
+    env:
+      - name: COMPOSABLE_CLIENT_ID
+  client_key_path:
+    env:
+      - name: COMPOSABLE_CLIENT_KEY_PATH
+  client_secret:
+    env:
+      - name: COMPOSABLE_CLIENT_SECRET
+  cluster:
+    env:
+      - name: COMPOSABLE_CLUSTER
+  connect_timeout:
+    env:
+      - name: COMPOSABLE_CONNECT_TIMEOUT
+  credentials_dir:
+    env:
+      - name: COMPOSABLE_CREDENTIALS_DIR
+  endpoint:
+    env:
+      - name: COMPOSABLE_ENDPOINT
+  layout_endpoint:
+    env:
+      - name: COMPOSABLE_LAYOUT_ENDPOINT
+  manager:
+    env:
+      - name: COMPOSABLE_MANAGER
+  password:
+    env:
+      - name: COMPOSABLE_PASSWORD
+  read_timeout:
+    env:
+      - name: COMPOSABLE_READ_TIMEOUT
+  realm:
+    env:
+      - name: COMPOSABLE_REALM
+  requests_per_second:
+    env:
+      - name: COMPOSABLE_REQUESTS_PER_SECOND
+  tenant:
+    env:
+      - name: COMPOSABLE_TENANT
+  username:
+    env:
+      - name: COMPOSABLE_USERNAME
+  validate_certs:
+    env:
+      - name: COMPOSABLE_VALIDATE_CERTS
+"""
+    CLUSTER = r"""
+options:
+  context:
+    env:
+      - name: K8S_AUTH_CONTEXT
+  kubeconfig:
+    env:
+      - name: K8S_AUTH_KUBECONFIG
+      - name: KUBECONFIG
+"""

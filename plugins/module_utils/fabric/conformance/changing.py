@@ -1,0 +1,237 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks that attach and detach devices of one model on one machine, and give everything back."""
+
+from __future__ import annotations
+
+import threading
+import typing as t
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+from ..errors import FabricError, Missing, Refused, Unauthorized
+from ..types import Device
+from .reading import NO_MODEL
+from .steady import Gained, adopt, gain, give_back, held, patiently, refusal_of, refused_attach
+from .subject import Skipped, Subject, Unsupported, given, listed, must
+
+# How long the asker that dies is given to get its request out.
+BLINK: t.Final = 0.2
+
+
+def a_device_comes_and_goes(subject: Subject) -> str:
+    """Attached it is on the machine and not free; detached it is free again."""
+    before = _free(subject)
+    gained = gain(subject, subject.wanted, 1)
+    (device,) = gained.devices
+    _on_the_machine(subject, device, subject.wanted, "gpu")
+    must(_free(subject) == before - 1, f"{before} were free, {_free(subject)} are after an attach")
+    give_back(subject, gained.devices)
+    must(_free(subject) == before, f"{before} were free, {_free(subject)} are after attach and detach")
+    return ""
+
+
+def _free(subject: Subject) -> int:
+    return patiently(subject, lambda: subject.fabric.free(subject.on, subject.wanted))
+
+
+def _on_the_machine(subject: Subject, device: Device, model: str, kind: str) -> None:
+    must((device.model, device.kind) == (model, kind), f"a {device.kind} {device.model} came, not a {kind} {model}")
+    must(device.machine == subject.on, f"device {device.uid} names machine {device.machine}")
+    must(device.state == "attached", f"device {device.uid} is {device.state}")
+    must(device.health in ("OK", "Warning", "Unknown"), f"device {device.uid} is {device.health}")
+    others = [m.uid for m in patiently(subject, subject.fabric.machines)
+              if m.uid != subject.on and any(d.uid == device.uid for d in m.devices)]
+    must(not others, f"device {device.uid} is on {others} too")
+
+
+def detaching_twice_is_done(subject: Subject) -> str:
+    """The second time there is nothing to do, and no error."""
+    (device,) = gain(subject, subject.wanted, 1).devices
+    give_back(subject, [device])
+    task = patiently(subject, lambda: subject.fabric.detach(subject.on, device.uid))
+    must(task.done, "the second detach is not done")
+    return ""
+
+
+def detaching_what_nobody_knows_is_done(subject: Subject) -> str:
+    """A device that is not there is detached."""
+    task = patiently(subject, lambda: subject.fabric.detach(subject.on, str(uuid.uuid4())))
+    must(task.done, "the detach is not done")
+    return ""
+
+
+def several_come_by_one_call(subject: Subject) -> str:
+    """As many different devices as were asked for."""
+    gained = gain(subject, subject.wanted, subject.at_most)
+    must(len({d.uid for d in gained.devices}) == subject.at_most, f"{listed(gained.devices)} came")
+    give_back(subject, gained.devices)
+    return "one request" if subject.fabric.capabilities.batch else "a request each"
+
+
+def several_askers_get_a_device_each(subject: Subject) -> str:
+    """Askers at once never get the same device, and all get one."""
+    before = held(subject, subject.wanted)
+    with ThreadPoolExecutor(subject.at_most) as pool:
+        outcomes = list(pool.map(lambda _number: _attach_once(subject), range(subject.at_most)))
+    named = [d.uid for outcome in outcomes for d in outcome]
+    must(len(set(named)) == len(named), f"a device was given to two askers: {sorted(named)}")
+    must(not set(named) & set(before), f"a device that was there before was given: {sorted(named)}")
+    came = [d for uid, d in held(subject, subject.wanted).items() if uid not in before]
+    missing = subject.at_most - len(came)
+    if missing > 0:
+        came += gain(subject, subject.wanted, missing).devices
+    must(len({d.uid for d in came}) >= subject.at_most, f"only {listed(came)} came")
+    give_back(subject, came)
+    return ""
+
+
+def _attach_once(subject: Subject) -> tuple[Device, ...]:
+    try:
+        return subject.fabric.attach(subject.on, subject.wanted).devices
+    except FabricError as error:
+        return error.devices
+
+
+def a_wish_is_fulfilled_once(subject: Subject) -> str:
+    """The same token twice: either the manager knows the wish again, or the caller has to look, and can."""
+    token = str(uuid.uuid4())
+    before = held(subject, subject.wanted)
+    first, second = (_by_token(subject, token) for _unused in range(2))
+    came = {uid: d for uid, d in held(subject, subject.wanted).items() if uid not in before}
+    asked = {d.uid for d in (*first, *second)}
+    must(asked <= set(came) or not asked, f"{sorted(asked)} were promised, {sorted(came)} came")
+    known = len(asked) == 1 and len(first) == len(second) == 1
+    if not came:
+        came = {d.uid: d for d in gain(subject, subject.wanted, 1).devices}
+    give_back(subject, came.values())
+    return "a repeated token is recognised" if known else "a token is not recognised: look before asking again"
+
+
+def _by_token(subject: Subject, token: str) -> tuple[Device, ...]:
+    try:
+        return subject.fabric.attach(subject.on, subject.wanted, token=token).devices
+    except FabricError as error:
+        return error.devices
+
+
+def a_crash_loses_nothing(subject: Subject) -> str:
+    """The asker dies between request and reply; its successor finds what came of it, and there is one device."""
+    before = held(subject, subject.wanted)
+    handle, asker = _die_asking(subject)
+    try:
+        found = adopt(subject, subject.wanted, before, handle)
+        missing = 1 - len(found)
+        gained = gain(subject, subject.wanted, missing) if missing > 0 else Gained(())
+    finally:
+        asker.join()
+    came = [d for uid, d in held(subject, subject.wanted).items() if uid not in before]
+    must(len(came) >= 1, "no device came")
+    must({d.uid for d in (*found, *gained.devices)} <= {d.uid for d in came}, "an adopted device is gone again")
+    give_back(subject, came)
+    return "adopted by its operation" if subject.fabric.capabilities.asynchronous else "adopted by looking"
+
+
+def _die_asking(subject: Subject) -> tuple[str | None, threading.Thread]:
+    """Ask with a client of its own, and know nothing but the operation's handle afterwards."""
+    handles: list[str] = []
+    over = threading.Event()
+
+    def started(handle: str) -> None:
+        handles.append(handle)
+        over.set()
+
+    def ask() -> None:
+        fabric = subject.connect()
+        try:
+            fabric.attach(subject.on, subject.wanted, token=str(uuid.uuid4()), started=started)
+        except FabricError:
+            return
+        finally:
+            over.set()
+            fabric.close()
+
+    asker = threading.Thread(target=ask, name="dying-asker", daemon=True)
+    asker.start()
+    over.wait(BLINK)
+    return (handles[0] if handles else None), asker
+
+
+def what_has_run_out_is_refused(subject: Subject) -> str:
+    """Told apart from other refusals, and it works again once one is given back."""
+    model = given(subject.scarce, "scarce")
+    count = patiently(subject, lambda: subject.fabric.free(subject.on, model))
+    if not 0 < count <= subject.at_most:
+        raise Skipped(f"{count} of {model} are free, which is not from 1 to at_most ({subject.at_most})")
+    gained = gain(subject, model, count)
+    error = refused_attach(subject, model)
+    must(isinstance(error, Refused) and error.exhausted, f"one more was answered with {error!r}")
+    give_back(subject, gained.devices[:1])
+    again = gain(subject, model, 1)
+    give_back(subject, [*gained.devices[1:], *again.devices])
+    return ""
+
+
+def a_model_that_nobody_has_is_refused(subject: Subject) -> str:
+    """For good, and nothing comes."""
+    return _refused(subject, NO_MODEL, subject.on)
+
+
+def an_unknown_machine_gets_nothing(subject: Subject) -> str:
+    """Refused, and nothing comes anywhere."""
+    unknown = str(uuid.uuid4())
+    return _refused(subject, subject.wanted, unknown)
+
+
+def another_tenants_machine_gets_nothing(subject: Subject) -> str:
+    """Refused, and nothing comes."""
+    foreign = subject.theirs
+    return _refused(subject, subject.wanted, foreign)
+
+
+def _refused(subject: Subject, model: str, machine: str) -> str:
+    before = {d.uid for d in patiently(subject, subject.fabric.devices) if d.state != "free"}
+    error = refused_attach(subject, model, machine)
+    must(isinstance(error, (Refused, Missing, Unauthorized)), f"it was answered with {error!r}")
+    after = {d.uid for d in patiently(subject, subject.fabric.devices) if d.state != "free"}
+    must(after == before, f"attached since: {sorted(after - before)}, detached: {sorted(before - after)}")
+    return type(error).__name__
+
+
+def a_device_of_another_machine_stays(subject: Subject) -> str:
+    """Detaching it through our machine leaves it where it is."""
+    others = [m for m in patiently(subject, subject.fabric.machines) if m.uid != subject.on and m.devices]
+    if not others:
+        raise Skipped("no other machine has a device")
+    owner = min(others, key=lambda m: m.uid)
+    device = min(owner.devices, key=lambda d: d.uid)
+    error = refusal_of(subject, lambda fabric: fabric.detach(subject.on, device.uid))
+    must(error is None or isinstance(error, (Refused, Missing)), f"it was answered with {error!r}")
+    kept = held(subject, device.model, owner.uid)
+    must(device.uid in kept, f"device {device.uid} was taken from machine {owner.uid}")
+    return ""
+
+
+def a_sick_device_is_not_kept(subject: Subject) -> str:
+    """It is refused, before or after it was attached; then it is named and can be given back."""
+    model = given(subject.sick, "sick")
+    error = refused_attach(subject, model)
+    must(isinstance(error, Refused), f"it was answered with {error!r}")
+    came = held(subject, model)
+    named = error.device if error else None
+    must(not came or (named is not None and named.uid in came), f"{sorted(came)} came and is not named: {error}")
+    give_back(subject, came.values())
+    return "refused and named" if named else "refused before it is attached"
+
+
+def memory_comes_and_goes(subject: Subject) -> str:
+    """A memory device has a size, and the rest is as for other devices."""
+    model = given(subject.memory, "memory")
+    if "memory" not in subject.fabric.capabilities.kinds:
+        raise Unsupported(f"it attaches {', '.join(subject.fabric.capabilities.kinds)} only")
+    (device,) = gain(subject, model, 1, "memory").devices
+    _on_the_machine(subject, device, model, "memory")
+    must(bool(device.size), f"memory device {device.uid} has no size")
+    give_back(subject, [device])
+    return ""

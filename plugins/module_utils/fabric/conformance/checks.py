@@ -1,0 +1,123 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All checks as data, and one run of them: what a CDI Manager supports, proven by asking it."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ..errors import FabricError
+from ..types import Device
+from . import changing, reading
+from .steady import give_back, patiently
+from .subject import Failed, Skipped, Subject, Unsupported
+
+PASSED, FAILED, UNSUPPORTED, SKIPPED = "passed", "failed", "unsupported", "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """``work`` raises Failed, Unsupported or Skipped; what it returns is how the manager does it."""
+
+    name: str
+    work: Callable[[Subject], str]
+    changes: bool
+
+    @property
+    def title(self) -> str:
+        """The name in words."""
+        return self.name.replace("_", " ")
+
+    @property
+    def means(self) -> str:
+        """What holds where it passes."""
+        return " ".join((self.work.__doc__ or "").split())
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Outcome of one check; ``words``: how the manager does it, or why it did not pass."""
+
+    check: Check
+    outcome: str
+    words: str
+    seconds: float
+
+
+_READING: t.Final = (
+    reading.machines_are_listed, reading.a_machine_reads_as_it_is_listed, reading.an_unknown_machine_is_missing,
+    reading.another_tenants_machine_is_missing, reading.every_device_is_there_once, reading.devices_say_what_they_are,
+    reading.names_are_whole, reading.nothing_is_left_out, reading.many_readers_see_the_same,
+    reading.an_unknown_operation_is_missing, reading.free_devices_are_counted,
+    reading.a_model_that_nobody_has_counts_nothing,
+)
+_CHANGING: t.Final = (
+    changing.a_device_comes_and_goes, changing.detaching_twice_is_done, changing.detaching_what_nobody_knows_is_done,
+    changing.several_come_by_one_call, changing.several_askers_get_a_device_each, changing.a_wish_is_fulfilled_once,
+    changing.a_crash_loses_nothing, changing.what_has_run_out_is_refused, changing.a_model_that_nobody_has_is_refused,
+    changing.an_unknown_machine_gets_nothing, changing.another_tenants_machine_gets_nothing,
+    changing.a_device_of_another_machine_stays, changing.a_sick_device_is_not_kept, changing.memory_comes_and_goes,
+)
+CHECKS: t.Final = (
+    *(Check(work.__name__, work, False) for work in _READING),
+    *(Check(work.__name__, work, True) for work in _CHANGING),
+)
+
+
+def run(subject: Subject, checks: Iterable[Check] = CHECKS) -> list[Result]:
+    """Every check; one that fails or cannot be made does not stop the others."""
+    return [examine(subject, check) for check in checks]
+
+
+def examine(subject: Subject, check: Check) -> Result:
+    """One check; whatever it left on the machine is given back, and fails it."""
+    started = time.monotonic()
+    outcome, words = _outcome(subject, check)
+    return Result(check, outcome, words, time.monotonic() - started)
+
+
+def _outcome(subject: Subject, check: Check) -> tuple[str, str]:
+    if check.changes and not subject.changes:
+        return SKIPPED, "nothing may be changed"
+    if check.changes and (subject.machine is None or subject.model is None):
+        return SKIPPED, "machine and model are not given"
+    try:
+        return PASSED, _alone(subject, check)
+    except Skipped as reason:
+        return SKIPPED, str(reason)
+    except Unsupported as reason:
+        return UNSUPPORTED, str(reason)
+    except Failed as reason:
+        return FAILED, str(reason)
+    except FabricError as error:
+        return FAILED, f"{type(error).__name__}: {error}"
+
+
+def _alone(subject: Subject, check: Check) -> str:
+    """The check's words; with everything given back that it attached."""
+    if not check.changes:
+        return check.work(subject)
+    before = {device.uid for device in _shown(subject)}
+    done = False
+    try:
+        words = check.work(subject)
+        done = True
+    finally:
+        left = [device for device in _shown(subject) if device.uid not in before]
+        give_back(subject, left)
+    if done and left:
+        raise Failed(f"left on the machine: {', '.join(d.uid for d in left)}")
+    return words
+
+
+def _shown(subject: Subject) -> tuple[Device, ...]:
+    return patiently(subject, lambda: subject.fabric.machine(subject.on)).devices
+
+
+def reachable(subject: Subject) -> None:
+    """Raise FabricError when the manager cannot be asked at all: no check would tell more."""
+    patiently(subject, subject.fabric.machines)

@@ -1,0 +1,29 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""JMESPath over a result before it is returned: what nobody wants need not travel."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .fabric.errors import BadConfiguration
+
+try:
+    import jmespath
+
+    HAS_JMESPATH = True
+except ImportError:
+    HAS_JMESPATH = False
+
+
+def search(answer: t.Any, query: str) -> t.Any:
+    """What an expression finds. Raises BadConfiguration."""
+    if not HAS_JMESPATH:
+        raise BadConfiguration("query", query, "it needs the Python library jmespath; install it")
+    untyped: t.Any = jmespath.search
+    try:
+        return untyped(query, answer)
+    except jmespath.exceptions.JMESPathError as error:
+        said = " ".join(str(error).split())
+        raise BadConfiguration("query", query, f"it must be a JMESPath expression: {said}") from None

@@ -6,22 +6,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from . import lean
 from .connection import Connection
 from .errors import ApiError, Gone
 from .resource import Object, Resource
+from .store import Trim
 from .stream import WatchStream
 from .transport import DEFAULT_LIMITS, Limits, Transport
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 _SILENCE = 90.0
+_encoded = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,10 @@ class ObjectList:
 
 
 class Client:
-    """Thread-safe. Every method raises ApiError or a subclass; answers are decoded JSON objects."""
+    """Thread-safe. Every method raises ApiError or a subclass; answers are decoded JSON objects.
+
+    ``metadata.managedFields`` may be left out of them.
+    """
 
     def __init__(
         self,
@@ -59,16 +66,18 @@ class Client:
         label_selector: str | None = None,
         field_selector: str | None = None,
         limit: int = 500,
+        trim: Trim | None = None,
     ) -> ObjectList:
         """All objects, fetched in pages of ``limit``; ``apiVersion`` and ``kind`` are put into each item.
 
-        When a page's continue token has expired (410), the whole list is fetched once more without pages.
+        ``trim`` gives what is kept of an item, page by page, so that a large list never is in memory whole. When a
+        page's continue token has expired (410), the whole list is fetched once more without pages.
         """
         query = _selectors(label_selector, field_selector)
         try:
-            return self._pages(res, res.path(namespace=namespace), {**query, "limit": limit})
+            return self._pages(res, res.path(namespace=namespace), {**query, "limit": limit}, trim)
         except Gone:
-            return self._pages(res, res.path(namespace=namespace), query)
+            return self._pages(res, res.path(namespace=namespace), query, trim)
 
     def create(
         self, res: Resource, body: Object, namespace: str | None = None, dry_run: bool = False
@@ -98,7 +107,7 @@ class Client:
         subresource: str | None = None,
     ) -> Object:
         """JSON merge patch (RFC 7386): lists are replaced whole, None removes."""
-        return self.raw("PATCH", res.path(name, namespace, subresource), body, content_type=MERGE_PATCH)
+        return self._patch(MERGE_PATCH, res.path(name, namespace, subresource), body)
 
     def json_patch(
         self,
@@ -109,7 +118,21 @@ class Client:
         subresource: str | None = None,
     ) -> Object:
         """JSON patch (RFC 6902); a failed ``test`` operation raises Invalid."""
-        return self.raw("PATCH", res.path(name, namespace, subresource), body, content_type=JSON_PATCH)
+        return self._patch(JSON_PATCH, res.path(name, namespace, subresource), body)
+
+    def strategic_patch(
+        self,
+        res: Resource,
+        name: str,
+        body: Object,
+        namespace: str | None = None,
+        subresource: str | None = None,
+    ) -> Object:
+        """Strategic merge patch: lists are merged by their keys, ``$patch: delete`` removes an item.
+
+        Built-in resources only; the API server refuses it for those of a CRD (ApiError, 415).
+        """
+        return self._patch(STRATEGIC_PATCH, res.path(name, namespace, subresource), body)
 
     def apply(
         self,
@@ -125,7 +148,7 @@ class Client:
         """Server-side apply; a uid or resourceVersion in ``metadata`` is a precondition (Conflict)."""
         path = res.path(name, namespace or _namespace(body), subresource)
         query = {"fieldManager": field_manager, "force": "true" if force else "false"}
-        return self.raw("PATCH", path, body, query=query, content_type=APPLY_PATCH)
+        return self._patch(APPLY_PATCH, path, body, query)
 
     def delete(
         self, res: Resource, name: str, namespace: str | None = None, precondition_uid: str | None = None
@@ -145,7 +168,7 @@ class Client:
         limits: Limits | None = None,
     ) -> Object:
         """Any call: ``path`` as from Resource.path, ``limits`` for this call only."""
-        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        data = None if body is None else _encoded(body).encode()
         if query:
             path = f"{path}?{urlencode(query)}"
         answer = self._transport.request(method, path, data, content_type if data else None, limits)
@@ -182,27 +205,34 @@ class Client:
         """Close idle connections. Close open watches first."""
         self._transport.close()
 
-    def _pages(self, res: Resource, path: str, query: Mapping[str, Any]) -> ObjectList:
+    def _patch(
+        self, content_type: str, path: str, body: Any, query: Mapping[str, Any] | None = None
+    ) -> Object:
+        return self.raw("PATCH", path, body, query=query, content_type=content_type)
+
+    def _pages(
+        self, res: Resource, path: str, query: Mapping[str, Any], trim: Trim | None
+    ) -> ObjectList:
         items: list[Object] = []
         page = self.raw("GET", path, query=query)
         while True:
-            items += page.get("items") or []
+            found = [_typed(item, res) for item in page.get("items") or []]
+            items += map(trim, found) if trim else found
             meta = page.get("metadata") or {}
             if not meta.get("continue"):
-                break
+                return ObjectList(items, str(meta.get("resourceVersion") or ""))
             page = self.raw("GET", path, query={**query, "continue": meta["continue"]})
-        for item in items:
-            item.setdefault("apiVersion", res.group_version)
-            item.setdefault("kind", res.kind)
-        return ObjectList(items, str(meta.get("resourceVersion") or ""))
 
 
 def _selectors(label_selector: str | None, field_selector: str | None) -> dict[str, Any]:
-    pairs: Iterable[tuple[str, str | None]] = (
-        ("labelSelector", label_selector),
-        ("fieldSelector", field_selector),
-    )
-    return {name: value for name, value in pairs if value}
+    pairs = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {name: value for name, value in pairs.items() if value}
+
+
+def _typed(item: Object, res: Resource) -> Object:
+    item.setdefault("apiVersion", res.group_version)
+    item.setdefault("kind", res.kind)
+    return item
 
 
 def _namespace(body: Object) -> str | None:
@@ -211,7 +241,7 @@ def _namespace(body: Object) -> str | None:
 
 def _decoded(answer: bytes, method: str, path: str) -> Object:
     try:
-        value = json.loads(answer)
+        value = lean.loads(answer)
     except ValueError:
         value = None
     if not isinstance(value, dict):

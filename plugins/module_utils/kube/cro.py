@@ -9,6 +9,7 @@ Fields are those of composable-resource-operator. What is ours beside them are a
 
 from __future__ import annotations
 
+import functools
 import json
 import typing as t
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ GROUP_VERSION = "cro.hpsys.ibm.ie.com/v1alpha1"
 FINALIZER = "com.ie.ibm.hpsys/finalizer"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 ATTACH = "composable.infra/attach"
+OPERATION = "composable.infra/operation"
 HELD_FOR = "composable.infra/held-for"
 IN_USE = "composable.infra/in-use"
 LAST_USED = "last-used-time"
@@ -69,8 +71,13 @@ def attach_intent(machine: str, asked: float, present: Iterable[str]) -> str:
 
 def read_intent(obj: Json) -> tuple[str, float, frozenset[str]]:
     """(machine, asked, present) of a journal entry; ("", 0.0, empty) when there is none or it is unreadable."""
+    return _intent(annotation(obj, ATTACH))
+
+
+@functools.lru_cache(16384)
+def _intent(text: str) -> tuple[str, float, frozenset[str]]:
     try:
-        data = json.loads(annotation(obj, ATTACH) or "{}")
+        data = json.loads(text or "{}")
         return str(data.get("machine", "")), parse_time(data.get("asked")), frozenset(data.get("present") or ())
     except (ValueError, AttributeError, TypeError):
         return "", 0.0, frozenset()

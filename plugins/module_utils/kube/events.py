@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from .client import Client
+from .client import MERGE_PATCH, Client
 from .errors import ApiError, NotFound
 from .resource import EVENTS, Object
 from .times import format_time
@@ -107,6 +107,11 @@ class Recorder:
             self._queue.append(told)
             self._changed.notify_all()
 
+    @property
+    def remembered(self) -> int:
+        """How many events a repeat would be counted on."""
+        return len(self._sent)
+
     def flush(self, timeout: float = 5.0) -> bool:
         """Wait until everything queued so far was sent; False when ``timeout`` seconds did not suffice."""
         with self._changed:
@@ -146,30 +151,38 @@ class Recorder:
             self.last_error = f"{type(problem).__name__}: {problem}"
 
     def _send(self, told: _Told) -> None:
-        known = self._sent.get(told.key())
-        if known is not None and told.moment - known.last < _SAME_WITHIN:
+        self._forget(told.moment)
+        key = told.key()
+        known = self._sent.get(key)
+        if known is not None:
             try:
                 self._repeat(known, told.moment)
+                self._sent.move_to_end(key)
                 return
             except NotFound:
-                del self._sent[told.key()]
-        self._create(told)
+                del self._sent[key]
+        self._sent[key] = self._create(told)
+
+    def _forget(self, now: float) -> None:
+        # The one that was told longest ago comes first.
+        while self._sent:
+            key, oldest = next(iter(self._sent.items()))
+            if len(self._sent) < REMEMBERED and now - oldest.last < _SAME_WITHIN:
+                return
+            del self._sent[key]
 
     def _repeat(self, known: _Sent, moment: float) -> None:
         body = {"count": known.count + 1, "lastTimestamp": format_time(moment)}
         path = EVENTS.path(known.name, known.namespace)
-        self._client.raw("PATCH", path, body, content_type="application/merge-patch+json", limits=_LIMITS)
+        self._client.raw("PATCH", path, body, content_type=MERGE_PATCH, limits=_LIMITS)
         known.count += 1
         known.last = moment
 
-    def _create(self, told: _Told) -> None:
+    def _create(self, told: _Told) -> _Sent:
         body = self._body(told)
         meta = body["metadata"]
         self._client.raw("POST", EVENTS.path(namespace=meta["namespace"]), body, limits=_LIMITS)
-        self._sent[told.key()] = _Sent(meta["namespace"], meta["name"], 1, told.moment)
-        self._sent.move_to_end(told.key())
-        while len(self._sent) > REMEMBERED:
-            self._sent.popitem(last=False)
+        return _Sent(meta["namespace"], meta["name"], 1, told.moment)
 
     def _body(self, told: _Told) -> Object:
         moment = format_time(told.moment)

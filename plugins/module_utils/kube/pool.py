@@ -1,70 +1,64 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How connections to the API server are opened: TLS names, socket options and proxies."""
+"""Keeps connections to the API server between requests: a TLS handshake costs as much CPU as ten requests."""
 
 from __future__ import annotations
 
-import ipaddress
-import os
-import socket
-import ssl
-import urllib.request
-from typing import Any
-from urllib.parse import urlsplit
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
 
-from .connection import Connection
+from .http1 import HttpConnection
 
-try:
-    import urllib3
-except ImportError:
-    HAS_URLLIB3 = False
-else:
-    HAS_URLLIB3 = True
-
-_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+# The API server closes what was idle for 90 s; a write sent into a closing connection would be uncertain.
+LONGEST_IDLE = 50.0
 
 
-def open_pool(connection: Connection, context: ssl.SSLContext | None, size: int) -> urllib3.HTTPConnectionPool:
-    """A pool that keeps up to ``size`` connections and opens more when all are in use."""
-    parts = urlsplit(connection.server)
-    options: dict[str, Any] = {"maxsize": size, "block": False, "socket_options": _socket_options()}
-    if context is not None:
-        options["ssl_context"] = context
-        if not hasattr(urllib3, "BaseHTTPResponse"):
-            # urllib3 1.26 gives TLS no address to check, and compares the names itself instead.
-            context.check_hostname = False
-        if connection.tls_server_name:
-            options["server_hostname"] = connection.tls_server_name
-        if not connection.verify:
-            options["cert_reqs"] = ssl.CERT_NONE
-    proxy = connection.proxy_url or proxy_of_environment(parts.scheme, parts.hostname or "")
-    if proxy:
-        manager = urllib3.ProxyManager(proxy, num_pools=1, **options)
-        return manager.connection_from_host(parts.hostname, parts.port, parts.scheme)
-    kind = urllib3.HTTPSConnectionPool if context is not None else urllib3.HTTPConnectionPool
-    return kind(parts.hostname or "", parts.port, **options)
+class Pool:
+    """Thread-safe. Keeps up to ``size`` idle connections and opens more when all are in use."""
 
+    def __init__(
+        self,
+        dial: Callable[[float], HttpConnection],
+        size: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._dial, self._size, self._clock = dial, size, clock
+        self._lock = threading.Lock()
+        self._idle: deque[tuple[HttpConnection, float]] = deque()
+        self._closed = False
 
-def _socket_options() -> list[tuple[int, int, int]]:
-    # A load balancer that forgets idle connections must not cost the next write a read timeout.
-    options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-    options += [(socket.IPPROTO_TCP, getattr(socket, n), v) for n, v in _KEEPALIVE if hasattr(socket, n)]
-    return options
+    def take(self, timeout: float) -> HttpConnection:
+        """The connection used last, if it lives, or a new one. Raises Unreachable."""
+        while kept := self._pop():
+            connection, since = kept[0]
+            if self._clock() - since < LONGEST_IDLE and connection.quiet():
+                return connection
+            connection.close()
+        return self._dial(timeout)
 
+    def give_back(self, connection: HttpConnection) -> None:
+        """Keep it if it is of further use, else close it."""
+        now = self._clock()
+        unwanted = [connection]
+        with self._lock:
+            if connection.reusable and not self._closed and len(self._idle) < self._size:
+                self._idle.append((unwanted.pop(), now))
+            while self._idle and now - self._idle[0][1] >= LONGEST_IDLE:
+                unwanted.append(self._idle.popleft()[0])
+        for old in unwanted:
+            old.close()
 
-def proxy_of_environment(scheme: str, host: str) -> str | None:
-    """The proxy that HTTPS_PROXY and NO_PROXY choose for a host, if any."""
-    # Loopback never goes through a proxy, as in Go's net/http.
-    if _is_loopback(host) or urllib.request.proxy_bypass(host):
-        return None
-    return os.environ.get(f"{scheme}_proxy") or os.environ.get(f"{scheme.upper()}_PROXY")
+    def close(self) -> None:
+        """Close what is idle; what is in use is closed when it comes back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, deque()
+        for connection, _unused in idle:
+            connection.close()
 
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    def _pop(self) -> list[tuple[HttpConnection, float]]:
+        with self._lock:
+            return [self._idle.pop()] if self._idle else []

@@ -14,6 +14,7 @@ from .resource import Object
 
 Key = tuple[str, str]
 Indexer = Callable[[Object], Iterable[Hashable]]
+Trim = Callable[[Object], Object]
 Objects = list[Object]
 
 _log = logging.getLogger(__name__)
@@ -46,11 +47,14 @@ class Store:
     """Thread-safe. Objects are raw JSON and must not be changed by anybody once they are in here.
 
     Each indexer maps an object to the keys under which ``by`` finds it. An indexer that raises leaves that
-    one object out of its index.
+    one object out of its index. ``metadata.managedFields`` is left out. ``trim`` gives what is kept of an object
+    (name, namespace, uid and resourceVersion at least); it must take its own results too, and one that raises
+    leaves the object whole.
     """
 
-    def __init__(self, indexers: Mapping[str, Indexer]) -> None:
+    def __init__(self, indexers: Mapping[str, Indexer], trim: Trim | None = None) -> None:
         self._indexers = dict(indexers)
+        self._trim = trim
         self._lock = threading.RLock()
         self._entries: dict[Key, _Entry] = {}
         self._indexes: dict[str, dict[Hashable, dict[Key, Object]]] = {name: {} for name in indexers}
@@ -62,8 +66,20 @@ class Store:
         with self._lock:
             if not self._is_newer(key, version):
                 return False
-            self._put(key, _Entry(obj, version, self._places(obj)))
+            kept = self.trimmed(obj)
+            self._put(key, _Entry(kept, version, self._places(kept)))
             return True
+
+    def trimmed(self, obj: Object) -> Object:
+        """What is kept of an object; ``obj`` itself is the caller's no more."""
+        obj["metadata"].pop("managedFields", None)
+        if self._trim is None:
+            return obj
+        try:
+            return self._trim(obj)
+        except Exception as problem:
+            _log.warning("%s is kept whole: %s", "/".join(key_of(obj)), type(problem).__name__)
+            return obj
 
     def remove(self, obj: Object) -> bool:
         """Take out the object as of ``obj``'s resourceVersion; False when a newer one is here or none is.

@@ -6,17 +6,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import socket
 import threading
 from collections.abc import Iterator
-from typing import Any
 
+from . import lean
 from .errors import ApiError, Unreachable, from_status
+from .http1 import HttpConnection
 from .resource import Object
 from .transport import Transport
-
-_CHUNK = 1 << 16
 
 
 class WatchStream:
@@ -26,36 +23,36 @@ class WatchStream:
         self._transport, self._path, self._silence = transport, path, silence
         self._lock = threading.Lock()
         self._closed = False
-        self._answer: Any = None
+        self._connection: HttpConnection | None = None
         self._events = self._read()
 
     def __iter__(self) -> Iterator[Object]:
-        return self
+        return self._events
 
     def __next__(self) -> Object:
         return next(self._events)
 
     def open(self) -> None:
         """Connect and wait for the server's consent, which ``next`` would do otherwise. Raises ApiError."""
-        if self._closed or self._answer is not None:
+        if self._closed or self._connection is not None:
             return
-        answer = self._transport.stream(self._path, self._silence)
+        connection = self._transport.stream(self._path, self._silence)
         with self._lock:
-            self._answer = answer
+            self._connection = connection
 
     def close(self) -> None:
         """End the watch; a blocked ``next`` ends at once with StopIteration. Never raises."""
         with self._lock:
             self._closed = True
-            answer = self._answer
-        if answer is not None:
-            _cut(answer)
+            if self._connection is not None:
+                with contextlib.suppress(OSError):
+                    self._connection.cut()
 
     def _read(self) -> Iterator[Object]:
         try:
             self.open()
-            if not self._closed:
-                yield from self._decode()
+            if self._connection is not None and not self._closed:
+                yield from _events(self._connection.pieces())
         except ApiError:
             if not self._closed:
                 raise
@@ -63,37 +60,29 @@ class WatchStream:
             if not self._closed:
                 raise self._transport.unreachable(problem) from None
         finally:
-            if self._answer is not None:
-                self._answer.close()
-
-    def _decode(self) -> Iterator[Object]:
-        rest = b""
-        for chunk in self._answer.stream(_CHUNK):
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                if line:
-                    yield _event(line)
-        if rest.strip():
-            yield _event(rest)
+            # Under the lock: a number of a closed socket may already be that of another.
+            with self._lock:
+                if self._connection is not None:
+                    self._connection.close()
 
 
-def _event(line: bytes) -> Object:
+def _events(pieces: Iterator[bytes]) -> Iterator[Object]:
+    begun: list[bytes] = []
+    for piece in pieces:
+        ended, newline, rest = piece.rpartition(b"\n")
+        if newline:
+            yield from _decoded(b"".join((*begun, ended)))
+            begun.clear()
+        begun.append(rest)
+    yield from _decoded(b"".join(begun))
+
+
+def _decoded(block: bytes) -> Iterator[Object]:
     try:
-        event: Object = json.loads(line)
-        kind, obj = event["type"], event["object"]
+        for event in lean.loads_lines([line for line in block.split(b"\n") if line.strip()]):
+            kind, obj = event["type"], event["object"]
+            if kind == "ERROR":
+                raise from_status(obj)
+            yield event
     except (ValueError, KeyError, TypeError):
         raise Unreachable("the watch was cut in the middle of an event", sent=True) from None
-    if kind == "ERROR":
-        raise from_status(obj)
-    return event
-
-
-def _cut(answer: Any) -> None:
-    try:
-        # urllib3 2.3 and later; it wakes the thread that blocks in a read, which close() does not.
-        answer.shutdown()
-    except (AttributeError, ValueError, RuntimeError, OSError):
-        sock = getattr(answer.connection, "sock", None)
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)

@@ -1,40 +1,29 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One request to the API server and its answer: the connection pool, retries, and what a failure means.
+"""One request to the API server and its answer: headers, credentials, retries, and what a failure means.
 
 Everything here is about bytes; objects are the client's business.
 """
 
 from __future__ import annotations
 
+import re
+import string
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit
 
-from . import pool as pools
 from .connection import Connection
+from .dial import Dialer
 from .errors import ApiError, Unauthorized, Unreachable, from_response
+from .http1 import BadAnswer, Headers, HttpConnection
+from .pool import Pool
 from .retry import next_delay
 
-try:
-    import urllib3
-    from urllib3.exceptions import (
-        ConnectTimeoutError,
-        HTTPError,
-        NewConnectionError,
-        ProxyError,
-        ReadTimeoutError,
-        SSLError,
-    )
-except ImportError:
-    HAS_URLLIB3 = False
-else:
-    HAS_URLLIB3 = True
-
-_WATCHES = 16
+_TARGET = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +38,15 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
+class _Reply(NamedTuple):
+    """``stream`` is the connection when the body is still to come."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    stream: HttpConnection | None = None
+
+
 class Transport:
     """Thread-safe; one TLS context and one pool for the life of a client."""
 
@@ -60,19 +58,16 @@ class Transport:
         user_agent: str = "composable.infra",
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        if not HAS_URLLIB3:
-            raise ApiError(0, "MissingLibrary", "the Python library urllib3 is needed to talk to Kubernetes")
+        self._dialer = Dialer(connection)
+        self._pool = Pool(self._dialer.dial, pool)
+        self.server = self._dialer.server
         parts = urlsplit(connection.server)
-        self.base = parts.path.rstrip("/")
-        self.server = f"{parts.scheme}://{parts.netloc}"
+        self._base = self._dialer.target + parts.path.rstrip("/")
         self._authorization = connection.authorization
-        self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
+        self._fixed = f"Host: {parts.netloc}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n"
+        self._fixed += f"Accept-Encoding: identity\r\n{self._dialer.headers}"
         self._limits = limits
         self._closed = threading.Event()
-        context = connection.ssl_context()
-        self._pool = pools.open_pool(connection, context, pool)
-        # Ending a watch cuts its connection, which must never be one that a request has taken over.
-        self._watches = pools.open_pool(connection, context, _WATCHES)
 
     def request(
         self,
@@ -99,25 +94,19 @@ class Transport:
                 if delay is None or time.monotonic() + delay > deadline or self._closed.wait(delay):
                     raise
 
-    def stream(self, path: str, silence: float) -> urllib3.BaseHTTPResponse:
-        """An open answer whose body comes as it is written; ``silence``: longest pause in seconds."""
+    def stream(self, path: str, silence: float) -> HttpConnection:
+        """A connection of its own whose body is read as it is written; ``silence``: longest pause in seconds."""
         limits = Limits(self._limits.connect, min(self._limits.read, silence))
-        answer = self._send("GET", path, None, None, limits, streamed=True)
-        if answer.status != 200:
-            try:
-                raise self._error("GET", path, answer.status, answer.read(), answer.headers)
-            finally:
-                answer.close()
-        sock = getattr(answer.connection, "sock", None)
-        if sock is not None:
-            sock.settimeout(silence)
-        return answer
+        reply = self._send("GET", path, None, None, limits, streamed=True)
+        if reply.stream is None:
+            raise self._error("GET", path, reply)
+        reply.stream.set_timeout(silence)
+        return reply.stream
 
     def close(self) -> None:
         """Close idle connections and end waits between tries; requests under way finish."""
         self._closed.set()
         self._pool.close()
-        self._watches.close()
 
     @property
     def closed(self) -> bool:
@@ -127,10 +116,10 @@ class Transport:
     def _once(
         self, method: str, path: str, body: bytes | None, content_type: str | None, limits: Limits
     ) -> bytes:
-        answer = self._send(method, path, body, content_type, limits)
-        if 200 <= answer.status < 300:
-            return answer.data
-        raise self._error(method, path, answer.status, answer.data, answer.headers)
+        reply = self._send(method, path, body, content_type, limits)
+        if 200 <= reply.status < 300:
+            return reply.body
+        raise self._error(method, path, reply)
 
     def _send(
         self,
@@ -140,71 +129,64 @@ class Transport:
         content_type: str | None,
         limits: Limits,
         streamed: bool = False,
-    ) -> urllib3.BaseHTTPResponse:
-        answer = self._exchange(method, path, body, self._with(content_type), limits, streamed)
-        if answer.status != 401:
-            return answer
-        used, fresh = self._authorization(), self._authorization(refresh=True)
+    ) -> _Reply:
+        used = self._authorization()
+        reply = self._exchange(self._request(method, path, body, content_type, used), limits, streamed)
+        if reply.status != 401:
+            return reply
+        fresh = self._authorization(refresh=True)
         if fresh is None or fresh == used:
-            return answer
-        answer.drain_conn()
-        return self._exchange(method, path, body, self._with(content_type), limits, streamed)
+            return reply
+        return self._exchange(self._request(method, path, body, content_type, fresh), limits, streamed)
 
-    def _exchange(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        limits: Limits,
-        streamed: bool,
-    ) -> urllib3.BaseHTTPResponse:
+    def _exchange(self, request: bytes, limits: Limits, streamed: bool) -> _Reply:
         if self._closed.is_set():
             raise Unreachable("the client is closed", permanent=True)
-        pool = self._watches if streamed else self._pool
+        connection, stream = self._pool.take(limits.connect), None
         try:
-            return pool.request(
-                method,
-                self.base + path,
-                body=body,
-                headers=headers,
-                retries=False,
-                redirect=False,
-                timeout=urllib3.Timeout(connect=limits.connect, read=limits.read),
-                preload_content=not streamed,
-            )
-        except (HTTPError, OSError) as problem:
+            status, headers = connection.ask(request, limits.read)
+            if streamed and status == 200:
+                stream = connection
+            return _Reply(status, headers, b"" if stream else connection.read(), stream)
+        except (OSError, BadAnswer) as problem:
             raise self.unreachable(problem) from None
+        finally:
+            # Ending a watch cuts its connection, which must never be one that a request has taken over.
+            if stream is None:
+                self._pool.give_back(connection)
 
-    def _with(self, content_type: str | None) -> dict[str, str]:
-        headers = dict(self._headers)
-        if content_type:
-            headers["Content-Type"] = content_type
-        authorization = self._authorization()
+    def _request(
+        self, method: str, path: str, body: bytes | None, content_type: str | None, authorization: str | None
+    ) -> bytes:
+        if not _TARGET.fullmatch(path):
+            path = quote(path, safe=string.punctuation)
+        head = f"{method} {self._base}{path} HTTP/1.1\r\n{self._fixed}"
         if authorization:
-            headers["Authorization"] = authorization
-        return headers
+            head += f"Authorization: {_one_line(authorization)}\r\n"
+        if content_type:
+            head += f"Content-Type: {content_type}\r\n"
+        if body is not None or method not in ("GET", "DELETE"):
+            head += f"Content-Length: {len(body or b'')}\r\n"
+        # One write: a head that travels alone costs a packet and a wait.
+        return f"{head}\r\n".encode("latin-1", "replace") + (body or b"")
 
-    def _error(
-        self, method: str, path: str, status: int, body: bytes, headers: Mapping[str, str]
-    ) -> ApiError:
-        error = from_response(status, body, f"{method} {path.partition('?')[0]}")
+    def _error(self, method: str, path: str, reply: _Reply) -> ApiError:
+        error = from_response(reply.status, reply.body, f"{method} {path.partition('?')[0]}")
         if isinstance(error, Unauthorized):
             error.reword(f"{self.server} refuses the credentials (401: absent, wrong or expired)")
-        wanted = _seconds(headers.get("Retry-After"))
+        wanted = _seconds(reply.headers.get("retry-after"))
         error.retry_after = error.retry_after if wanted is None else wanted
         return error
 
     def unreachable(self, problem: BaseException) -> Unreachable:
-        """What a failed exchange means; the text names the server and never a header."""
-        cause = problem.args[0] if isinstance(problem, HTTPError) and problem.args else problem
-        if isinstance(problem, SSLError) and isinstance(cause, ValueError):
-            # OpenSSL's verdict on the certificate, or that of urllib3 1.26 on the names in it.
-            why = getattr(cause, "verify_message", None) or cause
-            text = f"the certificate of {self.server} is not trusted: {why}"
-            return Unreachable(f"{text} (check certificate-authority and the host name)", permanent=True)
-        unsent = isinstance(problem, (NewConnectionError, ConnectTimeoutError, ProxyError))
-        return Unreachable(f"no answer from {self.server}: {_plain(problem)}", sent=not unsent)
+        """What an exchange that failed after it had begun means; the text names the server and never a header."""
+        return Unreachable(f"no answer from {self.server}: {_plain(problem)}", sent=True)
+
+
+def _one_line(authorization: str) -> str:
+    if not (authorization.isascii() and authorization.isprintable()):
+        raise ApiError(0, "BadCredentials", "the credentials have characters that no HTTP header may have")
+    return authorization
 
 
 def _seconds(header: str | None) -> float | None:
@@ -215,13 +197,8 @@ def _seconds(header: str | None) -> float | None:
 
 
 def _plain(problem: BaseException) -> str:
-    if isinstance(problem, ReadTimeoutError):
+    if isinstance(problem, TimeoutError):
         return "silent for longer than the read timeout"
-    if isinstance(problem, ProxyError):
-        return f"the proxy fails: {_plain(problem.original_error)}"
-    if isinstance(problem, NewConnectionError):
-        # urllib3 puts its own object's description before the first colon.
-        return str(problem).partition(": ")[2] or str(problem)
-    if isinstance(problem, ConnectTimeoutError):
-        return "the connection could not be opened in time"
-    return " ".join(str(part) for part in problem.args) or type(problem).__name__
+    if isinstance(problem, ConnectionError):
+        return f"Connection aborted: {problem}"
+    return str(problem) or type(problem).__name__

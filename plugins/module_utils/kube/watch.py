@@ -34,8 +34,8 @@ class Reflector:
     ``on_change(type, object, old)`` with type ADDED, MODIFIED or DELETED is called in that thread after the
     store was brought up to date, once per change; ``old`` is what it was told last, whatever others wrote
     through to the store meanwhile. ``silence`` (seconds) is how long a watch may say nothing before its
-    connection counts as dead; ``longest_delay`` caps the waits after failures. ``metadata.managedFields`` is
-    left out.
+    connection counts as dead; ``longest_delay`` caps the waits after failures. The store says what is kept of
+    an object (its ``trim``), and no more of it is told.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Reflector:
         if self._version:
             return
         namespace, labels, fields = self._selectors
-        listed = self.client.list(self.resource, namespace, labels, fields)
+        listed = self.client.list(self.resource, namespace, labels, fields, trim=self.store.trimmed)
         self.relists += 1
         self._replace(listed.items, listed.resource_version)
         self._version = listed.resource_version
@@ -121,7 +121,7 @@ class Reflector:
         self.synced.set()
 
     def _replace(self, items: Iterable[Object], version: str) -> None:
-        fresh = {key_of(obj): _trimmed(obj) for obj in items}
+        fresh = {key_of(obj): obj for obj in items}
         self.store.replace_all(fresh.values(), version)
         for key in [key for key in self._told if key not in fresh]:
             self._tell("DELETED", key, self._told[key])
@@ -166,7 +166,7 @@ class Reflector:
         obj = event["object"]
         version = str(obj["metadata"]["resourceVersion"])
         if event["type"] != "BOOKMARK":
-            self._change(event["type"], _trimmed(obj))
+            self._change(event["type"], self.store.trimmed(obj))
         self._version = version
         self._healthy()
 
@@ -207,8 +207,3 @@ class Reflector:
 
 def _version(obj: Object) -> str:
     return str(obj["metadata"].get("resourceVersion"))
-
-
-def _trimmed(obj: Object) -> Object:
-    obj["metadata"].pop("managedFields", None)
-    return obj

@@ -21,8 +21,12 @@ class _Server6(ThreadingHTTPServer):
     address_family = socket.AF_INET6
 
 
+# How long, in seconds, a stop may wait for the server to notice.
+STOP_POLL = 0.05
+
+
 class HealthServer:
-    """Serves /healthz (the process runs), /readyz (lists read, fabric seen) and /status (verdicts, troubles)."""
+    """Serves /healthz (the process runs), /readyz (lists read, fabric seen), /status (verdicts, troubles), /metrics."""
 
     def __init__(self, listen: str, engine: Engine) -> None:
         host, _unused, port = listen.rpartition(":")
@@ -33,7 +37,8 @@ class HealthServer:
             self._server = server((host.strip("[]"), int(port)), _handler(engine))
         except OSError as error:
             raise BadConfig(f"--listen: {listen!r} is not usable: {error.strerror}") from None
-        self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(STOP_POLL,), name="health",
+                                        daemon=True)
 
     @property
     def address(self) -> str:
@@ -54,7 +59,7 @@ class HealthServer:
 
 def status(engine: Engine) -> dict[str, t.Any]:
     """Verdicts per claim and what stands in the way."""
-    verdicts = [v for vs in list(engine.passes.verdicts.values()) for v in vs]
+    verdicts = [*(v for vs in list(engine.passes.verdicts.values()) for v in vs), *engine.gating.verdicts]
     return {"ready": engine.ready(), "troubles": engine.problems(),
             "claims": {v.claim: {"waits_for": v.waits_for, "evidence": dict(v.evidence)} for v in verdicts}}
 
@@ -73,13 +78,17 @@ def _handler(engine: Engine) -> type[BaseHTTPRequestHandler]:
                 self._answer(200 if ready else 503, {"ready": ready, "troubles": engine.problems()})
             elif path == "/status":
                 self._answer(200, status(engine))
+            elif path == "/metrics":
+                self._send(200, "text/plain; version=0.0.4", engine.metrics().encode())
             else:
-                self._answer(404, {"error": f"{self.path} is not served; try /healthz, /readyz or /status"})
+                self._answer(404, {"error": f"{self.path} is not served; try /healthz, /readyz, /metrics or /status"})
 
         def _answer(self, code: int, body: dict[str, t.Any]) -> None:
-            data = json.dumps(body, indent=1).encode()
+            self._send(code, "application/json", json.dumps(body, indent=1).encode())
+
+        def _send(self, code: int, kind: str, data: bytes) -> None:
             self.send_response(code)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

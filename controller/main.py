@@ -18,6 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
 from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, BadKubeconfig
+from ansible_collections.composable.infra.plugins.module_utils.kube.gatelease import GateLease
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import (
     ROLES,
     BadConfig,
@@ -44,7 +45,8 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--only", action="append", choices=ROLES,
                     help="stand for one of CoHDI's components only; may be given more than once (default: all)")
     it.add_argument("--listen", default="127.0.0.1:8080", metavar="HOST:PORT",
-                    help="address of /healthz, /readyz and /status; port 0 takes a free one (default: %(default)s)")
+                    help="address of /healthz, /readyz, /metrics and /status; port 0 takes a free one "
+                         "(default: %(default)s)")
     it.add_argument("--log-format", choices=("text", "json"), default="text", help="default: %(default)s")
     it.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info",
                     help="default: %(default)s")
@@ -92,14 +94,26 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
         if leadership.lead(stop):
             log.info("leading as %s", ", ".join(sorted(roles)))
             if _all_read(stop, engine):
-                engine.work()
-                _until(stop, engine)
+                _act(stop, engine)
     finally:
         health.stop()
         engine.stop()
         leadership.leave()
         log.info("stopped")
     return LOST_LEASE if lost.is_set() else OK
+
+
+def _act(stop: threading.Event, engine: Engine) -> None:
+    """Work until stopped; pods are gated only while somebody works who opens their gates."""
+    engine.work()
+    gate_lease = GateLease(engine.client, engine.config.lease_namespace) if engine.gates else None
+    if gate_lease:
+        gate_lease.start()
+    try:
+        _until(stop, engine)
+    finally:
+        if gate_lease:
+            gate_lease.stop()
 
 
 def _all_read(stop: threading.Event, engine: Engine) -> bool:

@@ -10,6 +10,7 @@ The device's minor number comes from ``/proc/driver/nvidia/gpus/<bus id>/informa
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 
@@ -44,17 +45,36 @@ def _field(line: str) -> tuple[str, str]:
 def holders(root: Path, uuid: str) -> list[str]:
     """Processes below ``root`` that have the GPU open, as ``pid <n> (<name>)``; empty when it is idle.
 
-    Raises NotProven when ``root`` shows no /proc at all.
+    Raises NotProven, also when ``root`` does not show all processes of the node.
+    """
+    seen = processes(root)
+    minor = device_minor(root, uuid)
+    return [] if minor is None else _openers(seen, {f"/dev/nvidia{minor}"})
+
+
+def openers(root: Path, targets: Iterable[str]) -> list[str]:
+    """Processes below ``root`` that have one of the files open. Raises NotProven."""
+    return _openers(processes(root), frozenset(targets))
+
+
+def processes(root: Path) -> list[Path]:
+    """The folders of all processes of a node, by their number.
+
+    Raises NotProven when process 1 is not among them: an empty /proc, one of a container, or one that hides the
+    processes of others shows nobody who holds a device, and that is no proof.
     """
     proc = root / "proc"
-    if not proc.is_dir():
-        raise NotProven(f"{proc} cannot be read")
-    minor = device_minor(root, uuid)
-    if minor is None:
-        return []
-    target = f"/dev/nvidia{minor}"
-    pids = sorted((p for p in proc.iterdir() if p.name.isdecimal()), key=lambda p: int(p.name))
-    return [_name(p) for p in pids if target in _open_files(p)]
+    try:
+        found = sorted((p for p in proc.iterdir() if p.name.isdecimal()), key=lambda p: int(p.name))
+    except OSError as error:
+        raise NotProven(f"{proc} cannot be read: {error.strerror}") from None
+    if not found or found[0].name != "1":
+        raise NotProven(f"{proc} does not show all processes: process 1 is missing")
+    return found
+
+
+def _openers(seen: Iterable[Path], targets: Collection[str]) -> list[str]:
+    return [_name(p) for p in seen if not _open_files(p).isdisjoint(targets)]
 
 
 def _open_files(process: Path) -> set[str]:

@@ -17,12 +17,15 @@ from ..fabric.types import Fabric
 from ..kube import claims
 from ..kube.client import Client
 from ..kube.events import Recorder
-from ..kube.resource import CLAIMS, NODES, PODS, Resource
+from ..kube.resource import CLAIMS, NODES, PODS, RESOURCES, Resource
 from ..scaling.demand import RESCHEDULE
 from . import publish, triggers, views
 from .claimcheck import ClaimCheck
 from .config import ROLES, EngineConfig
+from .counters import Counters
 from .flights import Flights
+from .gating import KEY, Gating
+from .idleness import IdleProof
 from .keyqueue import KeyQueue
 from .narrator import Narrator
 from .passes import Passes
@@ -48,11 +51,15 @@ class Engine:
         self.recorder = Recorder(client, component, component) if events else None
         self.narrator = Narrator(self.world, self.recorder, config.settings)
         self.writer = Writer(client, self.world)
+        self.counters = Counters()
         self.steering = Steering(self.writer, config.settings.handover_timeout)
-        self.flights = Flights(self.world, self.writer, fabric, ClaimCheck(client, self.world), config.node_root,
-                               config.parallel_attaches, self._landed, self.narrator.tell)
-        self.passes = Passes(self.world, self.writer, fabric, self.flights, self.steering, self.narrator, self.roles,
-                             config.fabric.attach_timeout, self.queue.add_at)
+        self.gating = Gating(self.world, self.writer, self.narrator, self.counters, self._enqueue, self.queue.add_at,
+                             self._publish_now)
+        proof = IdleProof(self.world, self.writer, ClaimCheck(client, self.world), config.node_root)
+        self.flights = Flights(self.world, self.writer, fabric, proof, config.parallel_attaches, self._landed,
+                               self.narrator.tell, self.counters.observe)
+        self.passes = Passes(self.world, self.writer, fabric, self.flights, self.steering, self.gating, self.narrator,
+                             self.roles, config.fabric.attach_timeout, self.queue.add_at)
         self.stopping = threading.Event()
         self._look_soon = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -89,6 +96,7 @@ class Engine:
             thread.join(patience)
         self.passes.stop()
         self.steering.stop()
+        self.gating.stop()
         if self.recorder:
             self.recorder.close()
 
@@ -113,20 +121,37 @@ class Engine:
     def _changed(self, kind: str, resource: Resource, obj: Json, old: Json | None) -> None:
         if resource == PODS:
             self.steering.seen(kind, obj)
+            if self.gates:
+                self.gating.seen(kind, obj, old)
             return
         if resource == NODES and kind == "DELETED":
             self.queue.add(triggers.node_key(obj["metadata"]["name"]))
         if resource == CLAIMS:
             self._claim_changed(kind, obj, old)
-        for key in triggers.keys_of(resource, obj, old, self.config.settings):
+        elif resource == RESOURCES and kind == "DELETED":
+            self.world.forget(obj["metadata"]["name"])
+            self.passes.forget(obj["metadata"]["name"])
+        keys = list(triggers.keys_of(resource, obj, old, self.config.settings))
+        for key in keys:
             self._enqueue(key)
+        if self.gates and (keys or resource != NODES):
+            self.gating.changed()
+
+    @property
+    def gates(self) -> bool:
+        """True when pods that our gate holds are served here."""
+        return "scaler" in self.roles and self.config.settings.gating
+
+    def _publish_now(self, pool: tuple[str, int]) -> None:
+        """A chosen device leaves the pool at once, where the pool is ours."""
+        if "publisher" in self.roles:
+            publish.run(self.world, self.writer, pool)
 
     def _claim_changed(self, kind: str, claim: Json, old: Json | None) -> None:
-        """A claim that is gone lets go of what was held for it; one on its way to another device is helped along."""
-        if kind == "DELETED":
-            for raw in self.world.resources.by("held", claim["metadata"]["uid"]):
-                self.queue.add(triggers.node_key(raw["spec"]["target_node"]))
-        elif "scaler" in self.roles and old is not None and claims.binding_results(old):
+        """A claim that is gone or elsewhere lets go of what was held for it; one on its way is helped along."""
+        for node in self.world.holding(claim["metadata"]["uid"]):
+            self.queue.add(triggers.node_key(node))
+        if kind != "DELETED" and "scaler" in self.roles and old is not None and claims.binding_results(old):
             if not claims.results(claim):
                 self.steering.deallocated(claim)
             elif not claims.consumers(claim) and views.claim_phase(claim) == RESCHEDULE:
@@ -154,7 +179,7 @@ class Engine:
     def _look(self, began: float) -> None:
         models = [m.cdi_model_name for m in self.config.settings.models]
         try:
-            new = dataclasses.replace(self.fabric.snapshot(models), taken=began)
+            new = dataclasses.replace(self.fabric.snapshot(models), taken=began, read=time.time())
         except Exception as error:  # an answer that nobody expected must not end the looking
             said = str(error) if isinstance(error, FabricError) else f"{type(error).__name__}: {error}"
             self.world.fabric_problem = said
@@ -165,6 +190,8 @@ class Engine:
         old, self.world.snapshot = self.world.snapshot, new
         for key in triggers.fabric_keys(self.world, old, new):
             self._enqueue(key)
+        if self.gates:
+            self.gating.changed()
 
     def ready(self) -> bool:
         """True once every list was read and the fabric was seen."""
@@ -177,6 +204,13 @@ class Engine:
             self.queue.add(triggers.node_key(node["metadata"]["name"]))
         for model, fabric in publish.pool_keys(self.world):
             self.queue.add(triggers.pool_key(model, fabric))
+        if self.gates:
+            self.queue.add(KEY)
+
+    def metrics(self) -> str:
+        """What was counted, and what is true now, for Prometheus."""
+        waiting = sum(len(v) for v in list(self.passes.verdicts.values())) + len(self.gating.verdicts)
+        return self.counters.text({"claims_waiting": waiting, "gated_pods": len(self.world.pods.by("gated", True))})
 
     def problems(self) -> list[str]:
         """What stands in the way now, one sentence each."""

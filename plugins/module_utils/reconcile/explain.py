@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..kube import claims, slices
+from ..kube import claims, gates, slices
 from ..kube.times import parse_time
 from ..scaling.actions import Verdict
 from ..scaling.demand import FAILED, RESCHEDULE
@@ -35,6 +35,9 @@ def _verdict(engine: Engine, name: str, claim: Json, pending: dict[tuple[str, st
     created = parse_time(claim["metadata"].get("creationTimestamp"))
     if not claims.results(claim):
         pod = pending.get((claim["metadata"]["namespace"], claim["metadata"]["name"]))
+        if pod and gates.held(pod):
+            return Verdict(name, f"the pod {pod['metadata']['name']} is held by the gate {gates.GATE} and has not been "
+                                 "planned yet", created, {"pod": pod["metadata"]["name"]})
         return _unallocated(engine, name, claim, pod) if pod else Verdict(name, "a pod that uses it", created)
     if not claims.binding_results(claim):
         return Verdict(name, "", 0.0, {"node": claims.node(claim)})

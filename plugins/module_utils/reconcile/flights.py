@@ -9,36 +9,37 @@ is cut off in between is found again by the compose plan (``scaling.compose``).
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from ..fabric.errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain
 from ..fabric.types import Device, Fabric
 from ..kube import cro
 from ..kube.errors import ApiError, NotFound
-from ..node.probe import NotProven, holders
-from ..scaling.actions import Adopt, Attach, CreateResource, Detach
+from ..scaling.actions import Adopt, Attach, CreateResource, Detach, Resume
 from ..scaling.compose import ATTACHING, DELETING, DETACHING
-from .claimcheck import ClaimCheck
+from .idleness import IdleProof
 from .world import World
 from .writer import Writer
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
+FIRST_PAUSE, LONGEST_PAUSE, ASK_AGAIN = 0.2, 10.0, 2.0
 BLOCK_SECONDS, EXHAUSTED_BLOCK_SECONDS = 60.0, 5.0
 Landed = Callable[[str, str], None]
 Tell = Callable[..., None]
+Measured = Callable[[str, float], None]
 
 
 class Flights:
     """Runs the requests to the CDI Manager. ``landed(node, model)`` is called after each that changed something."""
 
-    def __init__(self, world: World, writer: Writer, fabric: Fabric, check: ClaimCheck, node_root: str,
-                 parallel: int, landed: Landed, tell: Tell) -> None:
-        self.world, self.writer, self.fabric, self.check = world, writer, fabric, check
-        self.node_root, self.landed, self.tell = node_root, landed, tell
+    def __init__(self, world: World, writer: Writer, fabric: Fabric, proof: IdleProof, parallel: int, landed: Landed,
+                 tell: Tell, measured: Measured = lambda name, seconds: None) -> None:
+        self.world, self.writer, self.fabric, self.proof = world, writer, fabric, proof
+        self.landed, self.tell, self.measured = landed, tell, measured
         self.stopping = threading.Event()
         self._pool = ThreadPoolExecutor(parallel, thread_name_prefix="fabric")
 
@@ -49,21 +50,15 @@ class Flights:
 
     def create(self, action: CreateResource) -> None:
         """Write the intent as a new ComposableResource, then attach on a thread of its own. Raises ApiError."""
-        name, present = cro.new_resource_name("gpu"), self._still_there(action.machine, action.present)
+        name = cro.new_resource_name("gpu")
         self.world.fly(name)
         try:
-            self.writer.create_resource(name, action, present)
+            self.writer.create_resource(name, action, action.present)
         except BaseException:
             self.world.land(name)
             raise
         self._submit(name, action.node, action.model,
                      lambda: self._attach(name, action.node, action.machine, action.model))
-
-    def _still_there(self, machine: str, present: tuple[str, ...]) -> tuple[str, ...]:
-        """Foreign devices that are on the machine now: one that left may come back as ours."""
-        if not present:
-            return ()
-        return tuple(u for u in present if u in {d.uid for d in self.fabric.machine(machine).devices})
 
     def _submit(self, name: str, node: str, model: str, work: Callable[[], None]) -> None:
         self._pool.submit(self._run, name, node, model, work)
@@ -89,6 +84,38 @@ class Flights:
             raw = self.world.resources.get(action.resource) or {}
             self.landed(action.node, raw.get("spec", {}).get("model", ""))
 
+    def resume(self, action: Resume) -> None:
+        """Wait for what an earlier process began."""
+        raw = self.world.resources.get(action.resource)
+        if raw is not None and self.world.fly(action.resource):
+            model = raw["spec"]["model"]
+            self._submit(action.resource, action.node, model, lambda: self._resume(action, model))
+
+    def _resume(self, action: Resume, model: str) -> None:
+        """Several resources may share an operation: each takes a device that nobody has."""
+        try:
+            found = [d for d in self.fabric.resume(action.operation).devices if d.model in (model, "")]
+        except (Missing, Refused) as error:  # whatever became of it is seen on the machine
+            self.tell(action.resource, "OperationLost", str(error), type_="Warning")
+            found = []
+        except (Unavailable, Busy, Unauthorized) as error:
+            self._failed(action.resource, str(error), "")
+            self.stopping.wait(ASK_AGAIN)
+            return
+        device = next((d for d in found if not self.world.resources.by("device", d.uid)), None)
+        if device is None:
+            self.writer.operation(action.resource, None)
+        else:
+            self._arrived(action.resource, action.node, model, device)
+
+    def _started(self, name: str) -> Callable[[str], None]:
+        """Writes an operation's handle down; without it the machine is looked at after a crash, as for others."""
+        def note(handle: str) -> None:
+            with contextlib.suppress(ApiError):
+                self.writer.operation(name, handle)
+
+        return note
+
     def _run(self, name: str, node: str, model: str, work: Callable[[], None]) -> None:
         try:
             work()
@@ -101,7 +128,7 @@ class Flights:
             self.landed(node, model)
 
     def _intend_and_attach(self, action: Attach) -> None:
-        self.writer.intent(action.resource, action.machine, self._still_there(action.machine, action.present))
+        self.writer.intent(action.resource, action.machine, action.present)
         self._attach(action.resource, action.node, action.machine, action.model)
 
     def _attach(self, name: str, node: str, machine: str, model: str) -> None:
@@ -109,7 +136,9 @@ class Flights:
         pause, said = FIRST_PAUSE, ""
         while not self.stopping.is_set() and self._wanted(name):
             try:
-                device = self.fabric.attach(machine, model, 1, name).devices[0]
+                began = time.monotonic()
+                device = self.fabric.attach(machine, model, 1, name, started=self._started(name)).devices[0]
+                self.measured("attach_seconds", time.monotonic() - began)
                 self._arrived(name, node, model, device)
                 return
             except (Unavailable, Busy, Unauthorized) as error:
@@ -195,39 +224,17 @@ class Flights:
         self.writer.forget_intent(name)
 
     def _detach(self, action: Detach) -> None:
-        if reason := self._in_use(action):
+        if reason := self.proof.in_use(action):
             self._error(action.resource, DETACHING, f"not detached: {reason}")
             self.tell(action.resource, "DetachRefused", reason, type_="Warning")
             return
+        began = time.monotonic()
         try:
             self.fabric.detach(action.machine, action.device)
+            self.measured("detach_seconds", time.monotonic() - began)
         except FabricError as error:
             self._error(action.resource, DETACHING, str(error))
             self.tell(action.resource, "DetachFailed", str(error), type_="Warning")
             return
         self.writer.resource_status(action.resource, state=DELETING, error="", cdi_device_id="")
         self.tell(action.resource, "Detached", f"device {action.device} returned to the pool")
-
-    def _in_use(self, action: Detach) -> str:
-        """Why the device must stay, empty when it is proven idle."""
-        raw = self.world.resources.get(action.resource) or {}
-        serial = (raw.get("status") or {}).get("device_id", "")
-        if action.force:
-            return ""
-        if not serial:
-            return "its serial number is not known, so nobody can look for it on the node"
-        if key := self.world.local_device(action.node, serial):
-            self.writer.taints.place(action.resource, key, serial)
-        if user := self.check.user(action.node, serial):
-            return f"claim {user} uses the device"
-        return self._open(action.node, serial)
-
-    def _open(self, node: str, serial: str) -> str:
-        if not self.node_root:
-            return ("node_root is not configured, so nobody can tell whether the device is open on the node; "
-                    "configure it or set force_detach")
-        try:
-            found = holders(Path(self.node_root.format(node=node)), serial)
-        except NotProven as error:
-            return f"cannot prove it idle on node {node}: {error}"
-        return f"open on node {node} by {', '.join(found)}" if found else ""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..fabric.errors import FabricError
 from ..scaling import actions as act
 from ..scaling.compose import plan_compose, uncertain
+from ..scaling.gating.view import GatePlan
 from ..scaling.pools import PoolPlan
 from ..scaling.scale import after, plan_device_labels, plan_fabric_label, plan_node
 from ..scaling.view import NodeView
 from . import publish
+from .bookings import RESERVED
 from .engine import Engine
 
 
@@ -34,10 +35,21 @@ class Forecast:
 
 
 def forecast(engine: Engine) -> Forecast:
-    """Plan every pool and every node of an engine that is ready."""
+    """Plan every held pod, every pool and every node of an engine that is ready and has not begun to work."""
+    plan = engine.gating.plan() if engine.gates else GatePlan()
+    actions: list[act.Action] = list(engine.gating.actions(plan))
+    verdicts = list(plan.verdicts)
+    engine.world.bookings.add(plan.bookings, RESERVED)
+    try:
+        return _forecast(engine, actions, verdicts)
+    finally:
+        for booking in plan.bookings:
+            engine.world.bookings.drop(booking.pod.uid)
+
+
+def _forecast(engine: Engine, actions: list[act.Action], verdicts: list[act.Verdict]) -> Forecast:
+    """Pools and nodes, after the gates."""
     pools = [publish.plan(engine.world, key) for key in sorted(publish.pool_keys(engine.world))]
-    actions: list[act.Action] = []
-    verdicts: list[act.Verdict] = []
     for node in sorted(n["metadata"]["name"] for n in engine.world.nodes.list()):
         planned, said = _node(engine, node)
         actions += planned
@@ -55,13 +67,7 @@ def _node(engine: Engine, name: str) -> tuple[list[act.Action], tuple[act.Verdic
 
 def _view(engine: Engine, name: str) -> NodeView:
     view = engine.world.node_view(name)
-    if not (uncertain(view) and view.machine):
-        return view
-    try:
-        found = engine.fabric.machine(view.machine)
-    except FabricError:
-        return view
-    return engine.world.node_view(name, {d.uid: d.model for d in found.devices})
+    return engine.passes.read_again(view) if uncertain(view) and view.machine else view
 
 
 def difference(forecast: Forecast) -> dict[str, dict[str, t.Any]]:
@@ -76,6 +82,10 @@ def difference(forecast: Forecast) -> dict[str, dict[str, t.Any]]:
             after[f"{action.node} {action.model}"] = action.size
         elif isinstance(action, act.LabelNode):
             after[f"{action.node} labels"] = {**after.get(f"{action.node} labels", {}), **action.labels}
+        elif isinstance(action, act.Book):
+            after[f"pod {action.pod.namespace}/{action.pod.name}"] = f"node {action.node}"
+        elif isinstance(action, (act.OpenGate, act.ReleaseGate)):
+            after[f"pod {action.pod.namespace}/{action.pod.name} gate"] = "removed"
         elif isinstance(action, act.MarkClaim):
             after[f"claim {action.namespace}/{action.name}"] = action.condition
     return {"before": before, "after": after}

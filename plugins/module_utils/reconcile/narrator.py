@@ -14,6 +14,7 @@ from collections import deque
 from ..kube import claims
 from ..kube.events import Recorder
 from ..scaling.settings import Settings
+from ..scaling.view import PodRef
 from .world import Json, World
 
 log = logging.getLogger("composable.infra")
@@ -50,6 +51,14 @@ class Narrator:
                    "metadata": {"name": pod["name"], "uid": pod["uid"], "namespace": claim["metadata"]["namespace"]}}
             self._recorder.event(ref, reason, message, type_)
 
+    def about_pod(self, pod: PodRef, reason: str, message: str, type_: str = "Normal") -> None:
+        """A log line and an Event on a pod."""
+        self.note(reason, f"{pod.namespace}/{pod.name}", message, type_)
+        if self._recorder is not None:
+            ref = {"apiVersion": "v1", "kind": "Pod",
+                   "metadata": {"name": pod.name, "uid": pod.uid, "namespace": pod.namespace}}
+            self._recorder.event(ref, reason, message, type_)
+
     def note(self, reason: str, about: str, message: str, type_: str = "Normal") -> None:
         """A log line and an entry of the history."""
         entry = {"time": time.time(), "reason": reason, "about": about, "message": message, "type": type_}
@@ -60,8 +69,9 @@ class Narrator:
     def once(self, about: str, message: str) -> None:
         """A trouble that stays: said when it begins, when it changes, and when it is over."""
         with self._lock:
-            before = self._last.get(about, "")
-            self._last[about] = message
+            before = self._last.pop(about, "")
+            if message:
+                self._last[about] = message
         if message and message != before:
             self.note("Trouble", about, message, "Warning")
         elif before and not message:

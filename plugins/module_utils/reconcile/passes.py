@@ -14,11 +14,14 @@ from ..fabric.errors import FabricError
 from ..fabric.types import Fabric
 from ..kube.errors import ApiError
 from ..scaling import actions as act
-from ..scaling.compose import plan_compose, request_status, uncertain
+from ..scaling.compose import asks, plan_compose, request_status, uncertain
+from ..scaling.demand import label_problems
 from ..scaling.scale import after, plan_device_labels, plan_fabric_label, plan_node
 from ..scaling.view import NodeView
 from . import publish, views
 from .flights import Flights
+from .gating import KEY as GATES
+from .gating import Gating
 from .narrator import Narrator
 from .steering import Steering
 from .world import World
@@ -35,9 +38,9 @@ class Passes:
     """Carries out one key at a time; ``later(key, when)`` makes an appointment."""
 
     def __init__(self, world: World, writer: Writer, fabric: Fabric, flights: Flights, steering: Steering,
-                 narrator: Narrator, roles: frozenset[str], settle: float, later: Later) -> None:
+                 gating: Gating, narrator: Narrator, roles: frozenset[str], settle: float, later: Later) -> None:
         self.world, self.writer, self.fabric, self.flights = world, writer, fabric, flights
-        self.steering, self.narrator, self.roles = steering, narrator, roles
+        self.steering, self.gating, self.narrator, self.roles = steering, gating, narrator, roles
         self.settle, self.later = settle, later
         self.verdicts: dict[str, tuple[act.Verdict, ...]] = {}
         self._io = ThreadPoolExecutor(32, thread_name_prefix="write")
@@ -53,6 +56,8 @@ class Passes:
                 self._pool(key[1], int(key[2]))
             elif key[0] == "request" and "operator" in self.roles:
                 self._request(key[1])
+            elif key == GATES and "scaler" in self.roles:
+                self.gating.run()
             elif key[0] == "tidy":
                 self._tidy(key[1])
             self.narrator.once("/".join(key), "")
@@ -64,14 +69,21 @@ class Passes:
         """Let the writing threads go."""
         self._io.shutdown(wait=False, cancel_futures=True)
 
+    def forget(self, resource: str) -> None:
+        """A ComposableResource is gone."""
+        self._detach_after.pop(resource, None)
+
     def _node(self, name: str) -> None:
         """Scale and compose from one picture: devices are asked for while the sizes are still being written."""
-        view = self._view(name)
+        keep_all, view = self.gating.unplanned(), self._view(name)
         scale = plan_node(view, self.world.settings) if "scaler" in self.roles else act.Plan()
         compose = self._compose(after(view, scale.actions))
+        if asks(compose) and not uncertain(view):
+            compose = self._compose(after(self.read_again(view), scale.actions))
         labels: list[act.Action] = []
         if "scaler" in self.roles:
             self.verdicts[name] = scale.verdicts
+            self.narrator.once(f"labels of node {name}", "; ".join(label_problems(view, self.world.settings)))
             labels += plan_device_labels(view, self.world.settings)
         if "publisher" in self.roles and self.world.snapshot is not None:
             labels += plan_fabric_label(view, self.world.settings)
@@ -80,7 +92,7 @@ class Passes:
                 self.later(("node", name), when)
         if view.blocked:
             self.later(("node", name), time.time() + RETRY_SECONDS)
-        self._urgent(name, [*labels, *scale.actions, *compose.actions])
+        self._urgent(name, _kept([*labels, *scale.actions, *compose.actions], keep_all))
 
     def _view(self, name: str) -> NodeView:
         view = self.world.node_view(name)
@@ -94,6 +106,17 @@ class Passes:
             self.narrator.once(f"machine {view.machine}", "")
             view = self.world.node_view(name, {d.uid: d.model for d in found.devices})
         return view
+
+    def read_again(self, view: NodeView) -> NodeView:
+        """The machine right before something is asked for: what others attached since the last look is theirs.
+
+        A manager that does not answer this either will say so when it is asked.
+        """
+        try:
+            found = self.fabric.machine(view.machine or "")
+        except FabricError:
+            return view
+        return self.world.node_view(view.name, {d.uid: d.model for d in found.devices})
 
     def _compose(self, view: NodeView) -> act.Plan:
         """Nothing is asked of a manager whose machines were never seen."""
@@ -113,10 +136,10 @@ class Passes:
 
     def _tidy(self, name: str) -> None:
         """What nobody waits for: sizes already acted on, holds, use stamps and the Online state."""
-        view = self._view(name)
+        keep_all, view = self.gating.unplanned(), self._view(name)
         scale = plan_node(view, self.world.settings) if "scaler" in self.roles else act.Plan()
         compose = self._compose(after(view, scale.actions))
-        self._carry(a for a in (*scale.actions, *compose.actions) if isinstance(a, TIDYING))
+        self._carry(a for a in _kept([*scale.actions, *compose.actions], keep_all) if isinstance(a, TIDYING))
         for resource, claim in self.world.unwritten_holds(name):
             self.writer.hold(resource, claim)
 
@@ -157,8 +180,10 @@ class Passes:
         return {
             act.MarkClaim: self._mark, act.SetSize: self._set_size, act.LabelNode: self.writer.label_node,
             act.Touch: self.writer.touch, act.CreateResource: self.flights.create, act.Attach: self.flights.attach,
-            act.Adopt: self.flights.adopt, act.Detach: self._detach, act.DeleteResource: self._release,
+            act.Adopt: self.flights.adopt, act.Resume: self.flights.resume, act.Detach: self._detach,
+            act.DeleteResource: self._release,
             act.Finish: lambda a: self.writer.finish(a.resource),
+            act.OpenGate: self.gating.open, act.Unbook: self.gating.unbook,
             act.FinishRequest: lambda a: self.writer.finish_request(a.request),
             act.SetState: lambda a: self.writer.resource_status(a.resource, state=a.state, error=a.error),
         }
@@ -192,3 +217,13 @@ class Passes:
             raw = self.world.claims.get(action.name, action.namespace)
             if raw and not action.devices:
                 self.narrator.about_claim(raw, "AttachFailed", action.reason, "Warning")
+
+
+def _kept(actions: list[act.Action], keep_all: bool) -> list[act.Action]:
+    """While it is not known for whom devices were attached nothing is given up; asked before the node was looked at."""
+    return [a for a in actions if not (keep_all and _shrinks(a))]
+
+
+def _shrinks(action: act.Action) -> bool:
+    return isinstance(action, act.DeleteResource) or (isinstance(action, act.SetSize)
+                                                      and action.size < (action.before or 0))

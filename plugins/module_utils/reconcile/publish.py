@@ -10,6 +10,7 @@ import typing as t
 from ..kube import slices
 from ..scaling.pools import PoolPlan, plan_pool
 from ..scaling.settings import DeviceModel
+from .poolview import pool_view
 from .world import World
 from .writer import Writer
 
@@ -37,7 +38,7 @@ def plan(world: World, key: PoolKey) -> PoolPlan | None:
     model, snapshot = world.settings.model(key[0]), world.snapshot
     if model is None or snapshot is None:
         return None
-    view = world.pool_view(model, key[1], snapshot)
+    view = pool_view(world, model, key[1], snapshot)
     if view is None and not _fabric_known(snapshot, key[1]):
         return _withdraw(world, model, key[1])
     return plan_pool(view, world.settings) if view else None

@@ -9,7 +9,7 @@ import threading
 import time
 import typing as t
 
-from ..kube import claims
+from ..kube import claims, gates
 from ..scaling.demand import FAILED, PREPARING, RESCHEDULE
 from . import views
 from .engine import Engine
@@ -46,6 +46,8 @@ def busy_with(engine: Engine) -> str:
         return f"{n} requests to the CDI Manager are under way"
     if n := engine.steering.under_way():
         return f"{n} pods are on the way back to their node"
+    if n := len(world.bookings.all()):
+        return f"{n} pods wait for the devices of the node that was chosen for them"
     return in_the_cluster(engine)
 
 
@@ -69,6 +71,8 @@ def pending_claims(engine: Engine) -> dict[tuple[str, str], dict[str, t.Any]]:
     """Unallocated claims that a pod without a node refers to, by (namespace, name), with that pod."""
     found = {}
     for pod in engine.world.pods.list():
+        if gates.bound(pod):
+            continue
         refs = [*((pod.get("status") or {}).get("resourceClaimStatuses") or []),
                 *((pod.get("spec") or {}).get("resourceClaims") or [])]
         for name in {r.get("resourceClaimName") for r in refs if r.get("resourceClaimName")}:

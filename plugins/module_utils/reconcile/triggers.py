@@ -67,8 +67,11 @@ def _slice_keys(item: Json, settings: Settings) -> Iterator[Key]:
         yield pool_key(of_pool[0].cdi_model_name, of_pool[1])
 
 
-def _node_facts(node: Json) -> tuple[object, object]:
-    return (node.get("spec") or {}).get("providerID"), node["metadata"].get("labels")
+def _node_facts(node: Json) -> tuple[object, ...]:
+    """What of a node matters; its heartbeats do not."""
+    spec = node.get("spec") or {}
+    return (spec.get("providerID"), node["metadata"].get("labels"), spec.get("taints"), spec.get("unschedulable"),
+            (node.get("status") or {}).get("allocatable"))
 
 
 def fabric_keys(world: World, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterator[Key]:

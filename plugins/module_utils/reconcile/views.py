@@ -71,7 +71,8 @@ def resource_view(raw: Json, settings: Settings, seen_used: float = 0.0, **seen:
         delete_first=cro.annotation(raw, settings.label(cro.DELETE_FIRST)) == "true",
         last_used=max(seen_used, parse_time(cro.annotation(raw, settings.label(cro.LAST_USED)))),
         in_use=cro.annotation(raw, cro.IN_USE) == "true",
-        machine=machine, asked=asked, present=present, **seen)
+        machine=machine, asked=asked, present=present,
+        operation=cro.annotation(raw, cro.OPERATION), **seen)
 
 
 def slice_view(raw: Json) -> SliceView:

@@ -8,56 +8,35 @@ from __future__ import annotations
 import threading
 import time
 import typing as t
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable
 
 from ..fabric.types import FabricSnapshot
-from ..kube import claims, cro, slices
+from ..kube import claims, cro, gates, slices
 from ..kube.client import Client
-from ..kube.resource import CLAIMS, NODES, PODS, REQUESTS, RESOURCES, SLICES, Resource
+from ..kube.resource import (
+    CLAIMS,
+    DEVICE_CLASSES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    REQUESTS,
+    RESOURCES,
+    SLICES,
+    Resource,
+)
 from ..kube.store import Store
 from ..kube.watch import Reflector
-from ..scaling.demand import PREPARING, RESCHEDULE
-from ..scaling.pools import PoolView
-from ..scaling.settings import DeviceModel, Settings
+from ..scaling.demand import RESCHEDULE
+from ..scaling.settings import Settings
 from ..scaling.view import NodeView
 from ..scaling.view import Resource as ComposableResource
-from . import views
+from . import indexes, views
+from .bookings import Bookings
+from .holds import Holds
 
 Json = dict[str, t.Any]
+DeviceKey = claims.DeviceKey
 OnChange = Callable[[str, Resource, Json, "Json | None"], None]
-
-
-def _of_claim_node(claim: Json) -> Iterable[Hashable]:
-    name = claims.node(claim)
-    return (name,) if name else ()
-
-
-def _pools(claim: Json) -> Iterable[Hashable]:
-    return {r["pool"] for r in claims.binding_results(claim)}
-
-
-def _target(obj: Json) -> Iterable[Hashable]:
-    spec = obj["spec"].get("resource") or obj["spec"]
-    return (spec.get("target_node") or "",)
-
-
-def _device_uid(obj: Json) -> Iterable[Hashable]:
-    uid = (obj.get("status") or {}).get("cdi_device_id")
-    return (uid,) if uid else ()
-
-
-def _held_for(obj: Json) -> Iterable[Hashable]:
-    uid = cro.read_hold(obj)[0]
-    return (uid,) if uid else ()
-
-
-def _slice_node(obj: Json) -> Iterable[Hashable]:
-    name = slices.node(obj)
-    return (name,) if name else ()
-
-
-def _slice_pool(obj: Json) -> Iterable[Hashable]:
-    return () if slices.node(obj) else (slices.pool(obj),)
 
 
 class World:
@@ -65,17 +44,14 @@ class World:
 
     def __init__(self, client: Client, settings: Settings, on_change: OnChange, *, pods: bool = True) -> None:
         self.settings = settings
-        self.claims = Store({"node": _of_claim_node, "device": claims.device_keys, "pool": _pools,
-                             "uid": lambda o: (o["metadata"]["uid"],)})
-        self.slices = Store({"node": _slice_node, "pool": _slice_pool})
-        self.nodes = Store({})
-        self.requests = Store({"node": _target})
-        self.resources = Store({"node": _target, "device": _device_uid, "held": _held_for})
-        self.pods = Store({"uid": lambda o: (o["metadata"]["uid"],)})
+        self.claims, self.slices = Store(indexes.CLAIMS), Store(indexes.SLICES)
+        self.nodes, self.requests = Store({}), Store(indexes.REQUESTS)
+        self.resources, self.pods = Store(indexes.RESOURCES), Store(indexes.PODS, trim=gates.trimmed)
+        self.namespaces, self.classes = Store({}), Store({})
         self.snapshot: FabricSnapshot | None = None
         self.fabric_problem = ""
         self._busy: set[str] = set()
-        self._holds: dict[str, tuple[str, float]] = {}
+        self.holds, self.bookings = Holds(), Bookings()
         self._seen_used: dict[str, float] = {}
         self._blocked: dict[tuple[str, str], tuple[float, str]] = {}
         self._lock = threading.Lock()
@@ -83,7 +59,10 @@ class World:
         watched: list[tuple[Resource, Store, str | None]] = [
             (CLAIMS, self.claims, None), (SLICES, self.slices, driver), (NODES, self.nodes, None),
             (REQUESTS, self.requests, None), (RESOURCES, self.resources, None)]
-        if pods:
+        if pods and settings.gating:
+            watched += [(PODS, self.pods, None), (NAMESPACES, self.namespaces, None),
+                        (DEVICE_CLASSES, self.classes, None)]
+        elif pods:
             watched.append((PODS, self.pods, "spec.nodeName="))
         self.reflectors = [Reflector(client, res, store, self._told(res, on_change), field_selector=selector)
                            for res, store, selector in watched]
@@ -131,23 +110,26 @@ class World:
 
     def hold(self, resource: str, claim: str) -> None:
         """Keep a device for the claim it is handed to; the annotation that remembers it is written later."""
-        with self._lock:
-            self._holds[resource] = (claim, time.time())
+        self.holds.keep(resource, claim)
 
-    def _held(self, raw: Json) -> tuple[str, float]:
-        """(claim uid, since), from memory or from the annotation; a device in use is held no more."""
-        name, used = raw["metadata"]["name"], bool(self._user(raw))
+    def holding(self, claim: str) -> set[str]:
+        """Nodes that keep a device for a claim (its uid)."""
+        kept = [r for name in self.holds.kept_for(claim) if (r := self.resources.get(name))]
+        return {r["spec"]["target_node"] for r in (*kept, *self.resources.by("held", claim))}
+
+    def forget(self, resource: str) -> None:
+        """A ComposableResource is gone, and with it what was remembered of it."""
+        self.holds.forget(resource)
         with self._lock:
-            if used:
-                self._holds.pop(name, None)
-            return self._holds.get(name) or cro.read_hold(raw)
+            self._seen_used.pop(resource, None)
 
     def unwritten_holds(self, node: str) -> list[tuple[str, str]]:
-        """(resource, claim uid) of holds on a node that are not on the objects yet and still matter."""
+        """(resource, claim uid) of holds on a node that the objects do not say yet; an empty uid: no longer held."""
         found = []
         for raw in self.resources.by("node", node):
-            uid = self._held(raw)[0]
-            if uid and uid != cro.read_hold(raw)[0] and not self._user(raw):
+            used = bool(self.user(raw))
+            uid = self.holds.of(raw, used)[0]
+            if uid != cro.read_hold(raw)[0] and not used:
                 found.append((raw["metadata"]["name"], uid))
         return found
 
@@ -175,84 +157,60 @@ class World:
         return NodeView(
             name=name, now=now, labels=(raw or {}).get("metadata", {}).get("labels") or {}, machine=machine,
             fabric=fabric, problem=problem, exists=raw is not None,
-            claims=tuple(c for r in self.claims.by("node", name) if (c := views.claim_view(r, self.settings))),
+            claims=(*(c for r in self.claims.by("node", name) if (c := views.claim_view(r, self.settings))),
+                    *self.bookings.claims(name, fabric, self.settings, self._claim_name)),
             resources=tuple(self._resource(r, now) for r in self.resources.by("node", name)),
             requests=tuple(views.request_view(r) for r in self.requests.by("node", name)),
             other_requests=frozenset(r["metadata"]["name"] for r in self.requests.by("node", "")),
             attached=attached, owned=owned, blocked=self.blocked(name, now))
 
-    def _resource(self, raw: Json, now: float) -> ComposableResource:
-        key, user = self._local(raw), self._user(raw)
-        with self._lock:
-            busy = raw["metadata"]["name"] in self._busy
-        held_for, held_since = self._held(raw)
-        return views.resource_view(
-            raw, self.settings, self._note_use(raw, user, now), held_for=held_for, held_since=held_since,
-            visible=key is not None, busy=busy,
-            used_by=user,
-            hold_alive=self._hold_alive(raw, now))
+    def _claim_name(self, uid: str) -> str:
+        claim = next(iter(self.claims.by("uid", uid)), None)
+        return str(claim["metadata"]["name"]) if claim else uid
 
-    def _note_use(self, raw: Json, user: str, now: float) -> float:
+    def _resource(self, raw: Json, now: float) -> ComposableResource:
+        key, name = self._local(raw), raw["metadata"]["name"]
+        user = self._user(key)
+        with self._lock:
+            busy = name in self._busy
+        held_for, held_since = self.holds.of(raw, bool(user))
+        return views.resource_view(
+            raw, self.settings, self._note_use(name, user, now), held_for=held_for, held_since=held_since,
+            visible=key is not None, busy=busy, used_by=user,
+            hold_alive=self._hold_alive(raw["spec"]["target_node"], held_for, held_since, now))
+
+    def _note_use(self, name: str, user: str, now: float) -> float:
         """When a claim was last seen to use the device by this engine, 0.0 for never."""
         with self._lock:
             if user:
-                self._seen_used[raw["metadata"]["name"]] = now
-            return self._seen_used.get(raw["metadata"]["name"], 0.0)
+                self._seen_used[name] = now
+            return self._seen_used.get(name, 0.0)
 
-    def _local(self, raw: Json) -> tuple[str, str, str] | None:
+    def _local(self, raw: Json) -> DeviceKey | None:
         serial = (raw.get("status") or {}).get("device_id")
         return self.local_device(raw["spec"]["target_node"], serial) if serial else None
 
-    def _user(self, raw: Json) -> str:
-        key = self._local(raw)
+    def user(self, raw: Json) -> str:
+        """The claim (namespace/name) that uses the device of a ComposableResource, empty when none does."""
+        return self._user(self._local(raw))
+
+    def _user(self, key: DeviceKey | None) -> str:
         claim = next(iter(self.claims.by("device", key)), None) if key else None
         return f"{claim['metadata']['namespace']}/{claim['metadata']['name']}" if claim else ""
 
-    def local_device(self, node: str, uuid: str) -> tuple[str, str, str] | None:
+    def local_device(self, node: str, uuid: str) -> DeviceKey | None:
         """(driver, pool, device) under which a node's own slices show a GPU UUID."""
-        for item in self.slices.by("node", node):
-            for found, key in slices.uuids(item):
-                if found == uuid:
-                    return key
+        for item in self.slices.by("uuid", uuid):
+            if slices.node(item) == node:
+                return next(key for found, key in slices.uuids(item) if found == uuid)
         return None
 
-    def _hold_alive(self, raw: Json, now: float) -> bool:
-        uid, since = self._held(raw)
-        claim = next(iter(self.claims.by("uid", uid)), None) if uid else None
+    def _hold_alive(self, node: str, claim_uid: str, since: float, now: float) -> bool:
+        """A claim that was given another node has left the device that was kept for it here."""
+        claim = next(iter(self.claims.by("uid", claim_uid)), None) if claim_uid else None
         if claim is None:
             return False
         if claims.results(claim):
-            return views.claim_phase(claim) == RESCHEDULE and bool(claims.binding_results(claim))
-        return now - since < self.settings.handover_timeout
-
-    def pool_view(self, model: DeviceModel, fabric: int, snapshot: FabricSnapshot) -> PoolView | None:
-        """The frozen picture of one pool; None when the manager's count could not be read.
-
-        A claim that was told to move on holds its name no more: the scheduler must not find it free once it drops
-        the allocation.
-        """
-        free = snapshot.free.get((model.cdi_model_name, fabric))
-        if free is None:
-            return None
-        name = model.pool(fabric)
-        holders = [c for c in self.claims.by("pool", name) if views.claim_phase(c) == PREPARING]
-        published = tuple(views.slice_view(s) for s in self.slices.by("pool", name)
-                          if slices.driver(s) == model.driver_name)
-        promised = frozenset(r["device"] for c in holders for r in claims.binding_results(c) if r["pool"] == name)
-        return PoolView(model, fabric, free, promised, self._arrived(model, name, holders, snapshot), published)
-
-    def _arrived(self, model: DeviceModel, pool: str, holders: list[Json], snapshot: FabricSnapshot) -> int:
-        """Promised devices that had left the manager's free count when it was read: asked for before that."""
-        promised: dict[str, int] = {}
-        for claim in holders:
-            n = sum(r["pool"] == pool for r in claims.binding_results(claim))
-            promised[claims.node(claim) or ""] = promised.get(claims.node(claim) or "", 0) + n
-        return sum(min(n, self._left(node, model, snapshot)) for node, n in promised.items())
-
-    def _left(self, node: str, model: DeviceModel, snapshot: FabricSnapshot) -> int:
-        found = 0
-        for raw in self.resources.by("node", node):
-            if raw["spec"]["model"] == model.cdi_model_name and not raw["metadata"].get("deletionTimestamp"):
-                asked = cro.read_intent(raw)[1]
-                found += 0 < asked < snapshot.taken and not self._user(raw)
-        return found
+            told = views.claim_phase(claim) == RESCHEDULE and bool(claims.binding_results(claim))
+            return told and claims.node(claim) == node
+        return now - since < self.settings.handover_timeout or self.bookings.holds_for(claim_uid)

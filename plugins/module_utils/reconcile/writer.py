@@ -13,7 +13,7 @@ import time
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from ..kube import cro
+from ..kube import cro, gates
 from ..kube.client import Client
 from ..kube.conditions import already_set, device_conditions
 from ..kube.errors import AlreadyExists, Conflict, NotFound
@@ -23,6 +23,7 @@ from ..kube.times import format_micro_time, format_time
 from ..scaling.actions import CreateResource, LabelNode, MarkClaim, SetSize, Touch
 from ..scaling.demand import PREPARING
 from ..scaling.pools import PoolPlan
+from ..scaling.view import PodRef
 from . import views
 from .world import Json, World
 
@@ -62,9 +63,10 @@ class Writer:
         self.changes += 1
 
     def hold(self, resource: str, claim_uid: str) -> None:
-        """Keep a device for the claim that it is handed to; CoHDI's last-used-time is stamped with it."""
+        """Keep a device for the claim that it is handed to, for none when the uid is empty; CoHDI's last-used-time is
+        stamped with it."""
         now = time.time()
-        self._annotate(resource, {cro.HELD_FOR: cro.hold(claim_uid, now),
+        self._annotate(resource, {cro.HELD_FOR: cro.hold(claim_uid, now) if claim_uid else None,
                                   self.world.settings.label(cro.LAST_USED): format_time(now)})
 
     def touch(self, action: Touch) -> None:
@@ -74,11 +76,15 @@ class Writer:
 
     def intent(self, resource: str, machine: str, present: Iterable[str]) -> None:
         """Write down that the CDI Manager is about to be asked for a device."""
-        self._annotate(resource, {cro.ATTACH: cro.attach_intent(machine, time.time(), present)})
+        self._annotate(resource, {cro.ATTACH: cro.attach_intent(machine, time.time(), present), cro.OPERATION: None})
+
+    def operation(self, resource: str, handle: str | None) -> None:
+        """Write down by which handle an asynchronous CDI Manager knows the attach; None: it knows it no more."""
+        self._annotate(resource, {cro.OPERATION: handle})
 
     def forget_intent(self, resource: str) -> None:
         """Record that nothing of an attach is on the fabric: the CDI Manager refused it."""
-        self._annotate(resource, {cro.ATTACH: None})
+        self._annotate(resource, {cro.ATTACH: None, cro.OPERATION: None})
 
     def _annotate(self, resource: str, annotations: Mapping[str, str | None]) -> None:
         patch = {"metadata": {"annotations": dict(annotations)}}
@@ -159,6 +165,16 @@ class Writer:
         except (NotFound, Conflict):
             return False
         return not (answer.get("spec") or {}).get("nodeName")
+
+    def ungate(self, pod: PodRef) -> bool:
+        """Remove our scheduling gate and no other; False when that pod is gone."""
+        try:
+            answer = self.client.strategic_patch(PODS, pod.name, gates.removal(pod.uid), namespace=pod.namespace)
+        except (NotFound, Conflict):
+            return False
+        self.world.pods.upsert(answer)
+        self.changes += 1
+        return True
 
     def mark_claim(self, action: MarkClaim) -> bool:
         """Write a condition onto the allocation it was decided for; False when that allocation is no more."""

@@ -47,6 +47,40 @@ class MarkClaim(Action):
 
 
 @dataclass(frozen=True, slots=True)
+class Book(Action):
+    """Choose the node of a pod that our gate holds; its devices are then attached there."""
+
+    pod: PodRef
+    needs: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGate(Action):
+    """Everything is there: keep the devices for the pod's claims, nominate the pod to the node, remove the gate.
+
+    ``devices``: ComposableResource by claim uid.
+    """
+
+    pod: PodRef
+    devices: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseGate(Action):
+    """Remove the gate of a pod that is not served here; ``node`` is empty. ``judged``: no node can be made to fit."""
+
+    pod: PodRef
+    judged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unbook(Action):
+    """The node chosen for a held pod cannot be served after all: choose anew."""
+
+    pod: PodRef
+
+
+@dataclass(frozen=True, slots=True)
 class Touch(Action):
     """Record on a ComposableResource that its device began or ceased to be used."""
 
@@ -81,6 +115,14 @@ class Attach(Action):
     model: str
     machine: str
     present: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resume(Action):
+    """Wait for an operation that an earlier process began at an asynchronous CDI Manager."""
+
+    resource: str
+    operation: str
 
 
 @dataclass(frozen=True, slots=True)

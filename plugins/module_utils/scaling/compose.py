@@ -23,6 +23,7 @@ from .actions import (
     Finish,
     FinishRequest,
     Plan,
+    Resume,
     SetState,
 )
 from .view import NodeView, Request, Resource
@@ -71,6 +72,8 @@ class _Compose:
                                              resource.name, ONLINE))
         elif not resource.asked:
             self._attach(resource, "wanted and not asked for yet")
+        elif resource.operation:
+            self._resume(resource)
         elif not self._adopt(resource) and self._settled(resource):
             self._attach(resource, f"asked {self.settle:g} s ago without effect")
 
@@ -81,17 +84,25 @@ class _Compose:
             if not resource.visible or self._came_back(resource):
                 self.actions.append(Finish(self.view.name, "detached and out of the node's ResourceSlice",
                                            resource.name))
+        elif not resource.device_uid and resource.asked and resource.operation:
+            self._resume(resource)
         elif not resource.device_uid:
             if not resource.asked or (not self._adopt(resource) and self._settled(resource)):
                 self.actions.append(Finish(self.view.name, "nothing of it is on the fabric", resource.name))
-        elif resource.used_by and not resource.force_detach:
-            error = f"not detached: claim {resource.used_by} uses the device"
+        elif (resource.used_by or resource.hold_alive) and not resource.force_detach:
+            error = (f"not detached: claim {resource.used_by} uses the device" if resource.used_by
+                     else f"not detached: it is kept for claim {resource.held_for}")
             if resource.error != error:
                 self.actions.append(SetState(self.view.name, "in use", resource.name, DETACHING, error))
         else:
             self.actions.append(Detach(self.view.name, "no longer wanted and no claim uses it", resource.name,
                                        resource.machine or self.view.machine or "", resource.device_uid,
                                        resource.force_detach))
+
+    def _resume(self, resource: Resource) -> None:
+        """The CDI Manager was at work when an earlier process ended, and can be asked what became of it."""
+        self.actions.append(Resume(self.view.name, "an earlier process asked for it", resource.name,
+                                   resource.operation))
 
     def _came_back(self, resource: Resource) -> bool:
         """True when the node shows the device because another ComposableResource has it now."""
@@ -181,6 +192,11 @@ def plan_compose(view: NodeView, settle: float) -> Plan:
 def uncertain(view: NodeView) -> bool:
     """True when the machine has to be read afresh before this node can be planned."""
     return any(r.asked and not r.device_uid and not r.busy and r.state != DELETING for r in view.resources)
+
+
+def asks(plan: Plan) -> bool:
+    """True when the plan asks the CDI Manager for a device, so that the machine has to be read right before."""
+    return any(isinstance(a, (CreateResource, Attach)) for a in plan.actions)
 
 
 def request_status(spec: Mapping[str, t.Any], children: list[Resource], error: str) -> dict[str, t.Any]:

@@ -12,13 +12,20 @@ from .settings import DeviceModel, Settings
 from .view import Claim, NodeView, PodRef
 
 PREPARING, RESCHEDULE, FAILED, READY = "preparing", "reschedule", "failed", "ready"
+# A claim of a pod that our gate holds and for which this node was chosen.
+GATED = "gated"
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Preparing claims of one pod. The scheduler fails or binds them together, so they are decided together."""
+    """Claims of one pod that want devices. They fail or succeed together, so they are decided together."""
 
     claims: tuple[Claim, ...]
+
+    @property
+    def gated(self) -> bool:
+        """True when our gate holds the pod."""
+        return self.claims[0].phase == GATED
 
     @property
     def since(self) -> float:
@@ -44,10 +51,10 @@ class Group:
 
 
 def groups(view: NodeView) -> list[Group]:
-    """Preparing claims by pod, oldest allocation first."""
+    """Claims that want devices by pod, oldest allocation or booking first."""
     by_pod: dict[str, list[Claim]] = {}
     for claim in sorted(view.claims, key=lambda c: (c.allocated_at, c.key)):
-        if claim.phase == PREPARING:
+        if claim.phase in (PREPARING, GATED):
             by_pod.setdefault(claim.pods[0].uid if claim.pods else claim.uid, []).append(claim)
     return [Group(tuple(claims)) for claims in by_pod.values()]
 
@@ -68,6 +75,14 @@ def wanted_at_least(view: NodeView, settings: Settings) -> list[str]:
 def _label(view: NodeView, settings: Settings, model: DeviceModel, which: str, default: int) -> int:
     text = view.labels.get(settings.label(f"{model.k8s_device_name}-{which}"), "")
     return int(text) if text.isdecimal() else default
+
+
+def label_problems(view: NodeView, settings: Settings) -> list[str]:
+    """Labels of the node that should be a number and are not; they count as absent."""
+    names = [settings.label(f"{m.k8s_device_name}-{which}") for m in settings.models
+             for which in ("size-min", "size-max")]
+    return [f"label {name} of node {view.name} is {view.labels[name]!r}, it must be a whole number; it is ignored"
+            for name in names if name in view.labels and not view.labels[name].isdecimal()]
 
 
 def installed(view: NodeView, settings: Settings) -> dict[str, DeviceModel]:

@@ -36,8 +36,8 @@ class SliceView:
 class PoolView:
     """One pool at one moment.
 
-    ``free`` is the manager's count, ``promised`` the names that claims hold, ``arrived`` how many of those claims
-    already have their device attached and waiting on a node.
+    ``free`` is the manager's count, ``promised`` the names that claims hold, ``booked`` how many devices are wanted for
+    pods that our gate holds, ``arrived`` for how many of both the device is attached already and waits on its node.
     """
 
     model: DeviceModel
@@ -46,6 +46,7 @@ class PoolView:
     promised: frozenset[str] = frozenset()
     arrived: int = 0
     slices: tuple[SliceView, ...] = ()
+    booked: int = 0
 
     @property
     def name(self) -> str:
@@ -73,7 +74,7 @@ class PoolPlan:
 
 def device_names(view: PoolView) -> list[str]:
     """Names that the pool should show: all promised ones and the lowest others, in order of their number."""
-    room = max(0, view.free - max(0, len(view.promised) - view.arrived))
+    room = max(0, view.free - max(0, len(view.promised) + view.booked - view.arrived))
     names, number = set(view.promised), 0
     while room > 0:
         name = f"{view.model.k8s_device_name}-{number}"
@@ -101,12 +102,17 @@ def plan_pool(view: PoolView, settings: Settings) -> PoolPlan:
     specs = [slice_spec(view, settings, chunk, newest + 1, len(chunks)) for chunk in chunks]
     old = sorted(view.slices, key=lambda s: s.name)
     return PoolPlan(
-        view.name, f"{view.free} free, {len(view.promised)} promised, {view.arrived} of them arrived",
+        view.name, _counts(view),
         tuple(names), newest + 1,
         replace={s.name: spec for s, spec in zip(old, specs, strict=False)},
         create=tuple(specs[len(old):]),
         delete=tuple(s.name for s in old[len(specs):]),
     )
+
+
+def _counts(view: PoolView) -> str:
+    booked = f", {view.booked} booked" if view.booked else ""
+    return f"{view.free} free, {len(view.promised)} promised{booked}, {view.arrived} of them arrived"
 
 
 def _complete(slices: tuple[SliceView, ...], current: list[SliceView]) -> bool:

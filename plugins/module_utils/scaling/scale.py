@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 
-from .actions import Action, LabelNode, MarkClaim, Plan, SetSize, Touch, Verdict
+from .actions import Action, LabelNode, MarkClaim, OpenGate, Plan, SetSize, Touch, Unbook, Verdict
 from .demand import Group, conflict, groups, installed, limits, wanted_at_least
 from .settings import DeviceModel, Settings
 from .supply import Supply, kept, supply
@@ -56,7 +56,7 @@ class _NodePlan:
 
     def _decide(self, group: Group) -> None:
         if reason := self._impossible(group):
-            self._mark(group, FAILED_CONDITION, reason, {})
+            self._refuse(group, reason)
             return
         self.models.update({m.cdi_model_name: m for m in group.models()})
         need = group.need()
@@ -67,7 +67,7 @@ class _NodePlan:
             for model, n in need.items():
                 self.taken[model] += n
                 self.chosen.update(r.name for r in available[model])
-            self._mark(group, RESCHEDULE_CONDITION, self._seen(available), available)
+            self._hand_over(group, self._seen(available), available)
             return
         for model, n in need.items():
             self.waiting[model] += n
@@ -95,6 +95,21 @@ class _NodePlan:
         if total > high:
             return f"node {self.view.name} may hold {high} x {name}, this claim would make it {total}"
         return ""
+
+    def _refuse(self, group: Group, reason: str) -> None:
+        if group.gated:
+            self.actions.append(Unbook(self.view.name, reason, group.pods[0]))
+        else:
+            self._mark(group, FAILED_CONDITION, reason, {})
+
+    def _hand_over(self, group: Group, reason: str, chosen: dict[str, list[Resource]]) -> None:
+        if not group.gated:
+            self._mark(group, RESCHEDULE_CONDITION, reason, chosen)
+            return
+        left = {m: list(rs) for m, rs in chosen.items()}
+        devices = tuple((c.uid, left[m].pop(0).name) for c in group.claims for m, n in c.need().items()
+                        for _unused in range(n))
+        self.actions.append(OpenGate(self.view.name, reason, group.pods[0], devices))
 
     def _mark(self, group: Group, condition: str, reason: str, chosen: dict[str, list[Resource]]) -> None:
         left = {m: list(rs) for m, rs in chosen.items()}

@@ -1,11 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an operator may set about scaling, checked once so that no pass meets a bad value later.
-
-The ``device_info`` table has CoHDI's keys (composable-dra-driver, ConfigMap ``composable-dra-dds``), so a
-table written for CoHDI is valid here unchanged.
-"""
+"""What an operator may set about scaling, checked once so that no pass meets a bad value later."""
 
 from __future__ import annotations
 
@@ -14,46 +10,36 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-ATTRIBUTE = re.compile(rf"({DNS_SUBDOMAIN.pattern}/)?[A-Za-z_][A-Za-z0-9_]{{0,31}}")
+from .device_info import DNS_LABEL, DNS_SUBDOMAIN, BadSetting, DeviceModel, device_info, dns_text
+
+__all__ = ["DNS_LABEL", "BadSetting", "DeviceModel", "Settings", "device_info"]
+
 POOL_NAME = re.compile(r"^(?P<device>.+)-fabric(?P<fabric>[0-9]+)$")
-HANDOVERS = ("reschedule",)
-
-MODEL_KEYS = ("index", "cdi-model-name", "dra-attributes", "driver-name", "k8s-device-name", "cannot-coexist-with")
-
-
-class BadSetting(ValueError):
-    """One setting cannot be used; says which one, what it was and what is allowed."""
-
-    def __init__(self, field_name: str, value: object, allowed: str) -> None:
-        super().__init__(f"{field_name}: {value!r} is not usable: {allowed}")
-        self.field, self.value, self.allowed = field_name, value, allowed
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceModel:
-    """One row of ``device_info``: how a model of the CDI Manager appears in Kubernetes."""
-
-    index: int
-    cdi_model_name: str
-    k8s_device_name: str
-    driver_name: str
-    attributes: Mapping[str, str]
-    cannot_coexist_with: frozenset[int] = frozenset()
-
-    def pool(self, fabric: int) -> str:
-        """Name of the pool of this model on one fabric, as CoHDI's publisher names it."""
-        return f"{self.k8s_device_name}-fabric{fabric}"
+HANDOVERS = ("gated", "reschedule")
+UNSERVED = ("release", "wait")
+POLICIES = ("samenode", "differentnode", "roundrobin")
+KNOWN = frozenset({"device_info", "label_prefix", "handover", "handover_namespaces", "handover_models", "unserved",
+                   "allocation_policy", "device_classes", "device_no_removal_duration",
+                   "device_no_allocation_duration", "max_devices_per_node", "handover_timeout"})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything the planners need to know that is not state. Durations are seconds."""
+    """Everything the planners need to know that is not state. Durations are seconds.
+
+    ``handover``: ``gated`` serves pods that our scheduling gate holds, ``reschedule`` lets them go; exceptions by
+    namespace and by model. What is not gated is always served by ``reschedule``. ``unserved``: whether a held pod that
+    no node fits is let go or waits.
+    """
 
     models: tuple[DeviceModel, ...]
     label_prefix: str = "cohdi.io"
-    handover: str = "reschedule"
+    handover: str = "gated"
+    handover_namespaces: Mapping[str, str] = field(default_factory=dict)
+    handover_models: Mapping[str, str] = field(default_factory=dict)
+    unserved: str = "release"
+    allocation_policy: str = "samenode"
+    device_classes: tuple[str, ...] = ()
     device_no_removal_duration: float = 600.0
     device_no_allocation_duration: float = 0.0
     max_devices_per_node: int = 50
@@ -64,6 +50,8 @@ class Settings:
     def __post_init__(self) -> None:
         self._by_pool.update({m.k8s_device_name: m for m in self.models})
         self._by_cdi.update({m.cdi_model_name: m for m in self.models})
+        if not self.device_classes:
+            object.__setattr__(self, "device_classes", self.drivers)
 
     def model(self, cdi_model_name: str) -> DeviceModel | None:
         """Row of the model that the CDI Manager calls ``cdi_model_name``."""
@@ -80,6 +68,20 @@ class Settings:
         """DRA driver names in use, sorted."""
         return tuple(sorted({m.driver_name for m in self.models}))
 
+    @property
+    def gating(self) -> bool:
+        """True when pods of any namespace and model may be served while they are held."""
+        return "gated" in (self.handover, *self.handover_namespaces.values(), *self.handover_models.values())
+
+    def handover_of(self, namespace: str) -> str:
+        """The handover of a namespace."""
+        return self.handover_namespaces.get(namespace, self.handover)
+
+    @property
+    def ungated_models(self) -> frozenset[str]:
+        """Models that held pods are not given."""
+        return frozenset(name for name, handover in self.handover_models.items() if handover != "gated")
+
     def label(self, name: str) -> str:
         """Full name of a node label or annotation of CoHDI's."""
         return f"{self.label_prefix}/{name}"
@@ -90,19 +92,19 @@ class Settings:
 
         Raises BadSetting naming the first field that cannot be used. Unknown keys are refused.
         """
-        known = {"device_info", "label_prefix", "handover", "device_no_removal_duration",
-                 "device_no_allocation_duration", "max_devices_per_node", "handover_timeout"}
         for key in data:
-            if key not in known:
-                raise BadSetting(key, data[key], f"unknown key, known are {', '.join(sorted(known))}")
-        prefix = _text(data, "label_prefix", "cohdi.io", DNS_SUBDOMAIN, 100)
-        handover = data.get("handover", "reschedule")
-        if handover not in HANDOVERS:
-            raise BadSetting("handover", handover, f"must be one of {', '.join(HANDOVERS)}")
+            if key not in KNOWN:
+                raise BadSetting(key, data[key], f"unknown key, known are {', '.join(sorted(KNOWN))}")
+        models = device_info(data.get("device_info"))
         return cls(
-            models=device_info(data.get("device_info")),
-            label_prefix=prefix,
-            handover=handover,
+            models=models,
+            label_prefix=dns_text(data, "label_prefix", "cohdi.io", DNS_SUBDOMAIN, 100),
+            handover=_choice(data, "handover", HANDOVERS),
+            handover_namespaces=_choices(data, "handover_namespaces", None),
+            handover_models=_choices(data, "handover_models", [m.cdi_model_name for m in models]),
+            unserved=_choice(data, "unserved", UNSERVED),
+            allocation_policy=_choice(data, "allocation_policy", POLICIES),
+            device_classes=_names(data, "device_classes"),
             device_no_removal_duration=_number(data, "device_no_removal_duration", 600),
             device_no_allocation_duration=_number(data, "device_no_allocation_duration", 0),
             max_devices_per_node=_whole(data, "max_devices_per_node", 50),
@@ -110,71 +112,33 @@ class Settings:
         )
 
 
-def device_info(rows: object) -> tuple[DeviceModel, ...]:
-    """Check and read the ``device_info`` table (limits: composable-dra-driver). Raises BadSetting."""
-    if not isinstance(rows, Sequence) or isinstance(rows, str) or not rows:
-        raise BadSetting("device_info", rows, "must be a list with at least one model")
-    models = tuple(_model(row, f"device_info[{i}]") for i, row in enumerate(rows))
-    for name in ("index", "cdi_model_name", "k8s_device_name"):
-        values = [getattr(m, name) for m in models]
-        twice = next((v for v in values if values.count(v) > 1), None)
-        if twice is not None:
-            raise BadSetting(f"device_info {name.replace('_', '-')}", twice, "must be unique in the table")
-    return models
+def _choice(data: Mapping[str, t.Any], key: str, allowed: Sequence[str]) -> str:
+    value = data.get(key, allowed[0])
+    if value not in allowed:
+        raise BadSetting(key, value, f"must be one of {', '.join(allowed)}")
+    return str(value)
 
 
-def _model(row: object, where: str) -> DeviceModel:
-    if not isinstance(row, Mapping):
-        raise BadSetting(where, row, "must be a mapping")
-    for key in row:
-        if key not in MODEL_KEYS:
-            raise BadSetting(f"{where}.{key}", row[key], f"unknown key, known are {', '.join(MODEL_KEYS)}")
-    index = row.get("index")
-    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index <= 10000:
-        raise BadSetting(f"{where}.index", index, "must be an integer from 0 to 10000")
-    name = row.get("cdi-model-name")
-    if not isinstance(name, str) or not 0 < len(name) <= 1000:
-        raise BadSetting(f"{where}.cdi-model-name", name, "must be a text of 1 to 1000 characters")
-    return DeviceModel(
-        index=index,
-        cdi_model_name=name,
-        k8s_device_name=_text(row, "k8s-device-name", None, DNS_LABEL, 50, where),
-        driver_name=_text(row, "driver-name", None, DNS_SUBDOMAIN, 63, where),
-        attributes=_attributes(row.get("dra-attributes"), f"{where}.dra-attributes"),
-        cannot_coexist_with=_indexes(row.get("cannot-coexist-with", []), f"{where}.cannot-coexist-with"),
-    )
+def _choices(data: Mapping[str, t.Any], key: str, names: Sequence[str] | None) -> dict[str, str]:
+    """Handover by name of a namespace or model; ``names``: those that exist, when that is known."""
+    value = data.get(key, {})
+    if not isinstance(value, Mapping):
+        raise BadSetting(key, value, "must be a mapping of names to handovers")
+    for name in value:
+        if names is not None and name not in names:
+            raise BadSetting(f"{key}.{name}", value[name], f"no such name, known are {', '.join(names)}")
+        _choice({f"{key}.{name}": value[name]}, f"{key}.{name}", HANDOVERS)
+    return {str(k): str(v) for k, v in value.items()}
 
 
-def _attributes(value: object, where: str) -> dict[str, str]:
-    if not isinstance(value, Mapping) or len(value) > 32:
-        raise BadSetting(where, value, "must be a mapping of at most 32 attributes")
-    for key, text in value.items():
-        if not isinstance(key, str) or not ATTRIBUTE.fullmatch(key) or len(key.rpartition("/")[0]) > 63:
-            raise BadSetting(where, key, "names must be C identifiers of at most 32 characters, a domain before them")
-        if not isinstance(text, str) or len(text) > 64:
-            raise BadSetting(f"{where}.{key}", text, "must be a text of at most 64 characters")
-    if "productName" not in value:
-        raise BadSetting(where, dict(value), "must hold productName")
-    return {str(k): v for k, v in value.items()}
-
-
-def _indexes(value: object, where: str) -> frozenset[int]:
-    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > 100:
-        raise BadSetting(where, value, "must be a list of at most 100 indexes")
-    for item in value:
-        if not isinstance(item, int) or isinstance(item, bool):
-            raise BadSetting(where, item, "must hold integers")
-    return frozenset(value)
-
-
-def _text(data: Mapping[str, t.Any], key: str, default: str | None, shape: re.Pattern[str], longest: int,
-          where: str = "") -> str:
-    value = data.get(key, default)
-    name = f"{where}.{key}" if where else key
-    if not isinstance(value, str) or not shape.fullmatch(value) or len(value) > longest:
-        kind = "DNS label" if shape is DNS_LABEL else "DNS subdomain"
-        raise BadSetting(name, value, f"must be a {kind} of at most {longest} characters")
-    return value
+def _names(data: Mapping[str, t.Any], key: str) -> tuple[str, ...]:
+    value = data.get(key, [])
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise BadSetting(key, value, "must be a list of names")
+    for name in value:
+        if not isinstance(name, str) or not DNS_SUBDOMAIN.fullmatch(name) or len(name) > 253:
+            raise BadSetting(key, name, "must hold names of DeviceClasses")
+    return tuple(value)
 
 
 def _number(data: Mapping[str, t.Any], key: str, default: float, low: float = 0) -> float:

@@ -36,7 +36,8 @@ class PoolResult:
 class Claim:
     """An allocated claim that holds pool devices on a node.
 
-    ``phase`` is CoHDI's device state: ``preparing``, ``reschedule``, ``failed`` or ``ready``.
+    ``phase`` is CoHDI's device state: ``preparing``, ``reschedule``, ``failed`` or ``ready``; or ``gated`` for a claim
+    without an allocation whose pod is held until its devices are on this node (``allocated_at``: since when).
     Times are seconds since the epoch.
     """
 
@@ -60,7 +61,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A ComposableResource on this node, with what its annotations say."""
+    """A ComposableResource on this node, with what its annotations say.
+
+    ``operation``: the handle by which an asynchronous CDI Manager knows its attach.
+    """
 
     name: str
     uid: str
@@ -83,6 +87,7 @@ class Resource:
     machine: str = ""
     asked: float = 0.0
     present: frozenset[str] = frozenset()
+    operation: str = ""
     busy: bool = False
     visible: bool = False
     used_by: str = ""

@@ -25,6 +25,8 @@ description:
   - Lists and watches ResourceClaims, and emits one event for all claims that began to wait since the last one.
   - Also emits an event at the start, when devices were released and their hold time is over, while claims keep
     waiting, and at a steady interval, so that a lost event costs time and nothing else.
+  - Pods that the scheduling gate C(composable.infra/devices) holds wait, too. While the source runs it renews the Lease
+    C(composable-infra-gates), so that the admission policy gates new pods.
   - Resumes a broken watch, lists anew when the server has forgotten (410), and never returns.
 options:
   kubeconfig:
@@ -51,6 +53,14 @@ options:
       - Set it to the engine's device_no_removal_duration.
     type: float
     default: 600
+  gates:
+    description: Whether pods that the scheduling gate holds are told as well, and new ones are gated.
+    type: bool
+    default: true
+  lease_namespace:
+    description: Namespace of the Lease C(composable-infra-gates).
+    type: str
+    default: composable-infra
 """
 
 EXAMPLES = r"""
@@ -95,18 +105,26 @@ def _numbers(args: dict[str, t.Any]) -> dict[str, float]:
             raise ValueError(f"{name}: {value!r} is not usable: must be a number of seconds") from None
         if not 0 <= found[name] <= 86400:
             raise ValueError(f"{name}: {value!r} is not usable: must be from 0 to 86400 seconds")
-    known = {*DEFAULTS, "kubeconfig", "context", "eda_feedback_queue"}
+    known = {*DEFAULTS, "kubeconfig", "context", "gates", "lease_namespace", "eda_feedback_queue"}
     for name in args:
         if name not in known:
             raise ValueError(f"{name}: unknown option, known are {', '.join(sorted(known - {'eda_feedback_queue'}))}")
+    if str(args.get("gates", True)).lower() not in ("true", "false"):
+        raise ValueError(f"gates: {args['gates']!r} is not usable: must be true or false")
     return found
+
+
+def _gates(args: dict[str, t.Any]) -> bool:
+    """Whether held pods are told; rulebooks may give it as a text."""
+    return str(args.get("gates", True)).lower() == "true"
 
 
 class Watcher:
     """Keeps what waits and when to speak next. Changes come from the reflector's thread, reads from the event loop."""
 
-    def __init__(self, times: dict[str, float], wake: t.Callable[[], object], claims: t.Any) -> None:
-        self._times, self._wake, self._claims = times, wake, claims
+    def __init__(self, times: dict[str, float], wake: t.Callable[[], object], claims: t.Any,
+                 held: t.Callable[[dict[str, t.Any]], bool] = lambda pod: False) -> None:
+        self._times, self._wake, self._claims, self._held = times, wake, claims, held
         self._lock = threading.Lock()
         self._told: dict[str, str] = {}
         self.waiting: dict[str, dict[str, str]] = {}
@@ -130,6 +148,20 @@ class Watcher:
         if waits or freed:
             self._wake()
 
+    def pod_changed(self, kind: str, pod: dict[str, t.Any], old: dict[str, t.Any] | None) -> None:
+        """A pod changed: it is held, or it is no longer."""
+        meta = pod["metadata"]
+        held = kind != "DELETED" and self._held(pod)
+        with self._lock:
+            if held:
+                self.waiting[meta["uid"]] = {"uid": meta["uid"], "namespace": meta["namespace"], "name": meta["name"],
+                                             "kind": "Pod", "node": "", "allocated": ""}
+            else:
+                self.waiting.pop(meta["uid"], None)
+                self._told.pop(meta["uid"], None)
+        if held:
+            self._wake()
+
     def _freed(self, kind: str, claim: dict[str, t.Any], old: dict[str, t.Any] | None) -> bool:
         """True when devices lost their claim: at once their idle time begins, and later it is over."""
         before = claim if kind == "DELETED" and old is None else old
@@ -147,7 +179,7 @@ class Watcher:
 
     def _describe(self, claim: dict[str, t.Any]) -> dict[str, str]:
         meta, allocation = claim["metadata"], claim["status"]["allocation"]
-        return {"uid": meta["uid"], "namespace": meta["namespace"], "name": meta["name"],
+        return {"uid": meta["uid"], "namespace": meta["namespace"], "name": meta["name"], "kind": "ResourceClaim",
                 "node": self._claims.node(claim) or "",
                 "allocated": str(allocation.get("allocationTimestamp") or meta["resourceVersion"])}
 
@@ -179,18 +211,31 @@ class Watcher:
 async def main(queue: asyncio.Queue[t.Any], args: dict[str, t.Any]) -> None:
     """Watch for ever; ends only when cancelled. Raises ValueError for unusable options."""
     times, loop, woken = _numbers(args), asyncio.get_running_loop(), asyncio.Event()
-    claims, resource = _kube("claims"), _kube("resource").CLAIMS
-    watcher = Watcher(times, lambda: loop.call_soon_threadsafe(woken.set), claims)
+    watcher = Watcher(times, lambda: loop.call_soon_threadsafe(woken.set), _kube("claims"), _kube("gates").held)
     connection = _kube("connection").Connection.load(args.get("kubeconfig") or None, args.get("context") or None)
-    store = _kube("store").Store({})
-    reflector = _kube("watch").Reflector(_kube("client").Client(connection, pool=2), resource, store, watcher.changed)
-    reflector.start()
+    client = _kube("client").Client(connection, pool=4)
+    running = _watches(client, watcher, args)
+    for each in running:
+        each.start()
     try:
-        while not await asyncio.to_thread(reflector.synced.wait, 1.0):
-            pass
+        for reflector in running[:2 if _gates(args) else 1]:
+            while not await asyncio.to_thread(reflector.synced.wait, 1.0):
+                pass
         await _speak(queue, watcher, woken, times["settle"])
     finally:
-        reflector.stop()
+        for each in reversed(running):
+            each.stop()
+
+
+def _watches(client: t.Any, watcher: Watcher, args: dict[str, t.Any]) -> list[t.Any]:
+    """What runs beside the event loop: the watch of claims and, with gates, that of pods and the Lease."""
+    resource, watch, store = _kube("resource"), _kube("watch"), _kube("store").Store
+    found = [watch.Reflector(client, resource.CLAIMS, store({}), watcher.changed)]
+    if _gates(args):
+        found.append(watch.Reflector(client, resource.PODS, store({}), watcher.pod_changed,
+                                     field_selector="spec.nodeName="))
+        found.append(_kube("gatelease").GateLease(client, args.get("lease_namespace") or "composable-infra"))
+    return found
 
 
 async def _speak(queue: asyncio.Queue[t.Any], watcher: Watcher, woken: asyncio.Event, settle: float) -> None:

@@ -1,0 +1,149 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pools looked at, published and withdrawn by hand, by the planner and the writer that the engine uses."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import typing as t
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from ..kube import slices
+from ..scaling.pools import PoolPlan, plan_pool
+from . import publish
+from .config import BadConfig
+from .engine import Engine
+from .leadership import Leadership
+from .poolview import pool_view
+from .publish import PoolKey
+from .session import NotReady, Run
+
+COMPONENT = "publisher"
+Planner = Callable[[Engine, PoolKey], "PoolPlan | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What a pool shows; ``promised`` are the devices that claims hold."""
+
+    name: str
+    model: str
+    fabric: int
+    devices: tuple[str, ...]
+    promised: tuple[str, ...]
+    published: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOutcome:
+    """Pools ``before`` and ``after``, by name. ``led_by``: who publishes instead of this run."""
+
+    before: Mapping[str, Pool]
+    after: Mapping[str, Pool]
+    led_by: tuple[str, ...] = ()
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The result of a module."""
+        sides = [{name: list(pool.devices) for name, pool in side.items() if pool.published}
+                 for side in (self.before, self.after)]
+        return {"changed": sides[0] != sides[1], "pools": [_row(pool) for pool in self.after.values()],
+                "led_by": list(self.led_by), "diff": {"before": sides[0], "after": sides[1]}}
+
+
+def _row(pool: Pool) -> dict[str, t.Any]:
+    return {**dataclasses.asdict(pool), "devices": list(pool.devices), "promised": list(pool.promised)}
+
+
+class PoolRun(Run):
+    """One run over some pools (none named: all). Raises BadConfig, NotReady and what the layers raise."""
+
+    def look(self, names: Iterable[str]) -> PoolOutcome:
+        """What the pools show."""
+        with self._engine(events=False) as engine:
+            found = _pools(engine, _keys(engine, names).values())
+            return PoolOutcome(found, found)
+
+    def published(self, names: Iterable[str], dry: bool) -> PoolOutcome:
+        """The pools show what the fabric has free."""
+        return self._made(names, dry, lambda engine, key: publish.plan(engine.world, key))
+
+    def withdrawn(self, names: Iterable[str], dry: bool) -> PoolOutcome:
+        """The pools show nothing but what claims hold; a pool of which they hold nothing is gone."""
+        return self._made(names, dry, _withdrawal)
+
+    def _made(self, names: Iterable[str], dry: bool, planner: Planner) -> PoolOutcome:
+        with self._engine(events=False) as engine:
+            keys = _keys(engine, names)
+            before = _pools(engine, keys.values())
+            plans = {name: plan for name, key in keys.items() if (plan := planner(engine, key)) and not plan.empty}
+            after = {name: _planned(pool, plans[name]) if name in plans else pool for name, pool in before.items()}
+            if dry or not plans:
+                return PoolOutcome(before, after)
+            led_by = self._write(engine, plans.values(), must=planner is _withdrawal)
+            return PoolOutcome(before, before, led_by) if led_by else PoolOutcome(before, after)
+
+    def _write(self, engine: Engine, plans: Iterable[PoolPlan], must: bool) -> tuple[str, ...]:
+        """Write unless somebody else publishes; who that is. ``must``: what he does undoes what was asked for."""
+        stop = threading.Event()
+        leadership = Leadership(self.client, self.config.lease_namespace, [COMPONENT], stop.set)
+        try:
+            if not leadership.lead(stop, 0.0):
+                holders = tuple(leadership.holders()) or ("another run",)
+                if must:
+                    raise NotReady(f"pools are published by {', '.join(holders)}, which would publish them again; "
+                                   "stop it first")
+                return holders
+            for plan in plans:
+                engine.writer.write_pool(plan)
+            return ()
+        finally:
+            leadership.leave()
+
+
+def _keys(engine: Engine, names: Iterable[str]) -> dict[str, PoolKey]:
+    """Keys of the pools by name. Raises BadConfig for a name that neither is nor should be a pool."""
+    settings = engine.world.settings
+    known = {model.pool(key[1]): key for key in sorted(publish.pool_keys(engine.world))
+             if (model := settings.model(key[0]))}
+    wanted = list(names)
+    for name in wanted:
+        if name not in known:
+            raise BadConfig(f"pools: {name!r} is not a pool of this fabric; allowed are {', '.join(known) or 'none'}")
+    return {name: key for name, key in known.items() if not wanted or name in wanted}
+
+
+def _pools(engine: Engine, keys: Iterable[PoolKey]) -> dict[str, Pool]:
+    return {pool.name: pool for key in keys if (pool := _pool(engine, key))}
+
+
+def _pool(engine: Engine, key: PoolKey) -> Pool | None:
+    world = engine.world
+    model = world.settings.model(key[0])
+    if model is None:
+        return None
+    name = model.pool(key[1])
+    shown = [s for s in world.slices.by("pool", name) if slices.driver(s) == model.driver_name]
+    view = pool_view(world, model, key[1], world.snapshot) if world.snapshot else None
+    return Pool(name, key[0], key[1], tuple(sorted(d["name"] for s in shown for d in slices.devices(s))),
+                tuple(sorted(view.promised)) if view else (), bool(shown))
+
+
+def _planned(pool: Pool, plan: PoolPlan) -> Pool:
+    gone = bool(plan.delete) and not (plan.replace or plan.create)
+    return dataclasses.replace(pool, devices=() if gone else tuple(sorted(plan.devices)), published=not gone)
+
+
+def _withdrawal(engine: Engine, key: PoolKey) -> PoolPlan | None:
+    world = engine.world
+    model = world.settings.model(key[0])
+    if model is None or world.snapshot is None:
+        return None
+    view = pool_view(world, model, key[1], world.snapshot)
+    if view is None:
+        raise NotReady(f"pools: {model.pool(key[1])} cannot be withdrawn: the CDI Manager does not say what is free")
+    if view.promised:
+        return plan_pool(dataclasses.replace(view, free=0), world.settings)
+    return PoolPlan(view.name, "withdrawn by hand", delete=tuple(s.name for s in view.slices))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fabric_info
-short_description: Machines, devices and free devices of a composable fabric
+short_description: Machines, devices, free devices and links of a composable fabric
 version_added: 1.0.0
 description:
   - Reads from a CDI Manager which machines it knows, which devices are attached to them, and how many are free.
@@ -17,14 +17,61 @@ author:
 extends_documentation_fragment:
   - composable.infra.fabric
 options:
+  gather:
+    description:
+      - What to return. V(devices) is one flat list, with the free devices where the CDI Manager lists them.
+      - V(links) says which device is linked to which machine over which fabric.
+    type: list
+    elements: str
+    choices: [machines, devices, free, links]
+    default: [machines, free]
   machine:
-    description: UUID of one machine to return; all machines by default.
+    description: Uid or name of one machine to return; all machines by default.
     type: str
   models:
-    description: Models whose free devices are counted, as the CDI Manager names them.
+    description:
+      - Models whose free devices are counted, as the CDI Manager names them.
+      - When empty, all models are counted by a CDI Manager that lists free devices, and none by one that only counts.
     type: list
     elements: str
     default: []
+  filters:
+    description:
+      - What to return of each part. An entry passes when it has one of the values of every filter that is given.
+      - When devices are filtered by what they are, machines without such a device are left out.
+    type: dict
+    suboptions:
+      machine:
+        description: Uids or names of machines.
+        type: list
+        elements: str
+      fabric:
+        description: Numbers of fabrics.
+        type: list
+        elements: int
+      model:
+        description: Models of devices.
+        type: list
+        elements: str
+      kind:
+        description: Kinds of devices, such as V(gpu) or V(memory).
+        type: list
+        elements: str
+      state:
+        description: States of devices.
+        type: list
+        elements: str
+        choices: [free, attaching, attached, detaching, unavailable]
+      health:
+        description: Health of devices.
+        type: list
+        elements: str
+        choices: [OK, Warning, Critical, Unknown]
+  query:
+    description:
+      - A JMESPath expression over the answer. What it finds is returned as RV(result), and nothing else of the answer.
+      - On a large fabric this saves most of the time that Ansible needs to carry the answer around.
+    type: str
 attributes:
   check_mode:
     description: Can run in check mode; the module only reads.
@@ -36,6 +83,12 @@ attributes:
     description: Runs where Python and the network path to the CDI Manager are.
     platforms: posix
     support: full
+requirements:
+  - jmespath, for O(query)
+seealso:
+  - module: composable.infra.fabric_device
+  - plugin: composable.infra.fabric
+    plugin_type: inventory
 """
 
 EXAMPLES = r"""
@@ -47,12 +100,23 @@ EXAMPLES = r"""
     ca_path: /etc/composable-infra/ca.pem
     models: [A100 40G]
   register: fabric
+
+- name: Which machines have a device that is not well?
+  composable.infra.fabric_info:
+    endpoint: https://fabric-manager.example.com
+    tenant: 00000000-0000-4000-8000-000000000001
+    credentials_dir: /etc/composable-infra/credentials
+    gather: [machines]
+    filters:
+      health: [Warning, Critical]
+    query: machines[].name
+  register: ill
 """
 
 RETURN = r"""
 machines:
-  description: Machines with their attached devices.
-  returned: success
+  description: Machines with their attached devices, by name.
+  returned: when O(gather) has V(machines) and O(query) is not given
   type: list
   elements: dict
   sample:
@@ -69,50 +133,101 @@ machines:
           health: OK
           serial: GPU-2f6c1d9e-7a3b-4f5e-9c8d-1a2b3c4d5e6f
           name: GPU-0
+          size: null
+devices:
+  description: Devices by uid.
+  returned: when O(gather) has V(devices) and O(query) is not given
+  type: list
+  elements: dict
+  sample:
+    - uid: 8c9d0e1f-2a3b-4c5d-8e9f-0a1b2c3d4e5f
+      model: A100 40G
+      kind: gpu
+      fabric: 1
+      machine: null
+      state: free
+      health: OK
+      serial: GPU-2f6c1d9e-7a3b-4f5e-9c8d-1a2b3c4d5e6f
+      name: GPU-0
+      size: null
 free:
   description: Free devices per model and fabric, for the models asked for.
-  returned: success
+  returned: when O(gather) has V(free) and O(query) is not given
   type: list
   elements: dict
   sample:
     - model: A100 40G
       fabric: 1
       free: 3
+links:
+  description: Attached devices with their machine and fabric.
+  returned: when O(gather) has V(links) and O(query) is not given
+  type: list
+  elements: dict
+  sample:
+    - fabric: 1
+      machine: 5a2b4a1e-3c1f-5d4e-8f6a-0b1c2d3e4f50
+      name: node-0
+      device: 8c9d0e1f-2a3b-4c5d-8e9f-0a1b2c3d4e5f
+      model: A100 40G
+      state: attached
 problems:
   description: What could not be read, per model and fabric; the rest is complete.
   returned: success
   type: dict
   sample: {}
+result:
+  description: What O(query) found.
+  returned: when O(query) is given
+  type: raw
+  sample: [node-0]
 """
 
-from ansible.module_utils.basic import AnsibleModule
+import typing as t
+from contextlib import closing
 
-from ansible_collections.composable.infra.plugins.module_utils import frontdoor
+from ansible_collections.composable.infra.plugins.module_utils import door as doors
+from ansible_collections.composable.infra.plugins.module_utils.fabric import listing
+from ansible_collections.composable.infra.plugins.module_utils.query import search
+
+STATES = ["free", "attaching", "attached", "detaching", "unavailable"]
+HEALTHS = ["OK", "Warning", "Critical", "Unknown"]
+FILTERS: dict[str, t.Any] = {
+    "machine": {"type": "list", "elements": "str"},
+    "fabric": {"type": "list", "elements": "int"},
+    "model": {"type": "list", "elements": "str"},
+    "kind": {"type": "list", "elements": "str"},
+    "state": {"type": "list", "elements": "str", "choices": STATES},
+    "health": {"type": "list", "elements": "str", "choices": HEALTHS},
+}
+SPEC: dict[str, t.Any] = {
+    "argument_spec": {
+        **doors.FABRIC_OPTIONS,
+        "gather": {"type": "list", "elements": "str", "choices": list(listing.PARTS), "default": ["machines", "free"]},
+        "machine": {"type": "str"},
+        "models": {"type": "list", "elements": "str", "default": []},
+        "filters": {"type": "dict", "options": FILTERS},
+        "query": {"type": "str"},
+    },
+    "supports_check_mode": True,
+}
 
 
-def work(module: AnsibleModule) -> dict[str, object]:
+def work(door: doors.Door) -> dict[str, t.Any]:
     """Read and shape."""
-    fabric = frontdoor.fabric(module.params)
-    if module.params["machine"]:
-        return {"machines": [frontdoor.machine_result(fabric.machine(module.params["machine"]))], "free": [],
-                "problems": {}}
-    snapshot = fabric.snapshot(module.params["models"])
-    machines = sorted(snapshot.machines.values(), key=lambda m: (m.name, m.uid))
-    free = [{"model": model, "fabric": number, "free": n} for (model, number), n in sorted(snapshot.free.items())]
-    return {"machines": [frontdoor.machine_result(m) for m in machines], "free": free,
-            "problems": dict(snapshot.problems)}
+    params = door.params
+    filters = {name: frozenset(values) for name, values in (params["filters"] or {}).items() if values}
+    question = listing.Question(frozenset(params["gather"]), tuple(params["models"]), params["machine"], filters)
+    with closing(doors.fabric(params)) as fabric:
+        answer = listing.ask(fabric, question)
+    if params["query"]:
+        return {"result": search(answer, params["query"]), "problems": answer["problems"]}
+    return answer
 
 
 def main() -> None:
     """Module entry."""
-    module = AnsibleModule(
-        argument_spec={
-            **frontdoor.FABRIC_OPTIONS,
-            "machine": {"type": "str"},
-            "models": {"type": "list", "elements": "str", "default": []},
-        },
-        supports_check_mode=True)
-    frontdoor.run(module, work)
+    doors.main(SPEC, work)
 
 
 if __name__ == "__main__":

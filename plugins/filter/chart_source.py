@@ -1,0 +1,51 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a chart comes from."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: chart_source
+short_description: What kubernetes.core.helm wants to know about a chart
+version_added: 1.0.0
+description:
+  - Makes chart reference, repository address and version out of a row of the version matrix and a mirror.
+author:
+  - composable.infra contributors (@composable-infra)
+positional: mirror
+options:
+  _input:
+    description: A row of C(charts) of the version matrix.
+    type: dict
+    required: true
+  mirror:
+    description: C(oci://…), the address of a chart repository, or a folder.
+    type: str
+    default: ""
+"""
+
+EXAMPLES = r"""
+- name: Where NFD's chart comes from
+  ansible.builtin.debug:
+    msg: "{{ lookup('composable.infra.matrix', 'charts.nfd') | composable.infra.chart_source('/srv/charts') }}"
+"""
+
+RETURN = r"""
+_value:
+  description: C(ref), C(repo_url) (empty for OCI and files) and C(version).
+  type: dict
+"""
+
+import typing as t
+from collections.abc import Callable
+
+from ansible_collections.composable.infra.plugins.plugin_utils.stack.sources import chart_source
+
+
+class FilterModule:  # the name that Ansible looks for
+    """The filter plugin."""
+
+    def filters(self) -> dict[str, Callable[..., t.Any]]:
+        """Its filters by name."""
+        return {"chart_source": chart_source}

@@ -1,0 +1,51 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host says of itself."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: host_facts
+short_description: A host as preflight and verify judge it
+version_added: 1.0.0
+description:
+  - Reads the texts of a few files of a host, so that nothing has to be installed on it.
+author:
+  - composable.infra contributors (@composable-infra)
+positional: name
+options:
+  _input:
+    description: Texts C(os_release), C(cmdline), C(modules), C(modeset), C(persistenced), C(gpus).
+    type: dict
+    required: true
+  name:
+    description: Name of the host, which is the name of its node.
+    type: str
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Say what runs there
+  ansible.builtin.debug:
+    msg: "{{ ({'os_release': 'ID=sles'} | composable.infra.host_facts(inventory_hostname)).system }}"
+"""
+
+RETURN = r"""
+_value:
+  description: System, version, command line, and who holds its GPUs.
+  type: dict
+"""
+
+import typing as t
+from collections.abc import Callable
+
+from ansible_collections.composable.infra.plugins.plugin_utils.host.describe import describe
+
+
+class FilterModule:  # the name that Ansible looks for
+    """The filter plugin."""
+
+    def filters(self) -> dict[str, Callable[..., t.Any]]:
+        """Its filters by name."""
+        return {"host_facts": lambda texts, name: describe(name, texts)}

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Takes the labels off nodes that the publisher has put on them."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: without_fabric_labels
+short_description: Patches that take the publisher's labels off nodes
+version_added: 1.0.0
+description:
+  - The publisher ties a node to its fabric, and opens it to models, by labels. Once it is gone they promise devices
+    that nobody would attach.
+  - Limits that people have set, C(-size-min) and C(-size-max), are left alone.
+author:
+  - composable.infra contributors (@composable-infra)
+positional: config
+options:
+  _input:
+    description: Nodes as the API server has them.
+    type: list
+    elements: dict
+    required: true
+  config:
+    description: The controllers' configuration; one without models means the fabric's label only.
+    type: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Take the labels away
+  kubernetes.core.k8s:
+    state: patched
+    definition: "{{ nodes.resources | composable.infra.without_fabric_labels(config) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: One patch for each node that has such a label.
+  type: list
+  elements: dict
+"""
+
+import typing as t
+from collections.abc import Callable, Iterable, Mapping
+
+Json = dict[str, t.Any]
+
+
+def without_fabric_labels(nodes: Iterable[Mapping[str, t.Any]], config: Mapping[str, t.Any]) -> list[Json]:
+    """Patches, by node."""
+    prefix = config.get("label_prefix") or "cohdi.io"
+    models = [row["k8s-device-name"] for row in config.get("device_info") or ()]
+    names = {f"{prefix}/{name}" for name in ("fabric", *models)}
+    return [patch(node, found) for node in nodes if (found := names & set(node["metadata"].get("labels") or {}))]
+
+
+def patch(node: Mapping[str, t.Any], names: Iterable[str]) -> Json:
+    """One node without some labels."""
+    labels = dict.fromkeys(sorted(names))
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node["metadata"]["name"], "labels": labels}}
+
+
+class FilterModule:
+    """What Ansible asks a filter plugin for."""
+
+    def filters(self) -> dict[str, Callable[..., list[Json]]]:
+        """The filter by its name."""
+        return {"without_fabric_labels": without_fabric_labels}

@@ -1,0 +1,187 @@
+#!/usr/bin/python
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How many devices of a model a node shall have, as an object of the cluster."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: composability_request
+short_description: Manage a ComposabilityRequest
+version_added: 1.0.0
+description:
+  - Creates, changes or deletes a ComposabilityRequest (C(cro.hpsys.ibm.ie.com/v1alpha1)), by which the operator
+    attaches devices of a model to a node.
+  - In check mode the API server itself is asked what would come of it, with a dry run, so that its defaults and its
+    refusals are those of the real run.
+author:
+  - composable.infra contributors (@composable-infra)
+extends_documentation_fragment:
+  - composable.infra.cluster
+options:
+  name:
+    description: Name of the ComposabilityRequest.
+    type: str
+    required: true
+  state:
+    description: Whether there shall be one. Deleting it gives all its devices back.
+    type: str
+    choices: [present, absent]
+    default: present
+  model:
+    description: Model as the CDI Manager names it. Needed for V(present).
+    type: str
+  size:
+    description: Number of devices. V(0) keeps the request and gives all its devices back. Needed for V(present).
+    type: int
+  kind:
+    description: Kind of device.
+    type: str
+    choices: [gpu, cxlmemory]
+    default: gpu
+  node:
+    description: Node that gets the devices.
+    type: str
+  allocation_policy:
+    description: Whether all devices go to one node or each to a node of its own, where O(node) is not given.
+    type: str
+    choices: [samenode, differentnode]
+  force_detach:
+    description: Detach a device even when something on the node still uses it.
+    type: bool
+  wait:
+    description: Whether to wait until all devices are there, or until the request is gone.
+    type: bool
+    default: false
+  wait_timeout:
+    description: Seconds to wait at most.
+    type: float
+    default: 300.0
+attributes:
+  check_mode:
+    description: Asks the API server for a dry run and writes nothing.
+    support: full
+  diff_mode:
+    description: Returns the specification before and after.
+    support: full
+  platform:
+    description: Runs where Python and the network path to the API server are.
+    platforms: posix
+    support: full
+seealso:
+  - module: composable.infra.scale
+  - module: composable.infra.fabric_device
+"""
+
+EXAMPLES = r"""
+- name: Two GPUs for node-0
+  composable.infra.composability_request:
+    name: node-0-a100
+    node: node-0
+    model: A100 40G
+    size: 2
+    wait: true
+
+- name: Give them back
+  composable.infra.composability_request:
+    name: node-0-a100
+    state: absent
+    wait: true
+"""
+
+RETURN = r"""
+request:
+  description: The object as the API server has it afterwards, or would have it; none when there is none.
+  returned: success
+  type: dict
+  sample:
+    apiVersion: cro.hpsys.ibm.ie.com/v1alpha1
+    kind: ComposabilityRequest
+    metadata: {name: node-0-a100}
+    spec:
+      resource: {type: gpu, model: A100 40G, size: 2, target_node: node-0, allocation_policy: samenode}
+    status: {state: Running}
+"""
+
+import typing as t
+from collections.abc import Mapping
+
+from ansible_collections.composable.infra.plugins.module_utils import door as doors
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
+from ansible_collections.composable.infra.plugins.module_utils.kube import cro
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import REQUESTS, Object
+from ansible_collections.composable.infra.plugins.module_utils.kube.wishes import Change, Wished
+
+SPEC: dict[str, t.Any] = {
+    "argument_spec": {
+        **doors.CLUSTER_OPTIONS,
+        "name": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "model": {"type": "str"},
+        "size": {"type": "int"},
+        "kind": {"type": "str", "choices": ["gpu", "cxlmemory"], "default": "gpu"},
+        "node": {"type": "str"},
+        "allocation_policy": {"type": "str", "choices": ["samenode", "differentnode"]},
+        "force_detach": {"type": "bool"},
+        "wait": {"type": "bool", "default": False},
+        "wait_timeout": {"type": "float", "default": 300.0},
+    },
+    "required_if": [("state", "present", ("model", "size"))],
+    "supports_check_mode": True,
+}
+
+
+def work(door: doors.Door) -> dict[str, t.Any]:
+    """Create, change or delete."""
+    params, name = door.params, door.params["name"]
+    requests = Wished(doors.cluster(params), REQUESTS, door.check_mode)
+    present = params["state"] == "present"
+    change = _have(requests, params) if present else requests.have_not(name)
+    after = change.after
+    if params["wait"] and not door.check_mode:
+        after = requests.wait(name, _running if present else _gone, params["wait_timeout"], _told)
+    return {"changed": change.changed, "request": _plain(after), "diff": change.diff(lambda obj: obj["spec"])}
+
+
+def _have(requests: Wished, params: Mapping[str, t.Any]) -> Change:
+    if params["size"] < 0:
+        raise BadConfiguration("size", params["size"], "it must be 0 or more")
+    if params["node"] and params["allocation_policy"] == "differentnode":
+        raise BadConfiguration("allocation_policy", "differentnode", "with node only samenode is allowed")
+    fields = {"type": params["kind"], "model": params["model"], "size": params["size"], "target_node": params["node"],
+              "allocation_policy": params["allocation_policy"], "force_detach": params["force_detach"]}
+    wanted = {"spec": {"resource": {key: value for key, value in fields.items() if value is not None}}}
+    body = {"apiVersion": cro.GROUP_VERSION, "kind": "ComposabilityRequest",
+            "metadata": {"name": params["name"], "finalizers": [cro.FINALIZER]}, **wanted}
+    return requests.have(params["name"], body, wanted)
+
+
+def _running(obj: Object | None) -> bool:
+    return obj is not None and (obj.get("status") or {}).get("state") == "Running"
+
+
+def _gone(obj: Object | None) -> bool:
+    return obj is None
+
+
+def _told(obj: Object | None) -> str:
+    status = (obj or {}).get("status") or {}
+    return str(status.get("error") or f"it is {status.get('state') or 'not taken up by an operator'}")
+
+
+def _plain(obj: Object | None) -> Object | None:
+    """Without what only the API server's own bookkeeping needs."""
+    if obj is None:
+        return None
+    meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    return {**obj, "metadata": meta}
+
+
+def main() -> None:
+    """Module entry."""
+    doors.main(SPEC, work)
+
+
+if __name__ == "__main__":
+    main()

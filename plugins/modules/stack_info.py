@@ -1,0 +1,110 @@
+#!/usr/bin/python
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the cluster's GPU stack looks like."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: stack_info
+short_description: What a cluster's GPU stack looks like
+version_added: 1.0.0
+description:
+  - Reads versions, served APIs, feature gates, nodes with their machines, Helm releases, DaemonSets, ClusterPolicy and
+    GPUCluster, DeviceClasses, announced devices, allocated claims, ComposableResources.
+  - The roles C(preflight) and C(verify) judge what it returns.
+author:
+  - composable.infra contributors (@composable-infra)
+extends_documentation_fragment:
+  - composable.infra.cluster
+attributes:
+  check_mode:
+    description: Can run in check mode; the module only reads.
+    support: full
+  diff_mode:
+    description: There is nothing to compare, the module only reads.
+    support: none
+  platform:
+    description: Runs where Python and the network path to the API server are.
+    platforms: posix
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Look at the cluster
+  composable.infra.stack_info:
+    kubeconfig: /etc/kubernetes/admin.conf
+  register: found
+
+- name: Say which claims hold devices
+  ansible.builtin.debug:
+    msg: "{{ found.stack.claims | map(attribute='name') }}"
+"""
+
+RETURN = r"""
+stack:
+  description: What was found. Lists are sorted, and empty for what the cluster does not serve.
+  returned: success
+  type: dict
+  contains:
+    kubernetes:
+      description: Version of the API server.
+      type: str
+      returned: always
+      sample: v1.36.3
+    served:
+      description: Resources of the groups that matter here, as group, version and plural.
+      type: list
+      elements: str
+      returned: always
+      sample: [resource.k8s.io/v1/resourceclaims]
+    gates:
+      description: Feature gates of the API server; empty when its metrics may not be read.
+      type: dict
+      returned: always
+      sample: {DRADeviceBindingConditions: true}
+    nodes:
+      description: Nodes with the UUID of their machine on the fabric.
+      type: list
+      elements: dict
+      returned: always
+    releases:
+      description: Helm releases in their newest revision.
+      type: list
+      elements: dict
+      returned: always
+    claims:
+      description: ResourceClaims that have devices allocated.
+      type: list
+      elements: dict
+      returned: always
+    problems:
+      description: What could not be read.
+      type: list
+      elements: str
+      returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.composable.infra.plugins.module_utils import frontdoor
+from ansible_collections.composable.infra.plugins.module_utils.stack.reader import Reader
+
+
+def work(module: AnsibleModule) -> dict[str, object]:
+    """Read everything once."""
+    client = frontdoor.cluster(module.params)
+    try:
+        return {"stack": Reader(client).read()}
+    finally:
+        client.close()
+
+
+def main() -> None:
+    """Module entry."""
+    frontdoor.run(AnsibleModule(argument_spec=frontdoor.CLUSTER_OPTIONS, supports_check_mode=True), work)
+
+
+if __name__ == "__main__":
+    main()

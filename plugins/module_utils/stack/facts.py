@@ -1,0 +1,177 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plain values out of raw Kubernetes objects: what the checks of a GPU stack ask about, and nothing more."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import json
+import re
+import typing as t
+from collections.abc import Iterable, Mapping
+
+Json = dict[str, t.Any]
+PROVIDER_PREFIX = "fsas-cdi://"
+_MACHINE = "machine.openshift.io/machine"
+_HOST = "metal3.io/BareMetalHost"
+_CDI_MACHINE = "cluster-manager.cdi.io/machine"
+_GATE = re.compile(r'^kubernetes_feature_enabled\{name="((?:DRA|DynamicResource)\w*)"[^}]*\}\s+([01])', re.MULTILINE)
+
+
+def gates(metrics: str) -> dict[str, bool]:
+    """Feature gates that the API server tells of in its metrics."""
+    return {name: value == "1" for name, value in _GATE.findall(metrics)}
+
+
+def annotations_of(item: Json) -> dict[str, str]:
+    """Annotations of an object."""
+    return t.cast("dict[str, str]", item["metadata"].get("annotations") or {})
+
+
+def place(item: Json) -> str:
+    """`namespace/name`."""
+    return f"{item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
+
+
+def machines_of_hosts(hosts: Iterable[Json], machines: Iterable[Json]) -> dict[str, str]:
+    """Machine object (`namespace/name`) -> UUID on the fabric, through the BareMetalHost that it names."""
+    uuids = {place(host): annotations_of(host).get(_CDI_MACHINE, "") for host in hosts}
+    return {place(machine): uuids.get(annotations_of(machine).get(_HOST, ""), "") for machine in machines}
+
+
+def node(item: Json, machines: Mapping[str, str]) -> Json:
+    """A node: its machine on the fabric by providerID or by its BareMetalHost, its system, its labels."""
+    provider = str((item.get("spec") or {}).get("providerID") or "")
+    by_host = machines.get(annotations_of(item).get(_MACHINE, ""), "")
+    status = item.get("status") or {}
+    info = status.get("nodeInfo") or {}
+    labels = item["metadata"].get("labels") or {}
+    return {
+        "name": item["metadata"]["name"],
+        "ready": _ready(status),
+        "provider_id": provider,
+        "machine": provider.removeprefix(PROVIDER_PREFIX) if provider.startswith(PROVIDER_PREFIX) else by_host,
+        "kubelet": info.get("kubeletVersion", ""),
+        "os_image": info.get("osImage", ""),
+        "labels": labels,
+        "allocatable": _gpus(status),
+        "gpu_present": labels.get("nvidia.com/gpu.present") == "true",
+        "plugin_config": labels.get("nvidia.com/device-plugin.config", ""),
+        "mig": labels.get("nvidia.com/mig.config", ""),
+        "mig_state": labels.get("nvidia.com/mig.config.state", ""),
+    }
+
+
+def _ready(status: Json) -> bool:
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or [])
+
+
+def _gpus(status: Json) -> dict[str, int]:
+    counts = {k: str(v) for k, v in (status.get("allocatable") or {}).items() if k.startswith("nvidia.com/")}
+    return {name: int(text) for name, text in counts.items() if text.isdecimal()}
+
+
+def daemon_set(item: Json) -> Json:
+    """A DaemonSet: whether what it wants is there, and how its pods are found."""
+    status, template = item.get("status") or {}, item["spec"].get("template") or {}
+    return {
+        "namespace": item["metadata"]["namespace"],
+        "name": item["metadata"]["name"],
+        "desired": status.get("desiredNumberScheduled", 0),
+        "ready": status.get("numberReady", 0),
+        "current": status.get("observedGeneration", 0) == item["metadata"].get("generation", 0),
+        "labels": (template.get("metadata") or {}).get("labels") or {},
+    }
+
+
+def with_state(item: Json) -> Json:
+    """A ClusterPolicy or GPUCluster."""
+    return {"name": item["metadata"]["name"], "state": (item.get("status") or {}).get("state", "")}
+
+
+def devices(slices: Iterable[Json]) -> list[Json]:
+    """Every device that a node announces itself: driver, node, name, uuid, taints."""
+    return [
+        {
+            "driver": item["spec"]["driver"],
+            "node": item["spec"]["nodeName"],
+            "device": device["name"],
+            "uuid": ((device.get("attributes") or {}).get("uuid") or {}).get("string", ""),
+            "taints": [str(taint.get("key")) for taint in device.get("taints") or []],
+        }
+        for item in slices
+        if item["spec"].get("nodeName")
+        for device in item["spec"].get("devices") or []
+    ]
+
+
+def claim(item: Json) -> Json:
+    """A ResourceClaim with the devices that are allocated to it."""
+    status = item.get("status") or {}
+    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
+    return {
+        "namespace": item["metadata"]["namespace"],
+        "name": item["metadata"]["name"],
+        "reserved": len(status.get("reservedFor") or []),
+        "devices": [{"driver": r["driver"], "pool": r["pool"], "device": r["device"]} for r in results],
+    }
+
+
+def claims_of(claims: Iterable[Json], driver: str, pools: Iterable[str] | None = None) -> list[str]:
+    """`namespace/name` of the claims that hold devices of the driver, of any pool or of these."""
+    wanted = None if pools is None else set(pools)
+    return [
+        f"{c['namespace']}/{c['name']}"
+        for c in claims
+        if any(d["driver"] == driver and (wanted is None or d["pool"] in wanted) for d in c["devices"])
+    ]
+
+
+def composable(item: Json) -> Json:
+    """A ComposableResource."""
+    return {
+        "name": item["metadata"]["name"],
+        "node": (item.get("spec") or {}).get("target_node", ""),
+        "state": (item.get("status") or {}).get("state", ""),
+    }
+
+
+def releases(secrets: Iterable[Json]) -> list[Json]:
+    """Helm's releases in their newest revision, from the Secrets in which Helm keeps them."""
+    newest: dict[tuple[str, str], Json] = {}
+    for secret in secrets:
+        labels = secret["metadata"].get("labels") or {}
+        key = (str(secret["metadata"]["namespace"]), str(labels.get("name", "")))
+        if key not in newest or _revision(secret) > _revision(newest[key]):
+            newest[key] = secret
+    return [_release(namespace, name, secret) for (namespace, name), secret in sorted(newest.items())]
+
+
+def _revision(secret: Json) -> int:
+    text = str((secret["metadata"].get("labels") or {}).get("version", ""))
+    return int(text) if text.isdecimal() else 0
+
+
+def _release(namespace: str, name: str, secret: Json) -> Json:
+    chart = _chart(str((secret.get("data") or {}).get("release", "")))
+    status = str((secret["metadata"].get("labels") or {}).get("status", ""))
+    return {
+        "namespace": namespace,
+        "name": name,
+        "status": status,
+        "chart": str(chart.get("name", "")),
+        "version": str(chart.get("version", "")),
+    }
+
+
+def _chart(data: str) -> Json:
+    """The chart's metadata: Helm keeps JSON, zipped, in base64, which the Secret encodes once more."""
+    try:
+        packed = base64.b64decode(base64.b64decode(data, validate=True), validate=True)
+        body = json.loads(gzip.decompress(packed) if packed.startswith(b"\x1f\x8b") else packed)
+        return t.cast("Json", body["chart"]["metadata"])
+    except (binascii.Error, OSError, EOFError, ValueError, LookupError, TypeError):
+        return {}

@@ -1,0 +1,126 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads what a cluster's GPU stack looks like, in one go and with plain values, for whoever judges it.
+
+What the user may not read, or what is not served, is left out and named in `problems`.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable
+
+from ..kube.client import Client
+from ..kube.errors import ApiError, NotFound
+from ..kube.resource import CLAIMS, CRDS, DEVICE_CLASSES, NODES, RESOURCES, SECRETS, SLICES, Resource
+from . import facts
+
+Json = dict[str, t.Any]
+_DAEMON_SETS = Resource("apps/v1", "daemonsets", "DaemonSet", True)
+_HOSTS = Resource("metal3.io/v1alpha1", "baremetalhosts", "BareMetalHost", True)
+_MACHINES = Resource("machine.openshift.io/v1beta1", "machines", "Machine", True)
+_METAL_MACHINES = Resource("infrastructure.cluster.x-k8s.io/v1beta1", "metal3machines", "Metal3Machine", True)
+_POLICIES = Resource("nvidia.com/v1", "clusterpolicies", "ClusterPolicy", False)
+_CLUSTERS = Resource("nvidia.com/v1alpha1", "gpuclusters", "GPUCluster", False)
+_TAINT_RULES = Resource("resource.k8s.io/v1alpha3", "devicetaintrules", "DeviceTaintRule", False)
+# groups whose resources somebody asks about
+_GROUPS = (
+    "resource.k8s.io",
+    "nvidia.com",
+    "nfd.k8s-sigs.io",
+    "nfd.openshift.io",
+    "operators.coreos.com",
+    "metal3.io",
+    "machine.openshift.io",
+    "infrastructure.cluster.x-k8s.io",
+    "machineconfiguration.openshift.io",
+    "cro.hpsys.ibm.ie.com",
+    "monitoring.coreos.com",
+)
+
+
+class Reader:
+    """One look at a cluster. Raises ApiError only when the API server does not answer at all."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.problems: list[str] = []
+        self._served: set[str] = set()
+
+    def read(self) -> Json:
+        """Everything."""
+        version = str(self._client.raw("GET", "/version").get("gitVersion", ""))
+        self._served = set(self._tried("the served APIs", self._discover, set()))
+        found: Json = {
+            "kubernetes": version,
+            "served": sorted(self._served),
+            "gates": self._gates(),
+            **self._hardware(),
+            **self._software(),
+            **self._use(),
+        }
+        return {**found, "problems": self.problems}
+
+    def _hardware(self) -> Json:
+        machines = facts.machines_of_hosts(self._list(_HOSTS), self._list(_MACHINES) + self._list(_METAL_MACHINES))
+        return {"nodes": sorted((facts.node(item, machines) for item in self._list(NODES)), key=_name)}
+
+    def _software(self) -> Json:
+        secrets = self._list(SECRETS, field_selector="type=helm.sh/release.v1")
+        return {
+            "releases": facts.releases(secrets),
+            "daemon_sets": sorted((facts.daemon_set(item) for item in self._list(_DAEMON_SETS)), key=_place),
+            "crds": sorted(item["metadata"]["name"] for item in self._list(CRDS)),
+            "cluster_policies": [facts.with_state(item) for item in self._list(_POLICIES)],
+            "gpu_clusters": [facts.with_state(item) for item in self._list(_CLUSTERS)],
+            "device_classes": sorted(item["metadata"]["name"] for item in self._list(DEVICE_CLASSES)),
+        }
+
+    def _use(self) -> Json:
+        return {
+            "slices": facts.devices(self._list(SLICES)),
+            "claims": sorted((c for c in map(facts.claim, self._list(CLAIMS)) if c["devices"]), key=_place),
+            "composable_resources": sorted((facts.composable(item) for item in self._list(RESOURCES)), key=_name),
+            "taint_rules": sorted(item["metadata"]["name"] for item in self._list(_TAINT_RULES)),
+        }
+
+    def _discover(self) -> set[str]:
+        groups = self._client.raw("GET", "/apis").get("groups") or []
+        versions = [str(v["groupVersion"]) for g in groups if g.get("name") in _GROUPS for v in g.get("versions") or []]
+        return {f"{gv}/{name}" for gv in versions for name in self._resources_of(gv)}
+
+    def _resources_of(self, group_version: str) -> list[str]:
+        found = self._client.raw("GET", f"/apis/{group_version}").get("resources") or []
+        return [str(item["name"]) for item in found if "/" not in str(item["name"])]
+
+    def _gates(self) -> dict[str, bool]:
+        return facts.gates(self._tried("the API server's feature gates", lambda: self._client.text("/metrics"), ""))
+
+    def _list(self, resource: Resource, field_selector: str | None = None) -> list[Json]:
+        group = resource.group_version.partition("/")[0]
+        if group in _GROUPS and f"{resource.group_version}/{resource.plural}" not in self._served:
+            return []
+        found: list[Json] = self._tried(
+            f"{resource.plural} of {resource.group_version}",
+            lambda: self._client.list(resource, field_selector=field_selector).items,
+            [],
+        )
+        return found
+
+    def _tried(self, what: str, get: Callable[[], t.Any], otherwise: t.Any) -> t.Any:
+        try:
+            return get()
+        except NotFound:
+            return otherwise
+        except ApiError as error:
+            self.problems.append(f"{what} could not be read: {error}")
+            return otherwise
+
+
+def _name(item: Json) -> str:
+    return str(item["name"])
+
+
+def _place(item: Json) -> tuple[str, str]:
+    return str(item["namespace"]), str(item["name"])

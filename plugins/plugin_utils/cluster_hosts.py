@@ -1,0 +1,127 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes of a cluster joined with the machines they run on, as hosts: variables and groups. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Device, FabricSnapshot
+from ansible_collections.composable.infra.plugins.module_utils.kube import claims, slices
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.views import claim_phase, machine_of
+from ansible_collections.composable.infra.plugins.module_utils.scaling.demand import PREPARING
+
+from .fabric_hosts import HEALTHS
+from .hosts import Host, Json, group
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Raw objects of a cluster, and the fabric where one was asked."""
+
+    nodes: list[Json]
+    claims: list[Json] = field(default_factory=list)
+    slices: list[Json] = field(default_factory=list)
+    resources: list[Json] = field(default_factory=list)
+    snapshot: FabricSnapshot | None = None
+
+
+def node_hosts(cluster: Cluster) -> list[Host]:
+    """One host per node, by name."""
+    known = _Known(cluster)
+    return [known.host(node) for node in sorted(cluster.nodes, key=lambda n: str(n["metadata"]["name"]))]
+
+
+class _Known:
+    """What is looked up for each node, put in order once."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.claims: dict[str, list[Json]] = {}
+        self.users: dict[claims.DeviceKey, str] = {}
+        for claim in cluster.claims:
+            self.claims.setdefault(claims.node(claim) or "", []).append(claim)
+            self.users.update(dict.fromkeys(claims.device_keys(claim), _name(claim)))
+        self.seen = {(slices.node(item), uuid): key for item in cluster.slices if slices.node(item)
+                     for uuid, key in slices.uuids(item)}
+        self.resources: dict[str, list[Json]] = {}
+        for resource in cluster.resources:
+            self.resources.setdefault(str(resource["spec"].get("target_node", "")), []).append(resource)
+
+    def host(self, node: Json) -> Host:
+        name = str(node["metadata"]["name"])
+        machine, fabric, problem = machine_of(node, self.cluster.snapshot)
+        devices = [self._device(name, device) for device in self._attached(name, machine)]
+        found = [_claim(c) for c in sorted(self.claims.get(name, ()), key=_name)]
+        variables: Json = {
+            "composable_node": name, "composable_machine": machine, "composable_fabric": fabric,
+            "composable_problem": problem, "composable_devices": devices, "composable_claims": found,
+            "composable_ready": _ready(node), "composable_cordoned": bool(node["spec"].get("unschedulable")),
+            "composable_health": next((h for h in HEALTHS if h in {d["health"] for d in devices}), "OK"),
+            "composable_labels": dict(node["metadata"].get("labels") or {})}
+        address = _address(node)
+        return Host(name, variables | ({"ansible_host": address} if address else {}), _groups(variables))
+
+    def _attached(self, name: str, machine: str | None) -> Iterable[Device]:
+        """What the CDI Manager shows on the machine; without one, what ComposableResources say of the node."""
+        if self.cluster.snapshot is not None:
+            shown = self.cluster.snapshot.machines.get(machine or "")
+            return shown.devices if shown else ()
+        return [d for r in self.resources.get(name, ()) if (d := _of_resource(r)) is not None]
+
+    def _device(self, node: str, device: Device) -> Json:
+        key = self.seen.get((node, device.serial)) if device.serial else None
+        claim = self.users.get(key) if key else None
+        return {"uid": device.uid, "model": device.model, "kind": device.kind, "state": device.state,
+                "health": device.health, "serial": device.serial, "visible": key is not None, "claim": claim,
+                "idle": device.state == "attached" and key is not None and claim is None}
+
+
+def _of_resource(raw: Json) -> Device | None:
+    spec, status = raw["spec"], raw.get("status") or {}
+    uid = status.get("cdi_device_id")
+    if not uid:
+        return None
+    leaving = bool(raw["metadata"].get("deletionTimestamp"))
+    return Device(str(uid), str(spec.get("model", "")), str(spec.get("type", "gpu")),
+                  state="detaching" if leaving else "attached", serial=status.get("device_id") or None)
+
+
+def _claim(raw: Json) -> Json:
+    binding = claims.binding_results(raw)
+    return {"claim": _name(raw), "state": claim_phase(raw) if binding else "bound",
+            "devices": len(claims.results(raw)), "pods": [str(c["name"]) for c in claims.consumers(raw)]}
+
+
+def _name(claim: Json) -> str:
+    return f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
+
+
+def _ready(node: Json) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or []
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+
+
+def _address(node: Json) -> str | None:
+    found = {a.get("type"): a.get("address") for a in (node.get("status") or {}).get("addresses") or []}
+    return t.cast("str | None", found.get("InternalIP") or None)
+
+
+def _groups(variables: Mapping[str, t.Any]) -> list[str]:
+    devices = variables["composable_devices"]
+    facts = {
+        "has_devices": bool(devices),
+        "has_idle_gpu": any(d["idle"] and d["kind"] == "gpu" for d in devices),
+        "waiting": any(c["state"] == PREPARING and c["pods"] for c in variables["composable_claims"]),
+        "cordoned": variables["composable_cordoned"],
+        "not_ready": not variables["composable_ready"],
+        "unmapped": bool(variables["composable_problem"]),
+        "unhealthy": variables["composable_health"] in ("Critical", "Warning"),
+    }
+    found = [name for name, holds in facts.items() if holds]
+    if variables["composable_fabric"] is not None:
+        found.append(group("fabric", variables["composable_fabric"]))
+    return found + sorted({group("model", d["model"]) for d in devices if d["model"]})

@@ -1,0 +1,74 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Machines of a fabric as hosts: variables and groups. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Device, Machine
+
+from .hosts import Host, Json, group, unique_names
+
+# What a host says of a device unless it is told otherwise; machine and fabric are the host's own.
+DEVICE_FIELDS = ("uid", "model", "kind", "state", "health", "serial", "size")
+# The worst comes first.
+HEALTHS = ("Critical", "Warning", "Unknown", "OK")
+FreeKey = tuple[str, int | None]
+
+
+def health(devices: Iterable[Device]) -> str:
+    """The worst health of the devices, OK without any."""
+    found = {d.health for d in devices}
+    return next((h for h in HEALTHS if h in found), "OK")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """``bmc``: addresses by uid or name; ``fields``: of each device, None for all that have a value."""
+
+    bmc: Mapping[str, str]
+    by_uid: bool = False
+    fields: tuple[str, ...] | None = None
+
+
+def machine_hosts(machines: Iterable[Machine], free: Mapping[FreeKey, int], wanted: Wanted) -> list[Host]:
+    """One host per machine. ``free`` counts devices by model and fabric."""
+    found = sorted(machines, key=lambda m: (m.name, m.uid))
+    names = {m.uid: m.uid for m in found} if wanted.by_uid else unique_names((m.uid, m.name) for m in found)
+    capacity: dict[int | None, dict[str, int]] = {}
+    for (model, fabric), count in free.items():
+        capacity.setdefault(fabric, {})[model] = count
+    return [Host(names[m.uid], variables(m, capacity.get(m.fabric, {}), wanted), groups(m, capacity.get(m.fabric, {})))
+            for m in found]
+
+
+def variables(machine: Machine, free: Mapping[str, int], wanted: Wanted) -> Json:
+    """What is known of a machine; ``free``: what could be attached to it, by model."""
+    found: Json = {
+        "composable_machine": machine.uid, "composable_name": machine.name, "composable_fabric": machine.fabric,
+        "composable_health": health(machine.devices), "composable_free": dict(free),
+        "composable_devices": [_device(d, wanted.fields) for d in machine.devices]}
+    address = wanted.bmc.get(machine.uid) or wanted.bmc.get(machine.name)
+    return found | {"composable_bmc": address} if address else found
+
+
+def _device(device: Device, fields: tuple[str, ...] | None) -> Json:
+    if fields is not None:
+        return {name: getattr(device, name) for name in fields}
+    return {name: value for name in DEVICE_FIELDS if (value := getattr(device, name)) is not None}
+
+
+def groups(machine: Machine, free: Mapping[str, int]) -> list[str]:
+    """The groups that every inventory of a fabric has."""
+    found = [_fabric_group(machine), "has_devices" if machine.devices else "without_devices"]
+    found += sorted({group("model", d.model) for d in machine.devices if d.model})
+    found += sorted(group("free", model) for model, count in free.items() if count > 0)
+    worst = health(machine.devices)
+    return [*found, "unhealthy"] if worst in ("Critical", "Warning") else found
+
+
+def _fabric_group(machine: Machine) -> str:
+    return "no_fabric" if machine.fabric is None else group("fabric", machine.fabric)

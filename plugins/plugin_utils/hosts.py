@@ -1,0 +1,133 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What both inventories share: hosts with variables and groups as plain data, and how they get into an inventory."""
+
+from __future__ import annotations
+
+import difflib
+import typing as t
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ansible.errors import AnsibleParserError
+from ansible.inventory.group import to_safe_group_name
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+
+from ansible_collections.composable.infra.plugins.module_utils.door import KNOWN_ERRORS
+
+Json = dict[str, t.Any]
+
+
+@dataclass(slots=True)
+class Host:
+    """One host, as it is kept in the cache."""
+
+    name: str
+    variables: Json
+    groups: list[str] = field(default_factory=list)
+
+
+def unique_names(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Inventory names by uid: the name, or name and uid where several have it."""
+    found = list(pairs)
+    times: dict[str, int] = {}
+    for _uid, name in found:
+        times[name] = times.get(name, 0) + 1
+    return {uid: name if times[name] == 1 else f"{name}-{uid}" for uid, name in found}
+
+
+class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
+    """Base of the inventory plugins; each says which files are its own and what the hosts are."""
+
+    ENDINGS: t.ClassVar[tuple[str, ...]] = ()
+
+    def hosts(self) -> list[Host]:
+        """Ask for the hosts. May raise any of the known errors."""
+        raise NotImplementedError
+
+    def verify_file(self, path: str) -> bool:
+        """Whether a file is for this plugin, by its name."""
+        base: t.Any = super()
+        return bool(base.verify_file(path)) and path.endswith(self.ENDINGS)
+
+    def parse(self, inventory: t.Any, loader: t.Any, path: str, cache: bool = True) -> None:
+        """Fill the inventory, from the cache where it may be used."""
+        super().parse(inventory, loader, path, cache=cache)
+        me: t.Any = self
+        self._refuse_unknown(me._read_config_data(path))
+        self.load_cache_plugin()
+        for host in self._asked_or_cached(self.get_cache_key(path), cache):
+            self._add(inventory, host)
+
+    def _refuse_unknown(self, given: Mapping[str, t.Any]) -> None:
+        """Ansible would pass over an option that nobody reads."""
+        me: t.Any = self
+        known = set(me.option_definitions)
+        for name in sorted(set(given) - known):
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]}?" if close else f"allowed are {', '.join(sorted(known))}"
+            raise AnsibleParserError(f"{name}: this option is not known; {hint}")
+
+    def option(self, name: str) -> t.Any:
+        """Value of an option."""
+        me: t.Any = self
+        return me.get_option(name)
+
+    def _asked_or_cached(self, key: str, cache: bool) -> list[Host]:
+        enabled = bool(self.option("cache"))
+        if enabled and cache and key in self._cache:
+            return [Host(**entry) for entry in self._cache[key]]
+        try:
+            found = self.hosts()
+        except KNOWN_ERRORS as error:
+            raise AnsibleParserError(str(error)) from None
+        if enabled:
+            self._cache[key] = [{"name": h.name, "variables": h.variables, "groups": h.groups} for h in found]
+        return found
+
+    def _add(self, inventory: t.Any, host: Host) -> None:
+        """Put a host into the inventory.
+
+        Variables go straight to the host: InventoryData.set_variable would mark every text in them with its origin,
+        which takes seconds and hundreds of MiB for a large fabric. Unmarked texts are never taken for templates.
+        """
+        inventory.add_host(host.name)
+        entry = inventory.get_host(host.name)
+        for name, value in host.variables.items():
+            entry.set_variable(name, value)
+        for name in host.groups:
+            if name not in inventory.groups:
+                inventory.add_group(name)
+            inventory.add_child(name, host.name)
+        self._construct(host)
+
+    def _construct(self, host: Host) -> None:
+        """The user's own variables and groups."""
+        me: t.Any = self
+        strict, compose = self.option("strict"), self.option("compose")
+        if compose:
+            me._set_composite_vars(compose, host.variables, host.name, strict=strict)
+        if groups := self.option("groups"):
+            me._add_host_to_composed_groups(groups, host.variables, host.name, strict=strict,
+                                            fetch_hostvars=bool(compose))
+        if keyed := self.option("keyed_groups"):
+            me._add_host_to_keyed_groups(keyed, host.variables, host.name, strict=strict,
+                                         fetch_hostvars=bool(compose))
+
+    def _compose(self, template: str, variables: Json, *args: t.Any, **more: t.Any) -> t.Any:
+        """The value of an expression; the mere name of a variable needs no template, and templates take the time."""
+        if template in variables and not self.option("use_extra_vars"):
+            return variables[template]
+        base: t.Any = super()
+        return base._compose(template, variables, *args, **more)
+
+
+def group(prefix: str, what: object) -> str:
+    """A group's name in the letters that Ansible takes."""
+    return t.cast(str, to_safe_group_name(f"{prefix}_{what}", force=True, silent=True)).lower()
+
+
+def options(plugin: HostsPlugin, names: Iterable[str]) -> Mapping[str, t.Any]:
+    """Values of options as a mapping, as modules have their parameters."""
+    return {name: plugin.option(name) for name in names}

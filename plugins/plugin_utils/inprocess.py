@@ -1,0 +1,71 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A module's work done within Ansible's own process when the connection is local, which spares a process and a copy.
+
+Only the shell around the work differs. Wherever the task asks for something that only a process of its own can give
+(another host, user, interpreter or environment, or a job in the background), the module itself is run.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.common.parameters import remove_values
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.composable.infra.plugins.module_utils.door import Door, Work, settle
+
+RULES = ("mutually_exclusive", "required_together", "required_one_of", "required_if", "required_by")
+Json = dict[str, t.Any]
+
+
+class InProcess(ActionBase):
+    """Base of action plugins; each names the ``spec`` and the ``work`` of the module that has its name."""
+
+    spec: t.ClassVar[Mapping[str, t.Any]]
+    work: t.ClassVar[Work]
+    _supports_check_mode = True
+    _supports_async = True
+
+    def run(self, tmp: str | None = None, task_vars: Json | None = None) -> Json:
+        """The result of the task."""
+        result: Json = super().run(tmp, task_vars)
+        if self._needs_a_process(task_vars or {}):
+            return result | self._as_module(task_vars)
+        return result | self._here()
+
+    def _needs_a_process(self, task_vars: Mapping[str, t.Any]) -> bool:
+        task = self._task
+        environment = [e for e in task.environment or () if e]
+        return bool(self._connection.transport != "local" or self._play_context.become or task.async_val or environment)
+
+    def _as_module(self, task_vars: Json | None) -> Json:
+        in_background = bool(self._task.async_val and not self._connection.has_native_async)
+        found: Json = self._execute_module(task_vars=task_vars, wrap_async=in_background)
+        if not in_background:
+            me: t.Any = self
+            me._remove_tmp_path(self._connection._shell.tmpdir)
+        return found
+
+    def _here(self) -> Json:
+        """Check the arguments as a module would, work, and take secrets out of what is returned."""
+        validator = ArgumentSpecValidator(
+            self.spec["argument_spec"], **{rule: self.spec[rule] for rule in RULES if rule in self.spec}
+        )
+        checked = validator.validate(dict(self._task.args))
+        secrets = set(checked._no_log_values)
+        if checked.error_messages:
+            return _clean({"failed": True, "msg": checked.errors.msg}, secrets)
+        door = Door(checked.validated_parameters, bool(self._task.check_mode), self._say)
+        return _clean({"changed": False} | settle(type(self).work, door), secrets)
+
+    def _say(self, text: str) -> None:
+        Display().v(f"{self._task.action}: {text}")
+
+
+def _clean(result: Json, secrets: set[str]) -> Json:
+    return t.cast(Json, remove_values(result, secrets)) if secrets else result

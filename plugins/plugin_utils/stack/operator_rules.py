@@ -1,0 +1,186 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the GPU Operator goes together with: Kubernetes, its two shapes, drivers, CoHDI's operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .findings import Case, Finding, ok, stop, warn
+from .matrix import at_least, numbers, series
+
+
+def gpu_cluster(case: Case) -> Iterator[Finding]:
+    """GPUCluster: what it excludes."""
+    if not case.wants("gpu_operator_mode", "gpu_cluster"):
+        return
+    if case.wants("controllers", "cohdi"):
+        yield stop(
+            "GPUCluster and CoHDI",
+            "CoHDI's operator neither restarts the DRA plugin of a GPUCluster "
+            "nor attaches anything without a ClusterPolicy",
+            "Set gpu_operator_mode to cluster_policy, or composable_controllers to ours",
+        )
+    policies = [str(policy["name"]) for policy in case.listed("cluster_policies")]
+    if policies:
+        yield stop(
+            "GPUCluster and ClusterPolicy",
+            f"the ClusterPolicy {', '.join(policies)} exists and cannot live beside a GPUCluster",
+            "Remove it with gpu_operator_state=absent first, or set gpu_operator_mode to cluster_policy",
+        )
+    if case.plan.get("dra_driver"):
+        yield stop(
+            "two DRA drivers",
+            "a GPUCluster runs a DRA driver of its own and the chart would bring a second one",
+            "Set preflight_dra_driver to false, or gpu_operator_mode to cluster_policy",
+        )
+
+
+def gpu_cluster_needs(case: Case) -> Iterator[Finding]:
+    """GPUCluster: the versions it needs."""
+    if not case.wants("gpu_operator_mode", "gpu_cluster"):
+        return
+    needs, have = case.matrix["gpu_operator"]["gpu_cluster"], case.cluster.get("kubernetes")
+    if not at_least(have, needs["kubernetes"]):
+        yield stop(
+            "GPUCluster and Kubernetes",
+            f"a GPUCluster needs Kubernetes {needs['kubernetes']} and this is {have}",
+            f"Upgrade to {needs['kubernetes']}, or set gpu_operator_mode to cluster_policy",
+        )
+    if not at_least(case.plan.get("driver_branch"), needs["driver_branch"]):
+        yield stop(
+            "GPUCluster and driver",
+            f"a GPUCluster needs driver branch {needs['driver_branch']} and "
+            f"{case.plan.get('driver_branch')} is planned",
+            f"Set composable_driver_branch to {needs['driver_branch']}",
+        )
+
+
+def cluster_policy(case: Case) -> Iterator[Finding]:
+    """A ClusterPolicy cannot come where a GPUCluster is."""
+    clusters = [str(found["name"]) for found in case.listed("gpu_clusters")]
+    if clusters and case.plan.get("gpu_operator") and case.wants("gpu_operator_mode", "cluster_policy"):
+        yield stop(
+            "ClusterPolicy and GPUCluster",
+            f"the GPUCluster {', '.join(clusters)} exists and cannot live beside a ClusterPolicy",
+            "Remove it with gpu_operator_state=absent first, or set gpu_operator_mode to gpu_cluster",
+        )
+
+
+def driver_shape(case: Case) -> Iterator[Finding]:
+    """Either the host or the operator brings the driver."""
+    host, brings = case.wants("driver_shape", "host"), bool(case.plan.get("gpu_operator_driver"))
+    if host and brings:
+        yield stop(
+            "driver",
+            "the driver is installed on the hosts and the GPU Operator shall bring one too",
+            "Set gpu_operator_driver to false, or composable_driver_shape to container",
+        )
+    elif not host and not brings and case.plan.get("gpu_operator"):
+        yield stop(
+            "driver",
+            "nobody brings the driver: the shape is container and gpu_operator_driver is false",
+            "Set gpu_operator_driver to true, or composable_driver_shape to host",
+        )
+    elif brings and not case.wants("platform", "openshift"):
+        yield warn(
+            "driver",
+            "a driver container cannot become ready on a node without a GPU, and is reinstalled "
+            "when the first one comes",
+            "Prefer composable_driver_shape=host on nodes of a composable fabric",
+        )
+    elif host and case.wants("platform", "openshift"):
+        yield stop(
+            "driver",
+            "nothing can be installed on the hosts of OpenShift (RHCOS)",
+            "Set composable_driver_shape to container",
+        )
+
+
+def operator_and_kubernetes(case: Case) -> Iterator[Finding]:
+    """The operator's own support table."""
+    have, known = series(case.cluster.get("kubernetes")), case.matrix["gpu_operator"]["kubernetes"]
+    if case.plan.get("gpu_operator") and have not in known:
+        yield warn(
+            "GPU Operator and Kubernetes",
+            f"the GPU Operator is not supported on Kubernetes {have}",
+            f"Use one of {', '.join(known)}, or another version of the operator",
+        )
+
+
+def operator_upgrade(case: Case) -> Iterator[Finding]:
+    """An upgrade must not leave out a release line."""
+    installed = [r for r in case.listed("releases") if r["chart"] == case.matrix["charts"]["gpu_operator"]["name"]]
+    for release in installed if case.plan.get("gpu_operator") else ():
+        lines = case.matrix["gpu_operator"]["majors"]
+        old, new = series(release["version"]), series(case.plan.get("gpu_operator_version"))
+        if numbers(new) < numbers(old):
+            yield stop(
+                "GPU Operator upgrade",
+                f"{release['version']} is installed and {new} is older",
+                "Remove it with gpu_operator_state=absent before you install an older one",
+            )
+        elif old in lines and new in lines and lines.index(new) - lines.index(old) > 1:
+            yield stop(
+                "GPU Operator upgrade",
+                f"an upgrade from {old} to {new} leaves out a release line",
+                f"Set gpu_operator_version to the newest {lines[lines.index(old) + 1]} first",
+            )
+
+
+def one_nfd(case: Case) -> Iterator[Finding]:
+    """Two NFDs undo each other's labels."""
+    if case.plan.get("nfd") and case.plan.get("gpu_operator_nfd"):
+        yield stop(
+            "node feature discovery",
+            "the role nfd and the GPU Operator would each bring one",
+            "Set gpu_operator_nfd to false",
+        )
+    elif case.plan.get("gpu_operator") and not case.plan.get("nfd") and not case.plan.get("gpu_operator_nfd"):
+        yield stop(
+            "node feature discovery",
+            "nobody brings it, and without its labels nothing starts",
+            "Set preflight_nfd to true",
+        )
+
+
+def k3s_system(case: Case) -> Iterator[Finding]:
+    """The operator knows K3s on some systems only."""
+    allowed = case.matrix["gpu_operator"]["k3s_systems"]
+    strange = [
+        str(n["name"]) for n in case.listed("nodes") if not str(n.get("os_image", "")).startswith(tuple(allowed))
+    ]
+    if case.plan.get("gpu_operator") and case.wants("platform", "k3s") and strange:
+        yield warn(
+            "GPU Operator and K3s",
+            f"on K3s it is supported on {', '.join(allowed)} only, which {', '.join(strange)} is not",
+            "Use RKE2 there",
+        )
+
+
+def device_plugin(case: Case) -> Iterator[Finding]:
+    """One door to each GPU."""
+    if not case.plan.get("gpu_operator_device_plugin"):
+        return
+    if case.plan.get("dra_driver"):
+        yield stop(
+            "device plugin and DRA",
+            "the device plugin and the DRA driver would both hand out the same GPUs",
+            "Set gpu_operator_device_plugin to false, or preflight_dra_driver to false",
+        )
+    else:
+        yield ok("device plugin and DRA", "only the device plugin hands out GPUs")
+
+
+RULES = (
+    gpu_cluster,
+    gpu_cluster_needs,
+    cluster_policy,
+    driver_shape,
+    operator_and_kubernetes,
+    operator_upgrade,
+    one_nfd,
+    k3s_system,
+    device_plugin,
+)

@@ -1,0 +1,50 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Judges a cluster and a plan before anything is installed: all rules, one list of findings."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from . import cluster_rules, driver_rules, node_rules, operator_rules
+from .findings import Case, Finding, ordered, result, stop
+from .matrix import matrix
+
+RULES = (*cluster_rules.RULES, *operator_rules.RULES, *driver_rules.RULES, *node_rules.RULES)
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "platform": ("kubernetes", "rke2", "k3s", "openshift"),
+    "controllers": ("ours", "cohdi"),
+    "handover": ("gated", "reschedule"),
+    "driver_shape": ("host", "container"),
+    "gpu_operator_mode": ("cluster_policy", "gpu_cluster"),
+    "cohdi_device_resource": ("DRA", "DEVICE_PLUGIN"),
+    "mapping": ("provider_id", "bare_metal_host"),
+    "sharing": ("none", "time_slicing", "mps", "mig"),
+}
+
+
+def judge(
+    cluster: Mapping[str, t.Any], plan: Mapping[str, t.Any], versions: Mapping[str, t.Any] | None = None
+) -> list[Finding]:
+    """Everything that there is to say, what stops first."""
+    wrong = list(misnamed(plan))
+    if wrong:
+        return wrong
+    case = Case(cluster, plan, versions if versions is not None else matrix())
+    return ordered(finding for rule in RULES for finding in rule(case))
+
+
+def misnamed(plan: Mapping[str, t.Any]) -> list[Finding]:
+    """Choices of the plan that do not exist."""
+    return [
+        stop("plan", f"{name} is {plan.get(name)!r}", f"Set it to one of {', '.join(allowed)}")
+        for name, allowed in _CHOICES.items()
+        if plan.get(name) not in allowed
+    ]
+
+
+def preflight(cluster: Mapping[str, t.Any], plan: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Findings, report and what stops, in the form that the filter returns."""
+    return result("preflight", judge(cluster, plan))

@@ -11,7 +11,7 @@ VENV_PYTHON := .venv/bin/python
 PROGRAM := $(VENV_PYTHON) -m ansible_collections.composable.infra
 PYTEST := $(VENV_PYTHON) -m pytest
 GATES := lint types
-SLOW_GATES := docs-lint ansible-lint sanity importer
+SLOW_GATES := docs-lint execution-environment ansible-lint sanity importer
 
 # make demo: which front door, which handover, and whether to leave it running
 DOOR ?= controller
@@ -22,10 +22,14 @@ DEMO_OPTIONS := --door $(DOOR) $(if $(MODE),--mode $(MODE)) $(if $(KEEP),--keep)
 # further arguments for pytest, for example: make unit ARGS="-k claims -x"
 ARGS ?=
 
-# how many test files make e2e runs at a time; they mostly wait for the scheduler
+# make conformance: every fault profile and 200 random histories of each manager, instead of a choice
+FULL ?=
+CONFORMANCE := $(if $(FULL),CONFORMANCE_PROFILES=all CONFORMANCE_RUNS=200)
+
+# how many test files run at a time
 PARALLEL ?= 2
 
-.PHONY: help setup demo test gates unit integration molecule e2e lint types docs-lint ansible-lint sanity importer bench build clean
+.PHONY: help setup demo test gates unit integration molecule conformance managers-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build clean execution-environment
 
 help: ## list what can be made
 	@echo "composable.infra: make TARGET"
@@ -35,25 +39,37 @@ setup: ## make .venv with the pinned packages (every other target does this too)
 	@python=$$(tools/setup/find_python.sh $(PYTHON)); \
 	"$$python" -m tools.setup $(if $(filter test e2e,$(MAKECMDGOALS))$(filter rulebook,$(DOOR)),--need-java)
 
-demo: setup ## show it at work: DOOR=controller|rulebook|playbook, MODE=..., KEEP=1 leaves it running
+demo: setup ## show it at work: DOOR=controller|rulebook|playbook, MODE=gated|reschedule, KEEP=1 leaves it running
 	@$(PROGRAM).lab.demo $(DEMO_OPTIONS)
 
 test: setup ## everything: gates and all tests; stops at the first stage that fails
-	@$(VENV_PYTHON) -m tools.stages $(GATES) unit $(SLOW_GATES) integration molecule e2e
+	@$(VENV_PYTHON) -m tools.stages $(GATES) unit $(SLOW_GATES) integration conformance molecule e2e
 
 gates: setup ## all gates without the tests
 	@$(VENV_PYTHON) -m tools.stages $(GATES) $(SLOW_GATES)
 
 unit: setup ## fast tests of single parts, no network
-	@$(PYTEST) tests/unit $(ARGS)
+	@$(PYTEST) tests/unit -n $(PARALLEL) --dist loadfile $(ARGS)
 
 integration: setup ## tests of parts together: real TLS on loopback
-	@$(PYTEST) tests/integration $(ARGS)
+	@$(PYTEST) tests/integration -n $(PARALLEL) --dist loadfile $(ARGS)
+
+conformance: setup ## every CDI Manager's emulator under faults; FULL=1: every fault, 200 random histories of each
+	@$(CONFORMANCE) $(PYTEST) tests/conformance -n $(PARALLEL) --dist loadgroup $(ARGS)
+
+managers-page: setup ## write docs/managers.md from the code and the conformance checks
+	@$(PROGRAM).tests.conformance.managers_page
 
 e2e: setup ## tests of the whole system on a real control plane
-	@$(PYTEST) tests/e2e -n $(PARALLEL) --dist loadfile $(ARGS)
+	@$(PROGRAM).lab.helm .venv/bin
+	@$(PYTEST) tests/e2e -m "not slow" -n $(PARALLEL) --dist loadfile $(ARGS)
+
+e2e-slow: setup ## those that make test leaves out: playbooks and roles on the lab, agreement with the scheduler
+	@$(PROGRAM).lab.helm .venv/bin
+	@$(PYTEST) tests/e2e -m slow -n $(PARALLEL) --dist loadfile $(ARGS)
 
 molecule: setup ## the roles' scenarios
+	@$(PROGRAM).lab.helm .venv/bin
 	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m molecule test --all
 
 lint: setup ## ruff on all Python
@@ -70,6 +86,9 @@ ansible-lint: setup ## ansible-lint, production profile
 
 sanity: setup ## ansible-test sanity
 	@$(VENV_PYTHON) -m tools.gates.sanity
+
+execution-environment: setup ## ansible-builder introspect and create, without building the image
+	@$(VENV_PYTHON) -m tools.gates.execution_environment
 
 importer: setup ## build the archive and let galaxy-importer judge it
 	@$(VENV_PYTHON) -m tools.gates.importer

@@ -22,7 +22,11 @@ from ansible_collections.composable.infra.lab.certificates import Pair
 from ansible_collections.composable.infra.lab.errors import LabError
 
 FIELD_MANAGER = "composable-infra-lab"
-_PLURALS = {"DeviceClass": "deviceclasses", "ResourceClaim": "resourceclaims"}
+_PLURALS = {
+    "DeviceClass": "deviceclasses",
+    "ResourceClaim": "resourceclaims",
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+}
 _CLUSTER_SCOPED = frozenset(
     {
         "Namespace",
@@ -32,6 +36,8 @@ _CLUSTER_SCOPED = frozenset(
         "CustomResourceDefinition",
         "DeviceClass",
         "ResourceSlice",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
     }
 )
 

@@ -22,10 +22,12 @@ from ansible_collections.composable.infra.lab.nodes import all_ready, create_nod
 from ansible_collections.composable.infra.lab.options import LabOptions
 from ansible_collections.composable.infra.lab.ports import PortClaim
 from ansible_collections.composable.infra.lab.processes import Processes
+from ansible_collections.composable.infra.lab.releases import Release
 
 CRO = "cro.hpsys.ibm.ie.com/v1alpha1"
 HERE = Path(__file__).parent
 DEPLOY = HERE.parent / "deploy"
+POLICY_SINCE = (1, 36)
 # File name of the certificate and kubeconfig -> user and groups, as the API server sees them.
 USERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "admin": ("lab:admin", ("system:masters",)),
@@ -70,7 +72,7 @@ def start(layout: Layout, processes: Processes, api: Api, options: LabOptions) -
     for component in (components.scheduler, components.controller_manager, components.kwok):
         processes.start(component(layout))
     create_nodes(api, node_names(options.nodes), layout.release.kubernetes)
-    for document in shipped_documents():
+    for document in (*shipped_documents(), *gate_documents(layout.release)):
         api.apply(document)
     _wait_settled(layout, processes, api, options)
 
@@ -98,6 +100,13 @@ def shipped_documents() -> list[dict[str, Any]]:
     found = [document for path in files for document in documents(path)]
     # A namespace must be there before what lives in it.
     return sorted(found, key=lambda document: document["kind"] != "Namespace")
+
+
+def gate_documents(release: Release) -> list[dict[str, Any]]:
+    """The collection's admission policy, where the release serves its kind without a feature gate."""
+    if tuple(int(part) for part in release.series.split(".")) < POLICY_SINCE:
+        return []
+    return [document for path in sorted((DEPLOY / "gates").glob("*.yaml")) for document in documents(path)]
 
 
 def _storable(api: Api) -> bool:

@@ -91,10 +91,15 @@ def find_go() -> str | None:
 def build(go: str, release: Release, component: str, folder: Path) -> dict[str, Path]:
     """Build `component` and what comes with it in `folder`; binary name -> path. LabError in go's words."""
     what = recipe(release, component)
+    return build_recipe(go, what, folder, release.staging)
+
+
+def build_recipe(go: str, what: Recipe, folder: Path, staging: str = "") -> dict[str, Path]:
+    """Build what the recipe names in `folder`; binary name -> path. `staging`: version of the staging modules."""
     source, target = folder / "source", folder / "out"
     source.mkdir(parents=True)
     target.mkdir()
-    replaces = [(module, release.staging) for module in _staging_of(go, what, source)]
+    replaces = [(module, staging) for module in _staging_of(go, what, source)]
     (source / "go.mod").write_text(consumer_go_mod(what, replaces), encoding="utf-8")
     for package, name in what.mains:
         _run(

@@ -61,11 +61,11 @@ def counts_in(line: str) -> dict[str, int]:
 
 def report(results: list[Result], left: list[str]) -> list[str]:
     """A table of the stages, and the sum in pytest's own words as the last line."""
-    lines = ["", "stage           seconds  result"]
+    lines = ["", "stage                  seconds  result"]
     for result in results:
         verdict = f"failed ({result.status})" if result.status else "passed"
-        lines.append(f"{result.stage:<15} {result.seconds:7.1f}  {', '.join([verdict, *words(result.counts)])}")
-    lines += [f"{stage:<15}       -  not run" for stage in left]
+        lines.append(f"{result.stage:<22} {result.seconds:7.1f}  {', '.join([verdict, *words(result.counts)])}")
+    lines += [f"{stage:<22}       -  not run" for stage in left]
     total: dict[str, int] = {}
     for result in results:
         for word, number in result.counts.items():

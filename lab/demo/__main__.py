@@ -18,17 +18,20 @@ from ansible_collections.composable.infra.lab.demo.stage import A100, H100, Stag
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.lab.errors import LabError
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import SLICES
+from ansible_collections.composable.infra.plugins.module_utils.scaling.settings import HANDOVERS
 
 PODS = {"train": (A100, 1), "infer": (H100, 1), "big": (A100, 2)}
+OTHER = "ungated"
 HOLD = 3.0
 
 
 class Demo:
     """One run; every step is a condition that is waited for, with a limit."""
 
-    def __init__(self, door: str, fabric_seconds: float) -> None:
-        self.door, self.began = door, time.monotonic()
-        self.options = StageOptions(devices={A100: 3, H100: 1}, attach=fabric_seconds, hold=HOLD, scan_interval=1.0)
+    def __init__(self, door: str, mode: str, fabric_seconds: float) -> None:
+        self.door, self.mode, self.began = door, mode, time.monotonic()
+        self.options = StageOptions(devices={A100: 3, H100: 1}, attach=fabric_seconds, hold=HOLD, scan_interval=1.0,
+                                    handover=mode)
         self.failed = False
 
     def say(self, who: str, what: str) -> None:
@@ -84,6 +87,17 @@ class Demo:
             self._expect("idle for the hold time", self._hold_over, HOLD + 2)
             self._play(stage)
         self._expect("its GPU is back in the pool", lambda: free(stage) == 1, 30)
+        if self.mode == "gated":
+            self._other_way(stage, timeline)
+
+    def _other_way(self, stage: Stage, timeline: Timeline) -> None:
+        """One pod without the gate, so that the table shows both handovers."""
+        self.say("user", f"creates pod {OTHER} with the label composable.infra/gated=false: it takes the pool's way")
+        stage.pod(OTHER, A100, gated=False)
+        if self.door == "playbook":
+            self._play(stage)
+        ran = timeline.wait(lambda: timeline.running(OTHER), 60)
+        self._expect(f"pod {OTHER} runs", lambda: ran, 0)
 
     def _hold_over(self) -> bool:
         self._idle_since = getattr(self, "_idle_since", time.monotonic())
@@ -100,7 +114,7 @@ class Demo:
         self.say("demo", what)
 
     def _close(self, stage: Stage, timeline: Timeline, keep: bool, process: doors.Process | None) -> None:
-        print("\n" + table([c for c in timeline.finish() if c.name in PODS]))
+        print("\n" + table([c for c in timeline.finish() if c.name in (*PODS, OTHER)]))
         if self.failed and process is not None:
             print(f"The end of the log of {process.name}:\n{process.text()[-4000:]}")
         print("Where to look next: docs/quickstart.md, docs/architecture.md; "
@@ -133,12 +147,12 @@ def main() -> int:
     it = argparse.ArgumentParser(prog="demo", description=__doc__)
     it.add_argument("--door", choices=("controller", "rulebook", "playbook"), default="controller",
                     help="which front door does the work (default: %(default)s)")
-    it.add_argument("--mode", choices=("reschedule",), default="reschedule", help="handover (default: %(default)s)")
+    it.add_argument("--mode", choices=HANDOVERS, default="gated", help="handover (default: %(default)s)")
     it.add_argument("--attach", type=float, default=2.0, metavar="SECONDS", help="simulated attach time (default: 2)")
     it.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C")
     args = it.parse_args()
     try:
-        return Demo(args.door, args.attach).run(args.keep)
+        return Demo(args.door, args.mode, args.attach).run(args.keep)
     except LabError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2

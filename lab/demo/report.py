@@ -9,9 +9,11 @@ from collections.abc import Iterable
 
 from ansible_collections.composable.infra.lab.demo.timeline import ClaimTimes
 
-COLUMNS = ("claim", "node", "allocated", "asked", "attached", "visible", "condition", "sched. tick", "running")
-NOTE = ("Seconds since the claim was created. The column 'sched. tick' is the time from the condition to the next look "
-        "of the\nscheduler (every 5 s); everything up to 'condition' is ours and the fabric's.")
+COLUMNS = ("claim", "node", "handover", "allocated", "asked", "attached", "visible", "told", "sched. tick", "running")
+TEXTS = 3
+NOTE = ("Seconds since the claim was created. 'told': the gate was removed, or FabricDeviceReschedule was written."
+        "\n'sched. tick' is the time from the condition to the next look of the scheduler (every 5 s), which only"
+        "\nreschedule waits for; everything up to 'told' is ours and the fabric's.")
 
 
 def table(claims: Iterable[ClaimTimes]) -> str:
@@ -24,14 +26,16 @@ def table(claims: Iterable[ClaimTimes]) -> str:
 
 
 def _cell(row: tuple[str, ...], widths: list[int], i: int) -> str:
-    return row[i].ljust(widths[i]) if i < 2 else row[i].rjust(widths[i])
+    return row[i].ljust(widths[i]) if i < TEXTS else row[i].rjust(widths[i])
 
 
 def _row(claim: ClaimTimes) -> tuple[str, ...]:
     start = claim.created or 0.0
-    moments = (claim.allocated, claim.asked, claim.attached, claim.visible, claim.condition)
+    way = "gated" if claim.opened and not claim.allocated else "reschedule"
+    allocated = claim.allocated or claim.reallocated
+    moments = (allocated, claim.asked, claim.attached, claim.visible, claim.condition or claim.opened)
     tick = claim.deallocated - claim.condition if claim.deallocated and claim.condition else None
-    return (claim.name, claim.node, *(_since(m, start) for m in moments), _seconds(tick),
+    return (claim.name, claim.node, way, *(_since(m, start) for m in moments), _seconds(tick),
             _since(claim.running, start))
 
 

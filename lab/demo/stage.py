@@ -15,11 +15,14 @@ import yaml
 
 from ansible_collections.composable.infra.emulator import Emulator
 from ansible_collections.composable.infra.emulator.fabric_spec import simple_spec
+from ansible_collections.composable.infra.lab.bootstrap import gate_documents
 from ansible_collections.composable.infra.lab.cluster import Lab
 from ansible_collections.composable.infra.lab.options import LabOptions
+from ansible_collections.composable.infra.lab.releases import find_release
+from ansible_collections.composable.infra.plugins.module_utils.kube import gates
 from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.connection import Connection
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, NAMESPACES, PODS
 
 Json = dict[str, t.Any]
 A100, H100 = "NVIDIA-A100-PCIE-40GB", "NVIDIA-H100-PCIe"
@@ -27,7 +30,12 @@ A100, H100 = "NVIDIA-A100-PCIE-40GB", "NVIDIA-H100-PCIe"
 
 @dataclass(frozen=True, slots=True)
 class StageOptions:
-    """``devices`` per model in all; attach, detach, announce and hold in seconds."""
+    """``devices`` per model in all; attach, detach, announce and hold in seconds.
+
+    ``managers``: CDI Managers that the emulator stands for, all over the same devices; the first one is used, until
+    ``use`` says otherwise. ``handover`` gated: pods of the default namespace are held by the admission policy, or by
+    their template where the release does not serve it.
+    """
 
     nodes: int = 2
     devices: Mapping[str, int] = field(default_factory=lambda: {A100: 2, H100: 2})
@@ -41,6 +49,9 @@ class StageOptions:
     kubernetes: str = "1.36"
     binding_timeout: float | None = None
     audit: bool = False
+    handover: str = "reschedule"
+    managers: tuple[str, ...] = ("fm",)
+    manager_settings: Mapping[str, t.Any] = field(default_factory=dict)
     extra: Mapping[str, t.Any] = field(default_factory=dict)
 
 
@@ -69,7 +80,8 @@ class Stage:
 
     def _start(self) -> None:
         o = self.options
-        spec = simple_spec(self.lab.nodes, dict(o.devices), fabrics=o.fabrics, attach=o.attach, detach=o.detach)
+        spec = simple_spec(self.lab.nodes, dict(o.devices), fabrics=o.fabrics, attach=o.attach, detach=o.detach,
+                           managers=list(o.managers), settings=dict(o.manager_settings))
         self.spec = spec
         self._emulator = Emulator.run(spec, self.folder / "emulator")
         self.emulator: Emulator = self._emulator.__enter__()
@@ -77,8 +89,11 @@ class Stage:
         self.client = Client(Connection.load(str(self.lab.kubeconfig)))
         self.kubeconfig = self.lab.service_account_kubeconfig("composable-infra", "composable-infra")
         self.config_path = self.folder / "config.yml"
-        self.config_path.write_text(yaml.safe_dump(self.config(), sort_keys=False), encoding="utf-8")
-        self.config_path.chmod(0o600)
+        self.use(o.managers[0])
+        self.gated = o.handover == "gated"
+        if self.gated:
+            labels = {"metadata": {"labels": {gates.OPT: "true"}}}
+            self.client.merge_patch(NAMESPACES, "default", labels)
 
     def __enter__(self) -> Stage:
         return self
@@ -95,36 +110,62 @@ class Stage:
             self.lab.down()
             self._folder.cleanup()
 
-    def config(self) -> Json:
+    def use(self, manager: str) -> None:
+        """Have front doors that start from now on talk to this CDI Manager."""
+        self.config_path.touch(0o600)
+        self.config_path.write_text(yaml.safe_dump(self.config(manager), sort_keys=False), encoding="utf-8")
+
+    def config(self, manager: str = "fm") -> Json:
         """The configuration that all front doors read."""
         o = self.options
         return {
             "device_info": [self._row(i, model) for i, model in enumerate(o.devices, start=1)],
+            "handover": o.handover,
             "device_no_removal_duration": o.hold,
             "scan_interval": o.scan_interval,
             "node_root": str(self.lab.node_folder("{node}")),
-            "fabric": self.emulator.fabric_config(manager="fm", attach_timeout=o.attach_timeout),
+            "fabric": self.emulator.fabric_config(manager=manager, attach_timeout=o.attach_timeout),
             **o.extra,
         }
 
     def _row(self, index: int, model: str) -> Json:
         return {"index": index, "cdi-model-name": model, "driver-name": "gpu.nvidia.com",
                 "k8s-device-name": device_name(model), "cannot-coexist-with": [],
-                "dra-attributes": {"productName": self.product(model), "uuid": ""}}
+                "dra-attributes": {"type": "gpu", "productName": self.product(model), "uuid": ""}}
 
     def product(self, model: str) -> str:
         """productName that the simulated nodes announce for a model."""
         return next(str(m["product_name"]) for m in self.spec["models"] if m["name"] == model)
 
-    def pod(self, name: str, model: str, count: int = 1, node: str | None = None) -> None:
-        """Create a claim and a pod of the same name that uses it."""
+    @property
+    def policed(self) -> bool:
+        """Whether the admission policy is there, which gates pods by their namespace."""
+        return bool(gate_documents(find_release(self.options.kubernetes)))
+
+    def pod(self, name: str, model: str, count: int = 1, node: str | None = None, *, gated: bool = True,
+            by_template: bool = False) -> None:
+        """Create a claim and a pod of the same name that uses it.
+
+        ``gated`` False: it opts out; ``by_template``: it has the gate itself, whether or not the policy would give it.
+        """
+        self.claim(name, model, count)
+        body = pod_body(name, node)
+        if self.gated and not gated:
+            body["metadata"]["labels"] = {gates.OPT: "false"}
+        elif self.gated and (by_template or not self.policed):
+            body["spec"]["schedulingGates"] = [{"name": gates.GATE}]
+        self.client.create(PODS, body)
+
+    def claim(self, name: str, model: str, count: int = 1, *, local: bool = False) -> None:
+        """Create a claim; ``local``: only for a device that a node shows itself."""
         cel = f'device.attributes["gpu.nvidia.com"].productName == "{self.product(model)}"'
+        if local:
+            cel += ' && device.attributes["gpu.nvidia.com"].uuid != ""'
         request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount",
                                               "count": count, "selectors": [{"cel": {"expression": cel}}]}}
         self.client.create(CLAIMS, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
                                     "metadata": {"name": name, "namespace": "default"},
                                     "spec": {"devices": {"requests": [request]}}})
-        self.client.create(PODS, pod_body(name, node))
 
     def delete_pod(self, name: str) -> None:
         """End a pod; its claim goes with it."""

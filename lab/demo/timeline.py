@@ -11,7 +11,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ansible_collections.composable.infra.lab.demo.stage import Stage
-from ansible_collections.composable.infra.plugins.module_utils.kube import claims, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube import claims, gates, slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, PODS, SLICES
 from ansible_collections.composable.infra.plugins.module_utils.kube.store import Store
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch import Reflector
@@ -25,6 +25,8 @@ class ClaimTimes:
 
     name: str
     created: float | None = None
+    held: float | None = None
+    opened: float | None = None
     allocated: float | None = None
     asked: float | None = None
     attached: float | None = None
@@ -45,7 +47,7 @@ class Timeline:
     def __init__(self, stage: Stage, said: t.Callable[[str, str], None] = lambda claim, what: None) -> None:
         self._stage, self._said = stage, said
         self.claims: dict[str, ClaimTimes] = {}
-        self.slices: dict[str, float] = {}
+        self.slices: dict[str, list[float]] = {}
         self._uuid_of: dict[tuple[str, str, str], str] = {}
         self.changed = threading.Condition()
         self.pods = Store({})
@@ -107,12 +109,12 @@ class Timeline:
     def _slice(self, kind: str, item: Json, old: Json | None) -> None:
         if slices.node(item) is None:
             return
-        now = time.time()
+        now, before = time.time(), {uuid for uuid, _key in slices.uuids(old)} if old else set()
         with self.changed:
-            for uuid, key in slices.uuids(item):
+            for uuid, key in slices.uuids(item) if kind != "DELETED" else ():
                 self._uuid_of[key] = uuid
-                if uuid not in self.slices:
-                    self.slices[uuid] = now
+                if uuid not in before:
+                    self.slices.setdefault(uuid, []).append(now)
                     self._said(f"node {slices.node(item)}", f"announces {uuid}")
             for it in self.claims.values():
                 self._name_devices(it)
@@ -128,18 +130,30 @@ class Timeline:
         name, phase = pod["metadata"]["name"], pod.get("status", {}).get("phase")
         with self.changed:
             it = self._times(name)
+            self._note_gate(it, pod, kind)
             if phase == "Running" and kind != "DELETED" and it.running is None:
                 it.running, it.node = time.time(), pod["spec"].get("nodeName", "")
                 self._said(name, f"pod runs on {it.node}")
             self.changed.notify_all()
 
+    def _note_gate(self, it: ClaimTimes, pod: Json, kind: str) -> None:
+        if gates.held(pod) and it.held is None:
+            it.held = time.time()
+            self._said(it.name, "held by the scheduling gate")
+        elif it.held and it.opened is None and kind != "DELETED" and not gates.held(pod):
+            it.opened, it.first_node = time.time(), gates.node(pod)
+            self._said(it.name, f"gate removed, nominated to {it.first_node or 'no node'}")
+
     def finish(self) -> list[ClaimTimes]:
         """All claims with the emulator's and the slices' moments filled in, in order of creation."""
-        asked = {e["device"]: e for e in self._stage.emulator.log() if e["device"] and e["method"] == "PATCH"}
+        asked = [e for e in self._stage.emulator.log() if e["device"] and e["method"] == "PATCH"]
         serials = {d["serial"]: d["uid"] for d in self._stage.emulator.state()["devices"]}
         for it in self.claims.values():
-            entries = [asked[uid] for s in it.devices if (uid := serials.get(s)) in asked]
+            uids, begin = {serials.get(s) for s in it.devices}, it.created or 0.0
+            since = {e["device"]: e for e in reversed(asked) if e["device"] in uids and e["time_received"] >= begin}
+            entries = list(since.values())
             it.asked = min((e["time_received"] for e in entries), default=None)
             it.attached = max((e["time_replied"] for e in entries), default=None)
-            it.visible = max((self.slices[s] for s in it.devices if s in self.slices), default=None)
+            seen = [next((m for m in self.slices.get(s, ()) if m >= begin), None) for s in it.devices]
+            it.visible = max((m for m in seen if m is not None), default=None)
         return sorted(self.claims.values(), key=lambda c: c.created or 0.0)

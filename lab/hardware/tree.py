@@ -53,7 +53,7 @@ class NodeTree:
         for folder in (
             self.devices,
             self.pci / "drivers" / "nvidia",
-            root / "proc",
+            root / "proc" / "1" / "fd",
             root / "dev",
             self._removed,
         ):

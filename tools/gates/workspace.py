@@ -18,6 +18,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ..setup import collections as others
+
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
 COLLECTIONS = CACHE / "sources"
@@ -82,12 +84,13 @@ def run(command: list[str], cwd: Path | None = None, **variables: str) -> int:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment of every tool: `.venv` first, only the copy's collections, a home folder of its own."""
+    """The environment of every tool: `.venv` first, the copy and what our roles call, a home folder of its own."""
     home = CACHE / "home"
     home.mkdir(parents=True, exist_ok=True)
     return {**os.environ, "HOME": str(home), "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_HOME": str(CACHE / "ansible"),
-            "ANSIBLE_NOCOLOR": "1", "NO_COLOR": "1", "PYTHONWARNINGS": "ignore", **variables}
+            "ANSIBLE_COLLECTIONS_PATH": f"{COLLECTIONS}{os.pathsep}{others.home()}",
+            "ANSIBLE_HOME": str(CACHE / "ansible"), "ANSIBLE_NOCOLOR": "1", "NO_COLOR": "1",
+            "PYTHONWARNINGS": "ignore", **variables}
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import environment, launchers
+from . import collections, environment, launchers
 from .machine import Missing, go_trouble, java_trouble
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +50,7 @@ def prepare() -> int:
             report_machine()
             environment.build(ROOT, sys.executable)
         launchers.write(ROOT)
+        collections.provide(ROOT)
     return 0
 
 

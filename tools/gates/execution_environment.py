@@ -1,0 +1,83 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ansible-builder on the execution environment: the collection tells its needs, and the image's context can be made.
+
+An image is not built, since that takes a container engine and a network; all that goes into it is put together.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from .build import build
+from .workspace import BIN, CACHE, COLLECTIONS, environment, sources
+
+DEFINITION = "execution-environment.yml"
+WORK = CACHE / "execution-environment"
+# ansible-core brings it, so ansible-builder leaves it out
+LEFT_OUT = {"PyYAML"}
+
+
+def main() -> int:
+    """0 when both commands of ansible-builder pass and say what they must."""
+    folder = sources()
+    archive = build(WORK / "archive")
+    if archive is None:
+        return 1
+    faults = [*introspect_faults(folder), *create_faults(folder, archive)]
+    print("\n".join(faults) or f"ansible-builder: {DEFINITION}: no faults")
+    return 1 if faults else 0
+
+
+def introspect_faults(folder: Path) -> list[str]:
+    """What is wrong with what the collection says that it needs."""
+    status, said = builder("introspect", str(COLLECTIONS))
+    if status:
+        return [said]
+    return [f"ansible-builder introspect does not name {need}, which {name} asks for"
+            for name in ("requirements.txt", "bindep.txt") for need in needs(folder / name)
+            if need not in said and need not in LEFT_OUT]
+
+
+def create_faults(folder: Path, archive: Path) -> list[str]:
+    """What is wrong with the image's context."""
+    place, context = WORK / "source", WORK / "context"
+    for old in (place, context):
+        shutil.rmtree(old, ignore_errors=True)
+    (place / "dist").mkdir(parents=True)
+    shutil.copy(folder / DEFINITION, place)
+    shutil.copy(archive, place / "dist")
+    status, said = builder("create", "--file", str(place / DEFINITION), "--context", str(context))
+    return [said] if status else context_faults(context)
+
+
+def context_faults(context: Path) -> list[str]:
+    """Collections that the context asks for as files and does not hold; a context without them builds no image."""
+    listing = yaml.safe_load((context / "_build" / "requirements.yml").read_text(encoding="utf-8"))
+    wanted = [entry["name"] for entry in listing["collections"] if entry.get("type") == "file"]
+    absent = [name for name in wanted if not (context / "_build" / name).is_file()]
+    none = [] if wanted else [f"{DEFINITION}: this collection is not among its collections"]
+    return none + [f"{DEFINITION}: {name} is asked for and not in the context" for name in absent]
+
+
+def builder(command: str, *arguments: str) -> tuple[int, str]:
+    """Exit status and output of a command of ansible-builder."""
+    done = subprocess.run([str(BIN / "ansible-builder"), command, *arguments], env=environment({}),
+                          capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def needs(path: Path) -> list[str]:
+    """Names of the packages in a requirements or bindep file."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line.replace(">", " ").split()[0] for line in lines if line.strip() and not line.startswith("#")]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

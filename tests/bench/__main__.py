@@ -9,7 +9,7 @@ import argparse
 import json
 import statistics
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from ansible_collections.composable.infra.tests.bench.measure import Figures, Scenario, quantiles, run
@@ -23,7 +23,9 @@ BASELINE = [
     *(Scenario(f"1 claim of 4 GPUs, F={f:g}", pods=1, nodes=1, attach=f, gpus=4, announce=2.0) for f in (0.0, 10.0)),
     *(Scenario(f"8 pods over 4 nodes, F={f:g}", pods=8, nodes=4, attach=f, announce=2.0) for f in (0.0, 10.0)),
 ]
-SETS = {"hops": HOPS, "baseline": BASELINE}
+GATED = [replace(s, gated=True) for s in BASELINE]
+SCALE = [Scenario("1,000 pods on 500 nodes, F=0", pods=1000, nodes=500, attach=0.0, gated=True, alone=True)]
+SETS = {"hops": HOPS, "baseline": BASELINE, "gated": GATED, "scale": SCALE}
 
 
 def record(name: str, runs: list[Figures]) -> dict[str, object]:
@@ -36,6 +38,10 @@ def record(name: str, runs: list[Figures]) -> dict[str, object]:
         "visible_to_condition_ms": quantiles([v for r in runs for v in r.conditioned]),
         "scheduler_after_condition_seconds": statistics.median(v for r in runs for v in r.scheduler),
         "pods_on_their_node": f"{sum(r.at_home for r in runs)} of {sum(r.scenario['pods'] for r in runs)}",
+        "overhead_seconds": statistics.median(r.overhead for r in runs),
+        "visible_to_running_ms": quantiles([v for r in runs for v in r.ran] or [0.0]),
+        "pods_per_second": statistics.median(r.rate for r in runs),
+        "scheduler_alone_pods_per_second": statistics.median(r.alone for r in runs),
         "cpu_seconds": statistics.median(r.cpu_seconds for r in runs), "rss_mib": max(r.rss_mib for r in runs),
     }
 

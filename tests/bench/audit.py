@@ -24,7 +24,9 @@ class ClaimMarks:
     created: float = 0.0
     allocated: float = 0.0
     condition: float = 0.0
+    opened: float = 0.0
     bound: float = 0.0
+    running: float = 0.0
     node: str = ""
 
 
@@ -44,7 +46,7 @@ def moment(entry: dict[str, t.Any]) -> float:
 
 
 def claim_marks(path: Path, controller: str) -> dict[str, ClaimMarks]:
-    """Marks per claim name: created, first status write of the scheduler, first of ``controller``, pod bound."""
+    """Marks per claim name, which is its pod's: see ClaimMarks; ``controller`` is the user name of ours."""
     marks: dict[str, ClaimMarks] = {}
     for entry in entries(path):
         ref, user = entry["objectRef"], entry["user"]["username"]
@@ -57,9 +59,19 @@ def claim_marks(path: Path, controller: str) -> dict[str, ClaimMarks]:
             _allocated(marks[name], entry)
         elif kind == "resourceclaims" and sub == "status" and user == controller:
             marks[name].condition = marks[name].condition or moment(entry)
-        elif kind == "pods" and sub == "binding":
-            marks[name].bound = moment(entry)
+        elif kind == "pods":
+            _pod(marks[name], entry, sub, user == controller)
     return marks
+
+
+def _pod(mark: ClaimMarks, entry: dict[str, t.Any], sub: str, ours: bool) -> None:
+    body = entry.get("requestObject") or {}
+    if sub == "binding":
+        mark.bound = moment(entry)
+    elif ours and not sub and "schedulingGates" in (body.get("spec") or {}):
+        mark.opened = moment(entry)
+    elif sub == "status" and (body.get("status") or {}).get("phase") == "Running":
+        mark.running = mark.running or moment(entry)
 
 
 def _allocated(mark: ClaimMarks, entry: dict[str, t.Any]) -> None:

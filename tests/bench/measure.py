@@ -9,6 +9,7 @@ import os
 import statistics
 import time
 import typing as t
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 from ansible_collections.composable.infra.lab.demo import doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, StageOptions
 from ansible_collections.composable.infra.lab.names import machine_uuid
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import PODS, SLICES
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, PODS, SLICES
 from ansible_collections.composable.infra.tests.bench import audit
 
 CONTROLLER = "system:serviceaccount:composable-infra:composable-infra"
@@ -33,17 +34,28 @@ class Scenario:
     gpus: int = 1
     announce: float = 0.05
     spread: bool = False
+    gated: bool = False
+    alone: bool = False
 
 
 @dataclass(slots=True)
 class Figures:
-    """Seconds; hops as lists over claims, ``total`` from the first claim created to the last pod bound."""
+    """Seconds; hops as lists over claims, ``total`` from the first claim created to the last pod bound.
+
+    Gated: ``asked`` counts from the pod's creation, ``conditioned`` is from the device seen to the gate removed,
+    ``scheduler`` from there to the pod Running, ``ran`` from the device seen to the pod Running. ``rate`` is pods per
+    second from the first to the last binding, ``alone`` the same of the scheduler without us.
+    """
 
     scenario: dict[str, t.Any]
     total: float = 0.0
     asked: list[float] = field(default_factory=list)
     conditioned: list[float] = field(default_factory=list)
     scheduler: list[float] = field(default_factory=list)
+    ran: list[float] = field(default_factory=list)
+    overhead: float = 0.0
+    rate: float = 0.0
+    alone: float = 0.0
     at_home: int = 0
     cpu_seconds: float = 0.0
     rss_mib: float = 0.0
@@ -52,7 +64,8 @@ class Figures:
 def run(scenario: Scenario) -> Figures:
     """One run. RuntimeError when a pod did not run in time."""
     options = StageOptions(nodes=scenario.nodes, devices={A100: scenario.pods * scenario.gpus},
-                           attach=scenario.attach, announce=scenario.announce, attach_timeout=180.0, audit=True)
+                           attach=scenario.attach, announce=scenario.announce, attach_timeout=180.0, audit=True,
+                           handover="gated" if scenario.gated else "reschedule")
     with Stage(options) as stage:
         door = doors.controller(stage)
         try:
@@ -72,8 +85,51 @@ def _on(stage: Stage, scenario: Scenario, door: doors.Process) -> Figures:
     limit = 120 + 3 * scenario.attach
     _wait(lambda: running(stage) >= len(names), limit, "all pods run")
     figures = Figures(asdict(scenario), cpu_seconds=round(_cpu(door.pid) - cpu, 3), rss_mib=_rss(door.pid))
-    _reduce(stage, figures)
+    (_reduce_gated if scenario.gated else _reduce)(stage, figures)
+    if scenario.alone:
+        figures.alone = _alone(stage, scenario)
     return figures
+
+
+def _alone(stage: Stage, scenario: Scenario) -> float:
+    """Pods per second of the scheduler with the same pods, claims and devices, which are attached already."""
+    for kind in (PODS, CLAIMS):
+        for item in stage.client.list(kind, namespace="default").items:
+            stage.client.delete(kind, item["metadata"]["name"], namespace="default")
+    _wait(lambda: not stage.client.list(PODS, namespace="default").items, 120, "all pods are gone")
+    _wait(lambda: not stage.client.list(CLAIMS, namespace="default").items, 120, "all claims are gone")
+    names = [f"alone-{i}" for i in range(scenario.pods)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: stage.pod(name, A100, scenario.gpus, gated=False), names))
+    _wait(lambda: running(stage) >= len(names), 300, "all pods run that the scheduler places alone")
+    marks = audit.claim_marks(stage.lab.audit_log, CONTROLLER)
+    return _rate([marks[name].bound for name in names], [marks[name].created for name in names])
+
+
+def _rate(bound: list[float], created: list[float]) -> float:
+    return len(bound) / max(0.001, max(bound) - min(created))
+
+
+def _reduce_gated(stage: Stage, figures: Figures) -> None:
+    log = stage.lab.audit_log
+    marks, seen = audit.claim_marks(log, CONTROLLER), audit.visible(log)
+    attaches = [e for e in stage.emulator.log() if e["method"] == "PATCH" and e["device"]]
+    serial = {d["uid"]: d["serial"] for d in stage.emulator.state()["devices"]}
+    scenario, begin = figures.scenario, min(m.created for m in marks.values())
+    figures.total = max(m.running for m in marks.values()) - begin
+    figures.overhead = figures.total - scenario["attach"] - scenario["announce"]
+    figures.rate = _rate([m.bound for m in marks.values()], [m.created for m in marks.values()])
+    order = sorted(m.created for m in marks.values() for _unused in range(scenario["gpus"]))
+    figures.asked = [a - c for a, c in zip(sorted(e["time_received"] for e in attaches), order, strict=True)]
+    shown = [(node, moment) for moment, node in (seen[serial[e["device"]]] for e in attaches)]
+    visible = last_of(shown, scenario["gpus"])
+    figures.conditioned = differences([(m.node, m.opened) for m in marks.values()], visible)
+    figures.ran = differences([(m.node, m.running) for m in marks.values()], visible)
+    figures.scheduler = [m.running - m.opened for m in marks.values()]
+    machine_node = {machine_uuid(n): n for n in stage.lab.nodes}
+    homes = Counter(machine_node[e["machine"]] for e in attaches)
+    figures.at_home = sum((Counter(m.node for m in marks.values()) & Counter(
+        {node: n // scenario["gpus"] for node, n in homes.items()})).values())
 
 
 def _wait(condition: t.Callable[[], bool], seconds: float, what: str) -> None:

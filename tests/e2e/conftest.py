@@ -24,7 +24,17 @@ from ansible_collections.composable.infra.tests.e2e.support import OPENED
 
 StageFactory = t.Callable[..., Stage]
 OpenProcess = t.Callable[..., doors.Process]
+# make test has 25 minutes: these files, a quarter of an hour together, are left to make e2e-slow.
+SLOW = ("test_agreement", "test_bootstrap", "test_cluster_modules", "test_playbooks", "test_role_cohdi",
+        "test_role_controllers", "test_role_monitoring")
 QUICK: dict[str, t.Any] = {"attach": 0.3, "detach": 0.1, "hold": 0.5, "scan_interval": 0.5}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what takes long."""
+    for item in items:
+        if item.path.stem in SLOW and item.path.parent.name == "e2e":
+            item.add_marker("slow")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,7 +18,8 @@ from ansible_collections.composable.infra.tests.e2e.support import OPENED
 
 Json = dict[str, t.Any]
 _NUMBERS = itertools.count(1)
-CONFIGURED = ("claim_info", "scale")
+CONFIGURED = ("claim_info", "device_pool", "scale")
+ON_CLUSTER = ("claim_condition", "composability_request")
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,10 @@ def _complete(stage: Stage, task: Json) -> Json:
             if "config" not in given:
                 given.setdefault("config_path", str(stage.config_path))
             done[key] = given
+    for name in ON_CLUSTER:
+        key = f"composable.infra.{name}"
+        if key in done:
+            done[key] = {"kubeconfig": str(stage.kubeconfig), **done[key]}
     return done
 
 

@@ -89,9 +89,14 @@ def _none(stage: Stage, kind: Resource, namespace: str) -> bool:
 
 
 def all_free(stage: Stage) -> bool:
-    """Whether every device is in the pool again and nothing speaks of another."""
-    free = all(d["state"] == "free" for d in stage.emulator.state()["devices"])
-    return free and not stage.client.list(RESOURCES).items and not any(sizes(stage).values())
+    """Whether every device is in the pool again, the published one too, and nothing speaks of another.
+
+    A pod that finds too few in the pool waits, and may take a device that is attached for another.
+    """
+    devices = stage.emulator.state()["devices"]
+    free = all(d["state"] == "free" for d in devices)
+    return (free and not stage.client.list(RESOURCES).items and not any(sizes(stage).values())
+            and sum(pools(stage).values()) == len(devices))
 
 
 def at_rest(stage: Stage) -> bool:

@@ -107,10 +107,11 @@ def test_killed_between_reply_and_status_write(stage: Stage, timeline: Timeline,
 def test_killed_while_the_request_lies_unread(stage: Stage, timeline: Timeline, open_process: OpenProcess) -> None:
     """The intent is written and the request sent; the manager reads it only after the sender died."""
     since, first = mark(stage), open_process(doors.controller, stage)
-    with frozen(stage.emulator.pid):
-        stage.pod("one", A100)
-        first.wait_for("asked the CDI Manager")
-        first.kill()
+    stage.emulator.set_faults({"kind": "latency", "purpose": "attach", "nth": 1, "seconds": 3.0})
+    stage.pod("one", A100)
+    first.wait_for("asked the CDI Manager")
+    first.kill()
+    assert "attaching" not in states(stage)
     open_process(doors.controller, stage)
     assert_one_device(stage, timeline, since, "one")
 

@@ -92,6 +92,7 @@ def test_role_taken_away_and_given_back_while_it_runs(
     stage: Stage, timeline: Timeline, open_process: OpenProcess
 ) -> None:
     controller = open_process(doors.controller, stage)
+    wait_for("all devices are free", lambda: all_free(stage))
     with without(stage, CLUSTER_ROLE_BINDINGS, "composable-infra-operator") as give:
         stage.pod("patient", A100)
         controller.wait_for("cannot create resource \"composableresources\"", PATIENCE)

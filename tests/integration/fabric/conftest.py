@@ -71,8 +71,8 @@ def scripted(server_files: Path) -> Iterator[Callable[..., ScriptedManager]]:
     """Starts managers that answer as told."""
     running: list[ScriptedManager] = []
 
-    def start(script: Script, host: str = "127.0.0.1") -> ScriptedManager:
-        running.append(ScriptedManager(server_files, script, host))
+    def start(script: Script, host: str = "127.0.0.1", client_ca: Path | None = None) -> ScriptedManager:
+        running.append(ScriptedManager(server_files, script, host, client_ca))
         return running[-1]
 
     yield start

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import http.server
 import json
 import socket
@@ -16,6 +17,7 @@ import typing as t
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 TENANT: t.Final = "7e63fd31-0a5c-4d1b-9a52-c0de00000001"
 PASSWORD: t.Final = "p4ss/w rd+0f&mine"
@@ -53,6 +55,7 @@ class Asked:
     body: bytes
     authorization: str | None
     number: int
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_login(self) -> bool:
@@ -68,15 +71,21 @@ def login(_asked: Asked) -> Answer:
 
 
 class ScriptedManager:
-    """``script`` answers every request; logins succeed unless ``script`` is told to handle them (``logins``)."""
+    """``script`` answers every request; logins succeed unless ``script`` is told to handle them (``logins``).
 
-    def __init__(self, files: Path, script: Script, host: str = "127.0.0.1") -> None:
+    ``client_ca``: clients must show a certificate that this PEM file vouches for.
+    """
+
+    def __init__(self, files: Path, script: Script, host: str = "127.0.0.1", client_ca: Path | None = None) -> None:
         self.asked: list[Asked] = []
         self.script = script
         self.released = threading.Event()
         self.ca_path = str(files / "ca.pem")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(files / "server.pem", files / "server.key")
+        if client_ca is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(client_ca)
         self._server = _Server((host, 0), _handler(self))
         self._server.socket = context.wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
@@ -119,7 +128,8 @@ def _handler(manager: ScriptedManager) -> type[http.server.BaseHTTPRequestHandle
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             number = len(manager.calls) + 1
-            asked = Asked(self.command, self.path, body, self.headers.get("Authorization"), number)
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            asked = Asked(self.command, self.path, body, self.headers.get("Authorization"), number, headers)
             manager.asked.append(asked)
             self.say(manager.script(asked))
 
@@ -147,7 +157,58 @@ def _handler(manager: ScriptedManager) -> type[http.server.BaseHTTPRequestHandle
     return Handler
 
 
-class ConnectProxy:
+class Proxy:
+    """A server on a free port of loopback and its thread, until ``close``."""
+
+    def __init__(self, handler: type[http.server.BaseHTTPRequestHandler]) -> None:
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class ForwardProxy(Proxy):
+    """An HTTP proxy for plain addresses: takes whole URLs, and keeps them."""
+
+    def __init__(self) -> None:
+        self.urls: list[str] = []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def forward(self) -> None:
+                outer.urls.append(self.path)
+                parts = urlsplit(self.path)
+                far = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=10)
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                where = f"{parts.path}?{parts.query}" if parts.query else parts.path
+                far.request(self.command, where, body, {"Content-Type": "application/json"})
+                reply = far.getresponse()
+                data = reply.read()
+                self.send_response(reply.status)
+                self.send_header("Content-Type", reply.headers["Content-Type"])
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+                far.close()
+
+            do_GET = do_POST = forward
+
+            def log_message(self, format: str, *args: t.Any) -> None:
+                """Say nothing."""
+
+        super().__init__(Handler)
+
+
+class ConnectProxy(Proxy):
     """An HTTP proxy that knows CONNECT only; keeps the requests for tunnels."""
 
     def __init__(self) -> None:
@@ -169,19 +230,7 @@ class ConnectProxy:
             def log_message(self, format: str, *args: t.Any) -> None:
                 """Say nothing."""
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
-        self._thread.start()
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self._server.server_address[1]}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__init__(Handler)
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:

@@ -49,9 +49,11 @@ def test_the_state_tells_models_devices_and_machines(emulator: Emulator) -> None
     assert state["models"][MODEL]["product_name"] == "NVIDIA A100-PCIE-40GB"
     assert {(d["model"], d["state"], d["fabric"]) for d in state["devices"]} >= {(MODEL, "free", 1)}
     assert set(state["devices"][0]) == {
-        "uid", "serial", "model", "name", "fabric", "machine", "state", "slot", "health", "kind",
+        "uid", "serial", "model", "name", "fabric", "machine", "state", "slot", "health", "kind", "size", "bars", "box",
+        "numa", "on",
     }
-    assert {"uid": NODE_0, "name": "node-0", "fabric": 1} in state["machines"]
+    assert {"uid": NODE_0, "name": "node-0", "fabric": 1, "tenant": None} in state["machines"]
+    assert {"start": "node-0", "end": "switch-1", "type": "PCIe", "lanes": 16} in state["topology"]["links"]
     assert state["timing"] == {"attach": 0, "detach": 0}
 
 
@@ -86,6 +88,9 @@ def test_the_log_tells_who_asked_for_what_when_and_what_came_of_it(emulator: Emu
     assert (get["method"], get["effect"]) == ("GET", None)
     assert (delete["method"], delete["effect"]) == ("DELETE", f"detached {device.uid} from {NODE_0}")
     assert emulator.log(since=get["n"]) == [delete]
+    assert [(e["effect"], e["request"], e["machine"]) for e in emulator.effects()] == [
+        (patch["effect"], patch["n"], NODE_0), (delete["effect"], delete["n"], None),
+    ]
 
 
 @pytest.mark.parametrize(

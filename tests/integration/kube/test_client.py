@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -86,6 +87,14 @@ def test_json_patch(api: FakeApi, client: Client) -> None:
     assert only(api).body == [{"op": "remove", "path": "/spec/x"}]
 
 
+def test_strategic_patch(api: FakeApi, client: Client) -> None:
+    api.on("PATCH /api/v1/namespaces/ns/pods/p", DONE)
+    body = {"spec": {"schedulingGates": [{"$patch": "delete", "name": "composable.infra/devices"}]}}
+    assert client.strategic_patch(PODS, "p", body, "ns") == DONE
+    assert only(api).headers["Content-Type"] == "application/strategic-merge-patch+json"
+    assert only(api).body == body
+
+
 def test_apply(api: FakeApi, client: Client) -> None:
     api.on(f"PATCH {CLAIM}/status", DONE)
     client.apply(CLAIMS, "c", {"status": {}}, "ns", "status", field_manager="composable.infra")
@@ -132,6 +141,12 @@ def test_listed_items_say_what_they_are(api: FakeApi, client: Client) -> None:
     assert client.list(NODES).items == [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}]
 
 
+def test_a_list_keeps_of_its_items_what_the_caller_wants(api: FakeApi, client: Client) -> None:
+    api.on("GET /api/v1/nodes", page("ab", "next"), page("c"))
+    listed = client.list(NODES, limit=2, trim=lambda item: {"is": f"{item['kind']} {item['metadata']['name']}"})
+    assert listed.items == [{"is": f"Node {name}"} for name in "abc"]
+
+
 def test_an_empty_list(api: FakeApi, client: Client) -> None:
     api.on("GET /api/v1/namespaces/ns/pods", {"items": None, "metadata": {"resourceVersion": "7"}})
     listed = client.list(PODS, "ns")
@@ -164,6 +179,16 @@ def test_an_answer_that_is_no_object_is_an_error(api: FakeApi, client: Client, b
     api.on(f"GET {NODE}", Reply(body))
     with pytest.raises(ApiError, match="not a JSON object"):
         client.get(NODES, "n0")
+
+
+def test_managed_fields_are_left_out_of_what_the_server_says(api: FakeApi, client: Client) -> None:
+    managed = [{"manager": "x", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {}}}]
+    node = {"metadata": {"managedFields": managed, "name": "n0"}}
+    raw = json.dumps(node, separators=(",", ":")).encode()
+    api.on(f"GET {NODE}", Reply(raw))
+    api.on("GET /api/v1/nodes", Reply(b'{"items":[%s,%s],"metadata":{}}' % (raw, raw)))
+    assert client.get(NODES, "n0") == {"metadata": {"name": "n0"}}
+    assert [item["metadata"] for item in client.list(NODES).items] == [{"name": "n0"}] * 2
 
 
 def test_plain_text(api: FakeApi, client: Client) -> None:

@@ -5,10 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,7 +40,6 @@ def test_a_strange_authority_is_refused(
     assert api.requests == []
 
 
-@pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
 def test_verification_can_be_switched_off(
     api: FakeApi, connect: ClientFactory, certificates: Certificates
 ) -> None:
@@ -138,79 +133,3 @@ def test_plain_http_is_possible() -> None:
         client.close()
     finally:
         api.stop()
-
-
-class Proxy:
-    """An HTTP proxy that knows CONNECT and nothing else."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.refuse = 0
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._thread.join(20)
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                client, _unused = self._listener.accept()
-            except OSError:
-                return
-            target = client.recv(4096).split()[1].decode()
-            self.asked.append(target)
-            if len(self.asked) <= self.refuse:
-                client.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
-                client.close()
-                continue
-            host, _unused, port = target.rpartition(":")
-            server = socket.create_connection((host, int(port)))
-            client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-            for source, sink in ((client, server), (server, client)):
-                threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
-
-
-def _pump(source: socket.socket, sink: socket.socket) -> None:
-    try:
-        while data := source.recv(65536):
-            sink.sendall(data)
-        sink.shutdown(socket.SHUT_WR)
-    except OSError:
-        return
-
-
-@pytest.fixture
-def proxy() -> Iterator[Proxy]:
-    made = Proxy()
-    yield made
-    made.stop()
-
-
-def test_a_proxy_is_used_when_it_is_named(api: FakeApi, connect: ClientFactory, proxy: Proxy) -> None:
-    api.on(f"GET {NODE}", DONE)
-    assert ask(connect(proxy=proxy.url)) == DONE
-    assert proxy.asked == [f"127.0.0.1:{api.port}"]
-
-
-def test_a_write_is_repeated_when_it_could_not_be_sent(
-    api: FakeApi, connect: ClientFactory, proxy: Proxy
-) -> None:
-    api.on(f"POST {ALL}", DONE)
-    proxy.refuse = 2
-    assert connect(proxy=proxy.url).create(NODES, DONE) == DONE
-    assert len(proxy.asked) == 3
-    assert len(api.requests) == 1
-
-
-def test_a_dead_proxy_was_surely_not_sent(connect: ClientFactory, proxy: Proxy) -> None:
-    client = connect(proxy=proxy.url)
-    proxy.stop()
-    with pytest.raises(Unreachable, match=r"the proxy fails: .*refused") as raised:
-        client.create(NODES, DONE)
-    assert not raised.value.sent

@@ -139,6 +139,22 @@ def test_managed_fields_are_left_out(api: FakeApi, build: Build) -> None:
     assert all("managedFields" not in item["metadata"] for item in bench.store.list())
 
 
+def test_only_what_the_store_keeps_is_told(api: FakeApi, client: Client) -> None:
+    heard: queue.SimpleQueue[Object] = queue.SimpleQueue()
+    store = Store({}, lambda obj: {"metadata": obj["metadata"]})
+    large = {"type": "ADDED", "object": {**node("b", 11), "spec": {"large": "x"}}}
+    api.on(LIST, listed(10, {**node("a", 3), "spec": {}}))
+    api.on(WATCH, Stream().send(large))
+    reflector = Reflector(client, NODES, store, lambda kind, obj, old: heard.put(obj))
+    reflector.start()
+    try:
+        told = [heard.get(timeout=WAIT) for _unused in range(2)]
+    finally:
+        reflector.stop()
+    assert told == [{"metadata": node("a", 3)["metadata"]}, {"metadata": node("b", 11)["metadata"]}]
+    assert all(item in store.list() for item in told)
+
+
 def test_after_the_servers_timeout_it_resumes(api: FakeApi, build: Build) -> None:
     api.on(LIST, listed(10))
     api.on(WATCH, Stream().send(event("ADDED", "a", 11)).end(), Stream().send(event("ADDED", "b", 12)))

@@ -29,12 +29,23 @@ class FakePasses:
 
 
 @dataclass
+class FakeGating:
+    """Verdicts of pods that are held."""
+
+    verdicts: tuple[Verdict, ...] = ()
+
+
+@dataclass
 class FakeEngine:
     """What the endpoints ask of an engine."""
 
     is_ready: bool = True
     troubles: list[str] = field(default_factory=list)
     passes: FakePasses = field(default_factory=FakePasses)
+    gating: FakeGating = field(default_factory=FakeGating)
+
+    def metrics(self) -> str:
+        return "composable_gated_pods 3\n"
 
     def ready(self) -> bool:
         return self.is_ready
@@ -49,7 +60,7 @@ SHARED = FakeEngine()
 @pytest.fixture
 def engine() -> FakeEngine:
     """The engine behind the server, ready and without troubles."""
-    SHARED.is_ready, SHARED.troubles, SHARED.passes = True, [], FakePasses()
+    SHARED.is_ready, SHARED.troubles, SHARED.passes, SHARED.gating = True, [], FakePasses(), FakeGating()
     return SHARED
 
 
@@ -108,14 +119,25 @@ def test_status_tells_what_claims_wait_for(server: HealthServer, engine: FakeEng
                    "ns/b": {"waits_for": "1 x T4", "evidence": {}}}})
 
 
+def test_status_tells_what_held_pods_wait_for(engine: FakeEngine) -> None:
+    engine.gating.verdicts = (Verdict("ns/c", "a node", 7.0, {"position": 2}),)
+    assert status(t.cast(Engine, engine))["claims"] == {"ns/c": {"waits_for": "a node", "evidence": {"position": 2}}}
+
+
 def test_status_of_an_idle_engine(engine: FakeEngine) -> None:
     assert status(t.cast(Engine, engine)) == {"ready": True, "troubles": [], "claims": {}}
 
 
 def test_other_paths_name_those_that_are_served(server: HealthServer) -> None:
-    code, body = get(server, "/metrics")
+    code, body = get(server, "/metric")
     assert code == 404
-    assert body == {"error": "/metrics is not served; try /healthz, /readyz or /status"}
+    assert body == {"error": "/metric is not served; try /healthz, /readyz, /metrics or /status"}
+
+
+def test_metrics_are_text(server: HealthServer) -> None:
+    with urllib.request.build_opener().open(f"http://{server.address}/metrics") as reply:
+        assert reply.headers["Content-Type"] == "text/plain; version=0.0.4"
+        assert reply.read() == b"composable_gated_pods 3\n"
 
 
 def test_query_does_not_matter(server: HealthServer) -> None:

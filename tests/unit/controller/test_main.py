@@ -120,6 +120,7 @@ class FakeEngine:
 
     def __init__(self, client: object, fabric: object, config: EngineConfig, *, roles: frozenset[str]) -> None:
         self.roles, self.log, self.world = roles, list[str](), FakeWorld()
+        self.client, self.config, self.gates = client, config, "scaler" in roles
         self.made.append(self)
 
     def watch(self) -> None:
@@ -160,6 +161,19 @@ class FakeLeadership:
         self.log.append("left")
 
 
+class FakeGateLease:
+    """Notes in the engine's log when pods are gated."""
+
+    def __init__(self, client: object, namespace: str) -> None:
+        self.namespace = namespace
+
+    def start(self) -> None:
+        FakeEngine.made[-1].log.append(f"gates open in {self.namespace}")
+
+    def stop(self) -> None:
+        FakeEngine.made[-1].log.append("gates closed")
+
+
 class QuickHealth(HealthServer):
     """A server that is bound but does not serve: its stop would take a moment."""
 
@@ -176,6 +190,7 @@ def controller(monkeypatch: pytest.MonkeyPatch, config_file: Path) -> Callable[.
     monkeypatch.setattr(module, "check_cluster", lambda *args: None)
     monkeypatch.setattr(module, "Engine", FakeEngine)
     monkeypatch.setattr(module, "HealthServer", QuickHealth)
+    monkeypatch.setattr(module, "GateLease", FakeGateLease)
     monkeypatch.setattr(module, "Leadership", FakeLeadership)
     monkeypatch.setattr(FakeEngine, "made", [])
     monkeypatch.setattr(FakeLeadership, "log", [])
@@ -192,7 +207,7 @@ def test_stop_on_request(controller: Callable[..., int], monkeypatch: pytest.Mon
     monkeypatch.setattr(FakeLeadership, "then", staticmethod(terminated))
     assert controller() == 0
     (engine,) = FakeEngine.made
-    assert engine.log == ["watch", "work", "stop"]
+    assert engine.log == ["watch", "work", "gates open in composable-infra", "gates closed", "stop"]
     assert FakeLeadership.log == ["composable-infra: operator, publisher, scaler", "left"]
 
 
@@ -225,6 +240,13 @@ def test_only_some_roles(controller: Callable[..., int], monkeypatch: pytest.Mon
     assert controller("--only", "scaler", "--only", "publisher") == 0
     assert FakeEngine.made[0].roles == {"scaler", "publisher"}
     assert FakeLeadership.log[0] == "composable-infra: publisher, scaler"
+
+
+def test_pods_are_not_gated_where_no_scaler_runs(controller: Callable[..., int],
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeLeadership, "then", staticmethod(terminated))
+    assert controller("--only", "operator") == 0
+    assert FakeEngine.made[0].log == ["watch", "work", "stop"]
 
 
 def test_refused_lease_is_one_sentence_and_all_is_stopped(

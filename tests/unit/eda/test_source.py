@@ -20,6 +20,7 @@ import pytest
 
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims as source
 from ansible_collections.composable.infra.plugins.module_utils.kube import claims as kube_claims
+from ansible_collections.composable.infra.plugins.module_utils.kube import gates as kube_gates
 from ansible_collections.composable.infra.plugins.module_utils.kube import resource as kube_resource
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
@@ -33,8 +34,9 @@ class FakeReflector:
 
     made: t.ClassVar[list[FakeReflector]] = []
 
-    def __init__(self, client: object, resource: object, store: object, on_change: t.Callable[..., None]) -> None:
-        assert resource == kube_resource.CLAIMS
+    def __init__(self, client: object, resource: object, store: object, on_change: t.Callable[..., None],
+                 field_selector: str | None = None) -> None:
+        assert (resource, field_selector) in ((kube_resource.CLAIMS, None), (kube_resource.PODS, "spec.nodeName="))
         self.on_change, self.synced = on_change, threading.Event()
         self.started = self.stopped = False
         self.made.append(self)
@@ -56,6 +58,21 @@ class FakeReflector:
         thread.join(10)
 
 
+class FakeLease:
+    """Says that somebody opens gates."""
+
+    log: t.ClassVar[list[str]] = []
+
+    def __init__(self, client: object, namespace: str) -> None:
+        self.namespace = namespace
+
+    def start(self) -> None:
+        self.log.append(f"held in {self.namespace}")
+
+    def stop(self) -> None:
+        self.log.append("given up")
+
+
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Json]:
     """The Kubernetes layer without a server; what was loaded with which arguments."""
@@ -66,13 +83,15 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Json]:
         return "connection"
 
     parts: dict[str, t.Any] = {
-        "claims": kube_claims, "resource": kube_resource,
+        "claims": kube_claims, "resource": kube_resource, "gates": kube_gates,
+        "gatelease": types.SimpleNamespace(GateLease=FakeLease),
         "connection": types.SimpleNamespace(Connection=types.SimpleNamespace(load=load)),
         "store": types.SimpleNamespace(Store=lambda indexers: "store"),
         "client": types.SimpleNamespace(Client=lambda connection, pool: "client"),
         "watch": types.SimpleNamespace(Reflector=FakeReflector)}
     monkeypatch.setattr(source, "_kube", parts.__getitem__)
     monkeypatch.setattr(FakeReflector, "made", [])
+    monkeypatch.setattr(FakeLease, "log", [])
     return loaded
 
 
@@ -85,14 +104,19 @@ class Running:
 
     @property
     def watch(self) -> FakeReflector:
-        """The only watch."""
-        (found,) = FakeReflector.made
-        return found
+        """The watch of claims."""
+        return FakeReflector.made[0]
+
+    @property
+    def pods(self) -> FakeReflector:
+        """The watch of pods."""
+        return FakeReflector.made[1]
 
     async def begin(self) -> FakeReflector:
-        """Let it begin to watch, and have read its list."""
+        """Let it begin to watch, and have read its lists."""
         await asyncio.sleep(0)
-        self.watch.synced.set()
+        for watch in FakeReflector.made:
+            watch.synced.set()
         return self.watch
 
     async def event(self) -> Json:
@@ -116,7 +140,7 @@ def play(story: t.Callable[[Running], t.Awaitable[None]], **args: t.Any) -> None
             assert not running.task.done()
         finally:
             await running.end()
-        assert running.watch.stopped
+        assert all(watch.stopped for watch in FakeReflector.made)
 
     asyncio.run(run())
 
@@ -237,7 +261,9 @@ def test_connection_is_what_the_options_say(fakes: dict[str, Json], given: Json,
     ({"resync": "86401"}, "resync: '86401' is not usable: must be from 0 to 86400 seconds"),
     ({"release_after": None}, "release_after: None is not usable: must be a number of seconds"),
     ({"settle": "nan"}, "settle: 'nan' is not usable: must be from 0 to 86400 seconds"),
-    ({"setle": 1}, "setle: unknown option, known are context, kubeconfig, release_after, resync, retry, settle"),
+    ({"setle": 1}, "setle: unknown option, known are context, gates, kubeconfig, lease_namespace, release_after, "
+     "resync, retry, settle"),
+    ({"gates": "perhaps"}, "gates: 'perhaps' is not usable: must be true or false"),
 ])
 def test_bad_option_is_named_before_anything_starts(args: Json, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)) as caught:
@@ -252,6 +278,33 @@ def test_options_may_be_texts_as_rulebooks_give_them() -> None:
         assert (await running.event())["reason"] == "start"
 
     play(story, settle="0.0", retry="30", resync="300", release_after="600", eda_feedback_queue=None)
+
+
+def test_held_pod_is_told_and_pods_are_gated_while_the_source_runs() -> None:
+    pod = {"metadata": {"uid": "u", "namespace": "ns", "name": "held"},
+           "spec": {"schedulingGates": [{"name": kube_gates.GATE}]}}
+
+    async def story(running: Running) -> None:
+        await running.begin()
+        await running.event()
+        running.pods.tell(pod)
+        event = await running.event()
+        assert [(w["kind"], w["namespace"], w["name"]) for w in event["waiting"]] == [("Pod", "ns", "held")]
+        running.pods.tell({**pod, "spec": {}}, kind="MODIFIED")
+        assert FakeLease.log == ["held in mine"]
+
+    play(story, lease_namespace="mine")
+    assert FakeLease.log == ["held in mine", "given up"]
+
+
+@pytest.mark.parametrize("gates", [False, "false"])
+def test_gates_may_be_left_to_others(gates: object) -> None:
+    async def story(running: Running) -> None:
+        await running.begin()
+        assert (await running.event())["reason"] == "start"
+
+    play(story, gates=gates)
+    assert (len(FakeReflector.made), FakeLease.log) == (1, [])
 
 
 LOAD = """

@@ -72,7 +72,7 @@ def test_waiting_claim_is_told_with_where_and_since_when(bench: Bench) -> None:
     assert bench.woken == 1
     event = bench.speaks()
     assert event == {"reason": "claims", "waiting": [{
-        "uid": "uid-train", "namespace": "default", "name": "train", "node": "node-0",
+        "uid": "uid-train", "namespace": "default", "name": "train", "kind": "ResourceClaim", "node": "node-0",
         "allocated": raw["status"]["allocation"]["allocationTimestamp"]}]}
 
 

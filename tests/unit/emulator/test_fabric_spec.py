@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ansible_collections.composable.infra.emulator import FabricSpec, SpecError, machine_uuid, simple_spec
-from ansible_collections.composable.infra.emulator.fabric_spec import DEFAULT_TENANT, MANAGERS
+from ansible_collections.composable.infra.emulator.fabric_spec import DEFAULT_MANAGERS, DEFAULT_TENANT
 from ansible_collections.composable.infra.emulator.known_models import KNOWN_MODELS
 
 SERIAL = "GPU-11111111-2222-3333-4444-555555555555"
@@ -36,7 +36,7 @@ def test_what_is_left_out_has_a_default() -> None:
     spec = FabricSpec.parse(document())
     assert (spec.tenant, spec.realm, spec.users, spec.client) == (DEFAULT_TENANT, "composable", (), None)
     assert (spec.attach, spec.detach, spec.token_lifetime, spec.per_machine) == (2.0, 1.0, 300.0, 0)
-    assert spec.managers == MANAGERS
+    assert spec.managers == DEFAULT_MANAGERS
     assert (spec.models["A100"].product_name, spec.models["cxl"].kind) == ("A100", "cxlmemory")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.composable.infra.emulator import SpecError
 from ansible_collections.composable.infra.emulator.__main__ import main
-from ansible_collections.composable.infra.emulator.fabric_spec import MANAGERS
+from ansible_collections.composable.infra.emulator.managers import MANAGERS
 from ansible_collections.composable.infra.emulator.server import DIALECTS
 from ansible_collections.composable.infra.emulator.state_dir import StateDir, Taken
 
@@ -55,13 +55,13 @@ def test_a_restart_needs_no_document(tmp_path: Path) -> None:
     assert [machine.name for machine in state.fabric().machines] == ["a"]
 
 
-@pytest.mark.parametrize("command", [[], ["up"], ["status"], ["log"], ["down"]])
+@pytest.mark.parametrize("command", [[], ["up"], ["status"], ["fault"], ["log"], ["down"]])
 def test_help(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main([*command, "--help"])
     assert caught.value.code == 0
     shown = capsys.readouterr().out
-    assert "--state-dir" in shown or "up|status|log|down" in shown
+    assert "--state-dir" in shown or "up|status|fault|log|down" in shown
     assert "-fd" not in shown
 
 

@@ -82,7 +82,7 @@ def test_999_bytes_are_accepted_and_counted_as_bytes() -> None:
 
 
 def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(BadConfiguration, match=r"^pasword: .*client_id, client_secret.*password") as caught:
+    with pytest.raises(BadConfiguration, match=r"^pasword: .*client_id, .*client_secret, .*password") as caught:
         FabricConfig.from_dict({**GIVEN, "pasword": "p4ss-word-x"})
     assert "p4ss-word-x" not in str(caught.value)
 
@@ -100,6 +100,66 @@ def test_a_wrong_secret_is_not_shown(field: str, value: object) -> None:
     with pytest.raises(BadConfiguration) as caught:
         FabricConfig.from_dict({**GIVEN, field: value})
     assert "12345678" not in f"{caught.value} {caught.value!r} {caught.value.value}"
+
+
+NEC: dict[str, t.Any] = {"manager": "nec", "endpoint": "http://nec:8080"}
+REDFISH: dict[str, t.Any] = {"manager": "redfish", "endpoint": "https://rf", "username": "u", "password": "p"}
+CM: dict[str, t.Any] = {**GIVEN, "manager": "cm", "cluster": "7E63FD31-0A5C-4D1B-9A52-C0DE0000C1C1"}
+
+
+@pytest.mark.parametrize(
+    ("given", "auth"),
+    [
+        (GIVEN, "password_grant"), (CM, "password_grant"), (NEC, "none"), (REDFISH, "session"),
+        ({**REDFISH, "auth": "basic"}, "basic"), ({"manager": "sunfish", "endpoint": "http://sf"}, "none"),
+        ({**REDFISH, "manager": "sunfish", "auth": "session"}, "session"),
+    ],
+)
+def test_each_manager_has_its_way_to_log_in(given: dict[str, t.Any], auth: str) -> None:
+    assert FabricConfig.from_dict(given).auth == auth
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({**GIVEN, "manager": "xm"}, "manager: 'xm' is not allowed; allowed are fm, cm, nec, sunfish, redfish"),
+        ({**GIVEN, "manager": 7}, "manager: 7 is not allowed; allowed are fm, cm"),
+        ({**GIVEN, "auth": "basic"}, "auth: 'basic' is not allowed; allowed are password_grant for manager fm"),
+        ({**NEC, "auth": "session"}, "auth: 'session' is not allowed; allowed are none for manager nec"),
+        ({**CM, "cluster": None}, "cluster: None is not allowed; it is required"),
+        ({**CM, "cluster": "one"}, "cluster: 'one' is not allowed; it must be a UUID"),
+        ({**REDFISH, "username": None}, "username: None is not allowed; it is required"),
+        ({**REDFISH, "endpoint": "http://rf"}, "endpoint: 'http://rf' is not allowed; it must be an https URL"),
+        ({**NEC, "endpoint": "ftp://nec"}, "endpoint: 'ftp://nec' is not allowed; it must be an http or https URL"),
+        ({**NEC, "layout_endpoint": "nec"}, "layout_endpoint: 'nec' is not allowed; it must be an http or https URL"),
+        ({**GIVEN, "layout_endpoint": "https://x"}, "layout_endpoint: 'https://x' is not allowed; manager fm with"),
+        ({**NEC, "tenant": "t"}, "tenant: 't' is not allowed; manager nec with auth none has no use for it"),
+        ({**NEC, "password": "hidden"}, "password: '…' is not allowed; manager nec with auth none has no use for it"),
+        ({**REDFISH, "realm": "r"}, "realm: 'r' is not allowed; manager redfish with auth session has no use for it"),
+        (
+            {**REDFISH, "manager": "sunfish", "auth": "basic", "endpoint": "http://sf"},
+            "auth: 'basic' is not allowed; a password is only sent over https",
+        ),
+        ({**NEC, "client_cert_path": "/c"}, "client_cert_path: '/c' is not allowed; it needs https"),
+        ({**GIVEN, "client_key_path": "/k"}, "client_key_path: '/k' is not allowed; give its client_cert_path too"),
+        ({**GIVEN, "requests_per_second": 0}, "requests_per_second: 0 is not allowed; it must be a number above 0"),
+        ({**GIVEN, "requests_per_second": True}, "requests_per_second: True is not allowed"),
+    ],
+)
+def test_a_wrong_combination_is_one_message_with_option_value_and_what_is_allowed(
+    given: dict[str, t.Any], message: str
+) -> None:
+    with pytest.raises(BadConfiguration) as caught:
+        FabricConfig.from_dict(given)
+    assert str(caught.value).startswith(message)
+    assert "hidden" not in f"{caught.value!r} {caught.value.value}"
+
+
+def test_a_mounted_secret_gives_only_what_the_login_needs(secret: Path) -> None:
+    given = {"manager": "redfish", "endpoint": "https://rf", "credentials_dir": str(secret)}
+    config = FabricConfig.from_dict(given)
+    assert (config.username, config.realm, config.client_secret) == ("username-of-secret", "", "")
+    assert FabricConfig.from_dict({**NEC, "credentials_dir": str(secret)}).password == ""
 
 
 def test_repr_hides_secrets() -> None:

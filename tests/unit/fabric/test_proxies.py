@@ -17,6 +17,14 @@ def test_without_a_variable_there_is_no_proxy() -> None:
     assert proxy_for(ENDPOINT, {"HTTP_PROXY": "http://p:1"}) is None
 
 
+def test_a_plain_address_has_the_proxy_for_plain_addresses() -> None:
+    env = {"HTTP_PROXY": "http://p:1", "HTTPS_PROXY": "http://q:2", "NO_PROXY": "direct.example.com:80"}
+    assert proxy_for("http://nec.example.com", env) == "http://p:1"
+    assert proxy_for("http://direct.example.com", env) is None
+    assert proxy_for("http://direct.example.com:8080", env) == "http://p:1"
+    assert proxy_for(ENDPOINT, env) == "http://q:2"
+
+
 def test_both_spellings_count_and_a_scheme_is_added() -> None:
     assert proxy_for(ENDPOINT, {"HTTPS_PROXY": "http://p:3128"}) == "http://p:3128"
     assert proxy_for(ENDPOINT, {"https_proxy": "p:3128", "HTTPS_PROXY": "q:1"}) == "http://p:3128"

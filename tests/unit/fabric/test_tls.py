@@ -9,7 +9,10 @@ import ssl
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from ansible_collections.composable.infra.emulator import certificates
 from ansible_collections.composable.infra.plugins.module_utils.fabric import tls
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
@@ -45,6 +48,62 @@ def test_an_authority_that_is_no_pem_is_named_and_not_shown(tmp_path: Path, text
     (tmp_path / "ca.pem").write_text(text, encoding="utf-8")
     with pytest.raises(BadConfiguration, match=r"^ca_path: .*ca\.pem"):
         tls.context(config(ca_path=str(tmp_path / "ca.pem")))
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """``server.pem`` and ``server.key`` of somebody."""
+    certificates.make(tmp_path, [])
+    return tmp_path
+
+
+def test_our_own_certificate_is_read_with_its_key(own: Path) -> None:
+    tls.context(config(client_cert_path=str(own / "server.pem"), client_key_path=str(own / "server.key")))
+    both = own / "both.pem"
+    both.write_bytes((own / "server.pem").read_bytes() + (own / "server.key").read_bytes())
+    tls.context(config(client_cert_path=str(both)))
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "field", "words"),
+    [
+        ("absent.pem", "server.key", "client_cert_path", "the file does not exist"),
+        ("server.pem", "absent.key", "client_key_path", "the file does not exist"),
+        ("server.key", "server.key", "client_cert_path", "it must be a PEM certificate with its private key"),
+        ("server.pem", None, "client_cert_path", "it must be a PEM certificate with its private key"),
+        ("server.pem", "other.key", "client_cert_path", "it must be a PEM certificate with its private key"),
+        ("server.pem", "locked.key", "client_cert_path", "not encrypted"),
+    ],
+)
+def test_our_own_certificate_that_cannot_be_used_is_named(
+    own: Path, certificate: str, key: str | None, field: str, words: str
+) -> None:
+    made = ec.generate_private_key(ec.SECP256R1())
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
+    (own / "other.key").write_bytes(made.private_bytes(*form, serialization.NoEncryption()))
+    (own / "locked.key").write_bytes(made.private_bytes(*form, serialization.BestAvailableEncryption(b"x" * 8)))
+    given = {"client_cert_path": str(own / certificate), "client_key_path": str(own / key) if key else None}
+    with pytest.raises(BadConfiguration, match=words) as caught:
+        tls.context(config(**given))
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("reason", "ours"),
+    [
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", True), ("SSLV3_ALERT_BAD_CERTIFICATE", True),
+        ("TLSV1_ALERT_UNKNOWN_CA", True), ("SSLV3_ALERT_CERTIFICATE_EXPIRED", True),
+        ("SSLV3_ALERT_HANDSHAKE_FAILURE", False), ("WRONG_VERSION_NUMBER", False), ("", False),
+    ],
+)
+def test_a_server_that_does_not_accept_us_is_told_from_one_that_we_do_not_accept(reason: str, ours: bool) -> None:
+    error = ssl.SSLError(1, "[SSL] alert")
+    error.reason = reason
+    assert tls.is_refused_by_server(error) is ours
+    if ours:
+        assert "set client_cert_path and client_key_path" in tls.explain(error, config())
+        shown = tls.explain(error, config(client_cert_path="/my/own.pem"))
+        assert "does not accept the certificate in client_cert_path /my/own.pem" in shown
 
 
 def failure(code: int) -> ssl.SSLCertVerificationError:

@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import email.utils
+import time
+
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import (
     Busy,
+    Changed,
     FabricError,
     Missing,
     Refused,
@@ -39,8 +43,10 @@ def of(status: int, call: Call = READ, said: Said | None = SAID, retry_after: st
         (404, Missing, Missing),
         (408, Unavailable, Unavailable),
         (409, Busy, Busy),
+        (412, Changed, Changed),
         (422, Refused, Refused),
         (423, Busy, Busy),
+        (428, Changed, Changed),
         (429, Busy, Busy),
         (500, Unavailable, Uncertain),
         (502, Unavailable, Uncertain),
@@ -79,6 +85,16 @@ def test_retry_after(value: str, seconds: float | None) -> None:
         error = of(status, retry_after=value)
         assert isinstance(error, (Busy, Unavailable))
         assert error.retry_after == seconds
+
+
+def test_retry_after_may_be_a_date() -> None:
+    soon = email.utils.formatdate(time.time() + 60, usegmt=True)
+    past, future = "Mon, 01 Jan 2001 00:00:00 GMT", "Tue, 01 Jan 2999 00:00:00 GMT"
+    for date, least, most in ((soon, 55, 61), (past, 0, 0), (future, 300, 300)):
+        error = of(503, retry_after=date)
+        assert isinstance(error, Unavailable)
+        assert error.retry_after is not None
+        assert least <= error.retry_after <= most
 
 
 def test_a_success_that_cannot_be_understood_is_uncertain_only_after_a_change() -> None:

@@ -39,7 +39,7 @@ RULES = {
     KUBE: Rule(packages=frozenset({"urllib3", "yaml", "kubernetes"})),
     FABRIC: Rule(packages=frozenset({"urllib3", "yaml"})),
     RECONCILE: Rule(areas=ENGINE, packages=frozenset({"yaml"})),
-    UTILS: Rule(areas=ENGINE, packages=frozenset({"ansible", "yaml"})),
+    UTILS: Rule(areas=ENGINE, packages=frozenset({"ansible", "yaml", "jmespath"})),
     "plugins": Rule(areas=FRONT_DOOR, packages=frozenset({"ansible", "yaml"})),
     "extensions": Rule(areas=FRONT_DOOR, packages=frozenset({"aiohttp", "yaml"})),
     "controller": Rule(areas=ENGINE | {UTILS}, packages=frozenset({"yaml"})),

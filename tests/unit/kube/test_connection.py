@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube import pool
 from ansible_collections.composable.infra.plugins.module_utils.kube.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.credentials import TokenFile
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import BadKubeconfig
@@ -150,22 +149,3 @@ def test_a_token_file_that_vanishes_keeps_the_last_token(tmp_path: Path) -> None
     token = TokenFile(str(path), "s", "f", Clock())
     path.unlink()
     assert token(refresh=True) == "Bearer one"
-
-
-def proxy_of(host: str, monkeypatch: pytest.MonkeyPatch, **environ: str) -> str | None:
-    for name in ("no_proxy", "NO_PROXY", "https_proxy", "HTTPS_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
-    return pool.proxy_of_environment("https", host)
-
-
-def test_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert proxy_of("api.test", monkeypatch, HTTPS_PROXY="http://p:1") == "http://p:1"
-    assert proxy_of("api.test", monkeypatch, HTTPS_PROXY="http://p:1", no_proxy="api.test") is None
-    assert proxy_of("api.test", monkeypatch) is None
-
-
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.9.9.9", "::1"])
-def test_loopback_needs_no_proxy(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert proxy_of(host, monkeypatch, HTTPS_PROXY="http://p:1") is None

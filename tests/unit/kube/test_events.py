@@ -206,6 +206,22 @@ def test_the_oldest_events_are_forgotten(server: FakeEvents, recorder: Recorder)
     assert [method for method, _path, _body in server.calls[-3:]] == ["POST", "PATCH", "POST"]
 
 
+def test_events_of_the_past_are_not_remembered(server: FakeEvents, recorder: Recorder, clock: Clock) -> None:
+    for number in range(50):
+        recorder.event(CLAIM, "Attaching", str(number))
+    clock.now += 300
+    recorder.event(CLAIM, "Attaching", "0")
+    assert recorder.flush()
+    assert recorder.remembered == 50
+    clock.now += 300
+    recorder.event(CLAIM, "Attaching", "new")
+    assert recorder.flush()
+    assert recorder.remembered == 2
+    recorder.event(CLAIM, "Attaching", "0")
+    assert recorder.flush()
+    assert server.calls[-1][2]["count"] == 3
+
+
 def test_a_long_message_is_cut(server: FakeEvents, recorder: Recorder) -> None:
     recorder.event(CLAIM, "Attaching", "x" * 5000)
     assert recorder.flush()

@@ -205,6 +205,31 @@ def test_threads_do_not_lose_anything(store: Store) -> None:
     assert sum(len(store.by("node", f"n{number}")) for number in range(3)) == 1600
 
 
+def test_managed_fields_are_left_out(store: Store) -> None:
+    item = obj("a", 1)
+    item["metadata"]["managedFields"] = [{"manager": "x"}]
+    store.upsert(item)
+    assert store.list() == [obj("a", 1)]
+    assert store.trimmed({"metadata": {"managedFields": []}}) == {"metadata": {}}
+
+
+def test_what_is_kept_of_an_object_can_be_chosen() -> None:
+    store = Store({"node": nodes}, lambda item: {"metadata": item["metadata"], "spec": {"node": item["spec"]["node"]}})
+    item = {**obj("a", 1), "status": {"large": "x"}}
+    assert store.upsert(item)
+    assert store.get("a", "ns") == obj("a", 1)
+    assert store.by("node", "n0") == [obj("a", 1)]
+    assert store.replace_all([{**obj("a", 2), "status": {}}, {**obj("b", 2), "status": {}}], "3")
+    assert sorted(store.list(), key=key_of) == [obj("a", 2), obj("b", 2)]
+
+
+def test_an_object_that_cannot_be_trimmed_is_kept_whole() -> None:
+    store = Store({}, lambda item: {"metadata": item["metadata"], "spec": item["spec"]})
+    odd = {"metadata": {"name": "odd", "resourceVersion": "1"}}
+    assert store.upsert(odd)
+    assert store.get("odd") == odd
+
+
 def test_key_of_an_object() -> None:
     assert key_of(obj("a", 1)) == ("ns", "a")
     assert key_of(obj("a", 1, namespace=None)) == ("", "a")

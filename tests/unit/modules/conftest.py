@@ -14,8 +14,11 @@ from collections.abc import Callable
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.composable.infra.plugins.module_utils import frontdoor
+from ansible_collections.composable.infra.plugins.module_utils import door
 from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Fabric
+from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
+from ansible_collections.composable.infra.tests.unit.fabric.shelf import A, B, Shelf, devices
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import FakeFabric
 
 Result = dict[str, t.Any]
@@ -57,5 +60,29 @@ def fabric(monkeypatch: pytest.MonkeyPatch) -> FakeFabric:
     def connect(config: object) -> Fabric:
         return made
 
-    monkeypatch.setattr(frontdoor, "connect", connect)
+    monkeypatch.setattr(door, "connect", connect)
+    return made
+
+
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    """A manager with three machines on two fabrics, that every module speaks to."""
+    made = Shelf.of({"node-0": 1, "node-1": 1, "node-2": 2}, devices(A, 4), devices(B, 2), devices(A, 2, 2))
+
+    def connect(config: object) -> Fabric:
+        return made
+
+    monkeypatch.setattr(door, "connect", connect)
+    return made
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    """The API server that every module speaks to."""
+    made = FakeApi()
+
+    def cluster(params: object) -> Client:
+        return made.client
+
+    monkeypatch.setattr(door, "cluster", cluster)
     return made

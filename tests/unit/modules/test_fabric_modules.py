@@ -44,7 +44,7 @@ def test_info_of_one_machine(run_module: RunModule, fabric: FakeFabric) -> None:
 def test_info_of_a_machine_that_is_not_there(run_module: RunModule, fabric: FakeFabric) -> None:
     found = run_module(fabric_info, **OPTIONS, machine="elsewhere")
     assert (found["failed"], found["error"]) == (True, "Missing")
-    assert found["msg"] == "the CDI Manager knows no machine elsewhere"
+    assert found["msg"] == "machine: the CDI Manager knows no machine elsewhere; allowed are node-0 (machine-0)"
 
 
 @pytest.mark.parametrize("error", [Unavailable("the CDI Manager does not answer"), Unauthorized("wrong password")])
@@ -57,7 +57,7 @@ def test_error_of_the_manager_is_one_sentence(run_module: RunModule, fabric: Fak
 @pytest.mark.parametrize(("change", "said"), [
     ({"endpoint": "http://x"}, "endpoint: 'http://x' is not allowed"), ({"tenant": "x"}, "tenant: 'x' is not allowed"),
     ({"username": None}, "username: None is not allowed; it is required"),
-    ({"manager": "xm"}, "value of manager must be one of: fm, got: xm"),
+    ({"manager": "xm"}, "value of manager must be one of: fm, cm, nec, sunfish, redfish, got: xm"),
 ])
 def test_bad_option_is_named(run_module: RunModule, change: dict[str, t.Any], said: str) -> None:
     found = run_module(fabric_info, **{**OPTIONS, **change})
@@ -77,7 +77,7 @@ def test_attach_until_there_are_enough(run_module: RunModule, fabric: FakeFabric
     found = run_module(fabric_device, **MACHINE, model=A100, count=2)
     assert (found["changed"], found["count"]) == (True, 2)
     assert [d["uid"] for d in found["devices"]] == ["d1"]
-    assert found["diff"] == {"before": {A100: 1}, "after": {A100: 2}}
+    assert found["diff"] == {"before": {"node-0": {A100: 1}}, "after": {"node-0": {A100: 2}}}
     assert fabric.attaches == [("machine-0", A100)]
 
 
@@ -107,7 +107,7 @@ def test_detach(run_module: RunModule, fabric: FakeFabric) -> None:
     fabric.attached = {"d1": device("d1"), "d2": device("d2")}
     found = run_module(fabric_device, **MACHINE, state="detached", device="d1")
     assert (found["changed"], [d["uid"] for d in found["devices"]]) == (True, ["d1"])
-    assert found["diff"] == {"before": {"devices": ["d1", "d2"]}, "after": {"devices": ["d2"]}}
+    assert found["diff"] == {"before": {"node-0": {A100: 2}}, "after": {"node-0": {A100: 1}}}
     assert fabric.detaches == [("machine-0", "d1")]
 
 
@@ -123,10 +123,10 @@ def test_detach_in_check_mode(run_module: RunModule, fabric: FakeFabric) -> None
 
 
 @pytest.mark.parametrize(("args", "said"), [
-    ({}, "state is attached but all of the following are missing: model"),
-    ({"state": "detached"}, "state is detached but all of the following are missing: device"),
-    ({"model": A100, "count": 0}, "count: 0 is not usable: must be 1 or more"),
-    ({"model": A100, "count": -3}, "count: -3 is not usable: must be 1 or more"),
+    ({}, "model: None is not allowed; state attached needs a model, or a handle"),
+    ({"state": "detached"}, "device: None is not allowed; state detached needs the uid of a device"),
+    ({"model": A100, "count": 0}, "count: 0 is not allowed; it must be 1 or more"),
+    ({"model": A100, "count": -3}, "count: -3 is not allowed; it must be 1 or more"),
     ({"model": A100, "state": "gone"}, "value of state must be one of: attached, detached, got: gone"),
 ])
 def test_bad_arguments(run_module: RunModule, fabric: FakeFabric, args: dict[str, t.Any], said: str) -> None:

@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.node import probe
-from ansible_collections.composable.infra.plugins.module_utils.node.probe import NotProven, device_minor, holders
+from ansible_collections.composable.infra.plugins.module_utils.node.probe import (
+    NotProven,
+    device_minor,
+    holders,
+    openers,
+)
 
 
 @pytest.fixture
@@ -105,6 +110,31 @@ def test_process_without_a_name(root: Path) -> None:
 def test_root_without_proc_proves_nothing(tmp_path: Path) -> None:
     with pytest.raises(NotProven, match="proc cannot be read"):
         holders(tmp_path, "GPU-a")
+
+
+@pytest.mark.parametrize("pids", [(), (2, 3), (4711,)], ids=str)
+def test_proc_without_process_1_proves_nothing(tmp_path: Path, pids: tuple[int, ...]) -> None:
+    gpu(tmp_path, "0000:10:00.0", "GPU-a", 0)
+    for pid in pids:
+        process(tmp_path, pid, f"p{pid}")
+    with pytest.raises(NotProven, match="does not show all processes: process 1 is missing"):
+        holders(tmp_path, "GPU-a")
+
+
+def test_proc_without_processes_proves_nothing_of_an_unknown_device_either(root: Path) -> None:
+    (root / "proc/1/fd/0").unlink()
+    (root / "proc/1/fd").rmdir()
+    (root / "proc/1/comm").unlink()
+    (root / "proc/1").rmdir()
+    with pytest.raises(NotProven, match="process 1 is missing"):
+        holders(root, "GPU-z")
+
+
+def test_openers_of_any_of_several_files(root: Path) -> None:
+    process(root, 42, "python", "/dev/dri/card1")
+    process(root, 43, "vllm", "/dev/nvidia0", "/dev/dri/card1")
+    assert openers(root, ["/dev/nvidia0", "/dev/dri/card1"]) == ["pid 42 (python)", "pid 43 (vllm)"]
+    assert openers(root, []) == []
 
 
 def test_process_whose_files_cannot_be_listed_proves_nothing(root: Path) -> None:

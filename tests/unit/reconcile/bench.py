@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import (
     CLAIMS,
+    DEVICE_CLASSES,
+    NAMESPACES,
     NODES,
     PODS,
     REQUESTS,
@@ -20,9 +22,13 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.resource imp
     Resource,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.reconcile import publish
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.claimcheck import ClaimCheck
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.counters import Counters
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.engine import Engine
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.flights import Flights
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import Gating
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.idleness import IdleProof
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.narrator import Narrator
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.passes import Passes
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.steering import Steering
@@ -37,7 +43,8 @@ ROLES = frozenset({"publisher", "scaler", "operator"})
 
 def kind_of(raw: dict[str, t.Any]) -> Resource:
     """The API resource of an object."""
-    return next(k for k in (CLAIMS, SLICES, NODES, REQUESTS, RESOURCES, PODS) if k.kind == raw["kind"])
+    kinds = (CLAIMS, SLICES, NODES, REQUESTS, RESOURCES, PODS, NAMESPACES, DEVICE_CLASSES)
+    return next(k for k in kinds if k.kind == raw["kind"])
 
 
 class Bench:
@@ -52,26 +59,35 @@ class Bench:
         self.steering = Steering(self.writer, self.settings.handover_timeout)
         self.landed: list[tuple[str, str]] = []
         self.later: list[tuple[tuple[str, ...], float]] = []
+        self.keys: list[tuple[str, ...]] = []
         self.flights: Flights
         self.passes: Passes
 
     def build(self, node_root: str) -> None:
         """Put together what acts."""
         check = ClaimCheck(self.api.client, self.world)
-        self.flights = Flights(self.world, self.writer, self.fabric, check, node_root, 8,
+        proof = IdleProof(self.world, self.writer, check, node_root)
+        self.flights = Flights(self.world, self.writer, self.fabric, proof, 8,
                                lambda node, model: self.landed.append((node, model)), self.narrator.tell)
-        self.passes = Passes(self.world, self.writer, self.fabric, self.flights, self.steering, self.narrator, ROLES,
-                             180.0, lambda key, when: self.later.append((key, when)))
+        self.counters = Counters()
+        self.gating = Gating(self.world, self.writer, self.narrator, self.counters, self.keys.append, self._appoint,
+                             lambda pool: publish.run(self.world, self.writer, pool))
+        self.passes = Passes(self.world, self.writer, self.fabric, self.flights, self.steering, self.gating,
+                             self.narrator, ROLES, 180.0, self._appoint)
+
+    def _appoint(self, key: tuple[str, ...], when: float) -> None:
+        self.later.append((key, when))
 
     def use(self, engine: Engine) -> None:
         """Let this be the bench of an engine, whose watches may run or not."""
         self.world, self.settings, self.narrator = engine.world, engine.config.settings, engine.narrator
         self.flights, self.passes, self.steering = engine.flights, engine.passes, engine.steering
+        self.gating, self.counters = engine.gating, engine.counters
 
     def store(self, resource: Resource) -> Store:
         """The store that watches a kind."""
         stores = {CLAIMS: "claims", SLICES: "slices", NODES: "nodes", REQUESTS: "requests", RESOURCES: "resources",
-                  PODS: "pods"}
+                  PODS: "pods", NAMESPACES: "namespaces", DEVICE_CLASSES: "classes"}
         found = getattr(self.world, stores[resource])
         assert isinstance(found, Store)
         return found
@@ -131,3 +147,4 @@ class Bench:
         self.flights.stop()
         self.passes.stop()
         self.steering.stop()
+        self.gating.stop()

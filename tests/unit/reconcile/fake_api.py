@@ -177,6 +177,8 @@ class FakeApi:
             if (res.plural, namespace or "", name) in self.objects:
                 raise AlreadyExists(409, "AlreadyExists", f'{res.plural} "{name}" already exists')
             new = {"uid": f"uid-{name}", "name": name, "creationTimestamp": format_time(time.time())}
+            if dry_run:
+                return {**body, "metadata": {**meta, **new}}
             return self._stored(res, {**body, "metadata": {**meta, **new}})
 
     def merge_patch(self, res: Resource, name: str, body: Json, namespace: str | None = None,
@@ -190,6 +192,16 @@ class FakeApi:
             elif "status" in body and res.plural.startswith("compos"):
                 body = {k: v for k, v in body.items() if k != "status"}
             return self._stored(res, _merged(old, body))
+
+    def strategic_patch(self, res: Resource, name: str, body: Json, namespace: str | None = None) -> Json:
+        """Only what removes scheduling gates."""
+        self._called("strategic_patch", res.plural, name, body)
+        gone = {g["name"] for g in body["spec"]["schedulingGates"] if g["$patch"] == "delete"}
+        with self._lock:
+            old = self._found(res, name, namespace)
+            _check(old, body)
+            left = [g for g in old["spec"].get("schedulingGates") or [] if g["name"] not in gone]
+            return self._stored(res, _merged(old, {"spec": {"schedulingGates": left or None}}))
 
     def apply(self, res: Resource, name: str, body: Json, namespace: str | None = None,
               subresource: str | None = None, *, field_manager: str, force: bool = True) -> Json:

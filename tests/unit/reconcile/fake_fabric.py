@@ -17,6 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.types impo
     Device,
     FabricSnapshot,
     Machine,
+    Started,
     Task,
 )
 from ansible_collections.composable.infra.tests.unit.scaling.builders import A100
@@ -45,6 +46,9 @@ class FakeFabric:
     gate: threading.Event | None = None
     asked: threading.Event = field(default_factory=threading.Event)
     serials: bool = True
+    operations: dict[str, list[Device] | BaseException] = field(default_factory=dict)
+    resumed: list[str] = field(default_factory=list)
+    handle: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -79,13 +83,32 @@ class FakeFabric:
             return
         raise answer
 
+    def devices(self) -> tuple[Device, ...]:
+        """What is attached."""
+        with self._lock:
+            return tuple(self.attached.values())
+
+    def resume(self, handle: str) -> Task:
+        """What ``operations`` says of a handle."""
+        self.resumed.append(handle)
+        found = self.operations.get(handle)
+        if found is None:
+            raise Missing(f"no operation {handle}")
+        if isinstance(found, BaseException):
+            raise found
+        for new in found:
+            self.attached[new.uid] = new
+        return Task(True, tuple(found), handle)
+
     def attach(self, machine_uid: str, model: str, count: int = 1, token: str | None = None,
-               kind: str = "gpu") -> Task:
+               kind: str = "gpu", started: Started | None = None) -> Task:
         with self._lock:
             self.attaches.append((machine_uid, model))
             number = len(self.attaches)
             answer = self.answers.pop(0) if self.answers else None
         self.asked.set()
+        if self.handle and started:
+            started(self.handle)
         if self.gate:
             assert self.gate.wait(10), "the test never let the reply go"
         self._reply(answer)
@@ -95,7 +118,7 @@ class FakeFabric:
             self.attached[new.uid] = new
         return Task(True, (new,))
 
-    def detach(self, machine_uid: str, device_uid: str) -> Task:
+    def detach(self, machine_uid: str, device_uid: str, started: Started | None = None) -> Task:
         with self._lock:
             self.detaches.append((machine_uid, device_uid))
         if self.detach_error:

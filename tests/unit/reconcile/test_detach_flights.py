@@ -98,14 +98,14 @@ def test_other_open_device_is_no_obstacle(leaving: Bench, node_root: Path) -> No
 
 
 def test_device_stays_when_the_node_cannot_be_read(leaving: Bench) -> None:
-    leaving.flights.node_root = "/does-not-exist/{node}"
+    leaving.flights.proof.node_root = "/does-not-exist/{node}"
     detach(leaving)
     assert leaving.fabric.detaches == []
     assert leaving.status()["error"].startswith("not detached: cannot prove it idle on node node-0: ")
 
 
 def test_device_stays_when_nobody_can_look_at_the_node(leaving: Bench) -> None:
-    leaving.flights.node_root = ""
+    leaving.flights.proof.node_root = ""
     detach(leaving)
     assert leaving.fabric.detaches == []
     assert "node_root is not configured" in leaving.status()["error"]

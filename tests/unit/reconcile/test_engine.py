@@ -234,3 +234,23 @@ def test_everything_is_looked_at_once_more(quiet: Live) -> None:
         found.add(key)
         engine.queue.done(key)
     assert {("node", "node-0"), ("node", "node-1"), ("pool", A100, "1")} <= found
+
+
+def test_claim_that_goes_elsewhere_frees_what_was_held_for_it(quiet: Live) -> None:
+    engine, bench = quiet
+    bench.put(objects.resource("r"))
+    engine.world.hold("r", "uid-train")
+    claim = objects.claim("train", objects.local_result("gpu-7", "node-1"), node="node-1")
+    engine._changed("MODIFIED", CLAIMS, claim, objects.claim("train"))
+    keys = {engine.queue.get(), engine.queue.get()}
+    assert keys == {("node", "node-0"), ("node", "node-1")}
+
+
+def test_nothing_is_remembered_of_a_resource_that_is_gone(quiet: Live) -> None:
+    engine, bench = quiet
+    raw = objects.resource("r")
+    bench.put(raw)
+    engine.world.hold("r", "uid-train")
+    bench.world.resources.remove(raw)
+    engine._changed("DELETED", RESOURCES, raw, raw)
+    assert engine.world.holds.kept_for("uid-train") == []

@@ -8,8 +8,6 @@ from __future__ import annotations
 import time
 import typing as t
 
-import pytest
-
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Refused, Unavailable, Uncertain
 from ansible_collections.composable.infra.plugins.module_utils.kube import cro
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
@@ -146,7 +144,6 @@ def test_device_that_left_since_the_last_look_may_come_back_for_a_lost_reply(ben
     assert resource["status"].get("cdi_device_id") == "d1"
 
 
-@pytest.mark.xfail(strict=True, reason="a device that somebody attached since the last look is taken for ours")
 def test_device_of_a_stranger_since_the_last_look_is_not_adopted(bench: Bench) -> None:
     bench.look()
     bench.fabric.attached["stranger"] = device("stranger")
@@ -203,7 +200,7 @@ def test_idle_device_past_its_hold_is_returned(bench: Bench) -> None:
 
 
 def test_refused_detach_is_not_tried_again_at_once(bench: Bench) -> None:
-    bench.flights.node_root = ""
+    bench.flights.proof.node_root = ""
     bench.put(objects.request(size=0), objects.local_slice("GPU-d1"))
     online(bench, deleted=True)
     bench.run(4)

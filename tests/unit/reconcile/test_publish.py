@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.fabric.types import FabricSnapshot, Machine
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import SLICES
 from ansible_collections.composable.infra.plugins.module_utils.reconcile import publish
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.poolview import pool_view
 from ansible_collections.composable.infra.plugins.module_utils.scaling.pools import PoolView
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -31,7 +32,7 @@ def snapshot(free: dict[tuple[str, int], int], fabrics: t.Iterable[int] = (1,), 
 
 def pool(bench: Bench, free: int = 4, taken: float | None = None) -> PoolView:
     """How the pool of the A100s is read."""
-    found = bench.world.pool_view(model_of(A100), 1, snapshot({KEY: free}, taken=taken))
+    found = pool_view(bench.world, model_of(A100), 1, snapshot({KEY: free}, taken=taken))
     assert found is not None
     return found
 
@@ -138,8 +139,15 @@ def test_slices_of_another_driver_are_left_out(bench: Bench) -> None:
 
 def test_device_asked_for_before_the_count_was_read_has_arrived(bench: Bench) -> None:
     bench.put(objects.claim("c", objects.pool_result()), objects.resource("gpu-a", asked=10))
-    assert pool(bench).arrived == 1
-    assert pool(bench, taken=time.time() - 60).arrived == 0
+    assert (pool(bench).arrived, pool(bench).free) == (1, 4)
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_device_asked_for_since_the_count_was_read_is_taken_off_it(bench: Bench, used: bool) -> None:
+    bench.put(objects.local_slice("GPU-a"), objects.resource("gpu-a", device="a", serial="GPU-a", asked=10))
+    bench.put(objects.claim("user", objects.local_result("gpu-0")) if used else objects.claim("none"))
+    assert pool(bench, taken=time.time() - 60).free == 3
+    assert pool(bench, taken=time.time()).free == 4
 
 
 @pytest.mark.parametrize("part", [

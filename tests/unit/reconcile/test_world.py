@@ -115,7 +115,8 @@ def test_hold_counts_for_a_while_after_the_allocation_was_dropped(bench: Bench) 
     (None, 5), (objects.claim("train"), 61), (objects.claim("train", objects.local_result("gpu-7")), 5),
     (objects.claim("train", RESULT), 5),
     (objects.claim("train", RESULT, devices=[objects.told(RESULT, objects.FAILED)]), 5),
-], ids=["gone", "not allocated for too long", "has another device", "waits anew", "failed"])
+    (objects.claim("train", RESULT, node="node-1", devices=[objects.told(RESULT, objects.RESCHEDULE)]), 5),
+], ids=["gone", "not allocated for too long", "has another device", "waits anew", "failed", "goes elsewhere"])
 def test_hold_that_does_not_count(bench: Bench, claim: dict[str, object] | None, age: float) -> None:
     assert not hold_is_alive(bench, *([claim] if claim else []), age=age)
 
@@ -131,3 +132,23 @@ def test_problems_are_said_once(bench: Bench) -> None:
     for reflector in bench.world.reflectors[:3]:
         reflector.last_error = "the API server does not answer"
     assert bench.world.problems() == ["the API server does not answer", "the CDI Manager does not answer"]
+
+
+def test_nodes_that_keep_a_device_for_a_claim(bench: Bench) -> None:
+    """From memory and from the annotation; nothing is left of it once the ComposableResource is gone."""
+    bench.put(objects.resource("r"), objects.resource("s", node="node-1", HELD_FOR=cro.hold("uid-train", time.time())))
+    bench.world.hold("r", "uid-train")
+    assert bench.world.holding("uid-train") == {"node-0", "node-1"}
+    bench.world.forget("r")
+    assert bench.world.holding("uid-train") == {"node-1"}
+    assert bench.world.holding("uid-other") == set()
+
+
+def test_forgotten_resource_was_never_used(bench: Bench) -> None:
+    bench.put(objects.local_slice("GPU-d1"), objects.resource("r", device="d1", serial="GPU-d1"))
+    bench.put(objects.claim("user", objects.local_result()))
+    assert bench.world.node_view("node-0").resources[0].last_used > 0
+    bench.world.claims.remove(bench.world.claims.list()[0])
+    assert bench.world.node_view("node-0").resources[0].last_used > 0
+    bench.world.forget("r")
+    assert bench.world.node_view("node-0").resources[0].last_used == 0

@@ -141,6 +141,11 @@ def test_deleted_resource_in_use_says_so_and_stays() -> None:
     assert not of(leaving(used("r", by="ns/c", deleting=True)), Detach)
 
 
+def test_deleted_resource_that_is_kept_for_a_claim_says_so_and_stays() -> None:
+    action = one(compose(held("r", deleting=True, held_for="uid-train")), SetState)
+    assert action.error == "not detached: it is kept for claim uid-train"
+
+
 def test_it_is_said_once() -> None:
     said = used("r", by="ns/c", deleting=True, error="not detached: claim ns/c uses the device")
     assert leaving(said).actions == ()

@@ -10,6 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.scaling.actions import Action, LabelNode
+from ansible_collections.composable.infra.plugins.module_utils.scaling.demand import label_problems
 from ansible_collections.composable.infra.plugins.module_utils.scaling.scale import (
     plan_device_labels,
     plan_fabric_label,
@@ -110,3 +111,9 @@ def test_fabric_label_is_set_changed_and_removed() -> None:
     gone = node(fabric=None, machine=None, problem="no such machine", labels={"cohdi.io/fabric": "1"})
     (action,) = plan_fabric_label(gone, SETTINGS)
     assert (labels([action]), action.reason) == ({"cohdi.io/fabric": None}, "no such machine")
+
+
+def test_limit_that_is_no_number_is_named() -> None:
+    labels = {"cohdi.io/a100-size-max": "many", "cohdi.io/a100-size-min": "1", "cohdi.io/other-size-max": "x"}
+    assert label_problems(node(labels=labels), SETTINGS) == [
+        "label cohdi.io/a100-size-max of node node-0 is 'many', it must be a whole number; it is ignored"]

@@ -113,7 +113,7 @@ def test_unknown_key_of_a_row_is_refused_with_those_known() -> None:
 
 
 def test_unknown_key_is_refused_with_those_known() -> None:
-    with pytest.raises(BadSetting, match=r"^scan: 5 is not usable: unknown key, known are device_info, "):
+    with pytest.raises(BadSetting, match=r"^scan: 5 is not usable: unknown key, known are allocation_policy, "):
         Settings.from_dict({"device_info": rows(), "scan": 5})
 
 
@@ -130,7 +130,7 @@ def test_label_prefix_is_refused(value: object) -> None:
 
 @pytest.mark.parametrize("value", ["direct", "", None, [], "Reschedule"])
 def test_handover_is_refused(value: object) -> None:
-    with pytest.raises(BadSetting, match=r"^handover: .* must be one of reschedule"):
+    with pytest.raises(BadSetting, match=r"^handover: .* must be one of gated, reschedule"):
         settings(handover=value)
 
 
@@ -170,7 +170,8 @@ def test_number_of_devices_must_be_whole() -> None:
 
 def test_defaults() -> None:
     found = settings()
-    assert (found.label_prefix, found.handover, found.max_devices_per_node) == ("cohdi.io", "reschedule", 50)
+    assert (found.label_prefix, found.handover, found.max_devices_per_node) == ("cohdi.io", "gated", 50)
+    assert (found.unserved, found.allocation_policy, found.device_classes) == ("release", "samenode", found.drivers)
     assert (found.device_no_removal_duration, found.device_no_allocation_duration) == (600.0, 0.0)
 
 
@@ -195,3 +196,24 @@ def test_other_pools_are_none_of_ours(name: str) -> None:
 def test_drivers_are_named_once() -> None:
     table_ = [*rows(), row(3, "X", "x", **{"driver-name": "a.example"})]
     assert Settings.from_dict({"device_info": table_}).drivers == ("a.example", "gpu.nvidia.com")
+
+
+def test_handover_by_namespace_and_model() -> None:
+    found = settings(handover="reschedule", handover_namespaces={"team": "gated"}, handover_models={A100: "reschedule"})
+    assert (found.handover_of("team"), found.handover_of("other"), found.gating) == ("gated", "reschedule", True)
+    assert found.ungated_models == {A100}
+    assert not settings(handover="reschedule").gating
+
+
+@pytest.mark.parametrize(("more", "said"), [
+    ({"handover_namespaces": {"team": "direct"}}, "handover_namespaces.team: 'direct' .* must be one of gated"),
+    ({"handover_namespaces": "team"}, "handover_namespaces: 'team' .* mapping of names"),
+    ({"handover_models": {"B300": "gated"}}, "handover_models.B300: 'gated' .* no such name, known are"),
+    ({"unserved": "drop"}, "unserved: 'drop' .* one of release, wait"),
+    ({"allocation_policy": "any"}, "allocation_policy: 'any' .* one of samenode, differentnode, roundrobin"),
+    ({"device_classes": "gpu"}, "device_classes: 'gpu' .* a list of names"),
+    ({"device_classes": ["GPU!"]}, "device_classes: 'GPU!' .* names of DeviceClasses"),
+])
+def test_bad_gate_setting_names_it(more: dict[str, object], said: str) -> None:
+    with pytest.raises(BadSetting, match=said):
+        settings(**more)

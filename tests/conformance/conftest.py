@@ -1,0 +1,48 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Emulated managers that live as long as the run, and clients whose pauses are short."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.composable.infra.tests.conformance.managers import ROWS, Emulators
+
+FABRIC: t.Final = "ansible_collections.composable.infra.plugins.module_utils.fabric"
+# Nothing here waits for hardware, so nothing needs to wait long.
+PAUSES: t.Final = {
+    "ensure.LOOK_SECONDS": 0.03, "session.FIRST_PAUSE": 0.005, "token.REFUSAL_PAUSE": 0.05,
+    "polling.FIRST_LOOK": 0.005, "polling.LONGEST_LOOK": 0.05, "polling.NOTICE_SECONDS": 0.4,
+}
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rules are the same, only sooner."""
+    for name, seconds in PAUSES.items():
+        monkeypatch.setattr(f"{FABRIC}.{name}", seconds)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of whoever runs the tests must not matter."""
+    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def emulators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulators]:
+    running = Emulators(tmp_path_factory.mktemp("emulators"))
+    yield running
+    running.stop()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes ``row`` is run for every manager, those of one manager by one worker."""
+    if "row" in metafunc.fixturenames:
+        names = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ROWS]
+        metafunc.parametrize("row", names, scope="session")

@@ -1,0 +1,140 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes docs/managers.md: the managers side by side, as their code says and as the conformance checks found.
+
+``make managers-page`` writes it; a test tells when it is out of date.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import typing as t
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.composable.infra.emulator.fault_profiles import PROFILES
+from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.checks import (
+    CHECKS,
+    Check,
+    Result,
+    run,
+)
+from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.report import SIGNS, cell
+from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import MANAGERS
+from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Capabilities
+from ansible_collections.composable.infra.tests.conformance.managers import ROWS, Emulators, subject
+
+PAGE: t.Final = Path(__file__).resolve().parents[2] / "docs" / "managers.md"
+HEAD: t.Final = """# CDI Managers side by side
+
+This page is made by `make managers-page` from the code and from the conformance checks; a test fails when it is out of
+date. The checks run against the emulated managers. To run them against a real one:
+
+```
+ansible-playbook composable.infra.conformance -e '{"fabric": {"manager": "fm", "endpoint": "https://…", "tenant": "…"}}'
+```
+
+It only reads, unless `fabric` names a `machine` and a `model` too. It writes `conformance.md` and `conformance.xml`.
+"""
+FEATURES: t.Final[Mapping[str, Callable[[Capabilities], object]]] = {
+    "answers before the device is attached": lambda c: c.asynchronous,
+    "several devices by one request": lambda c: c.batch,
+    "several requests for one machine at once": lambda c: c.concurrent_per_machine,
+    "a given device can be asked for": lambda c: c.names_device,
+    "all machines by one list": lambda c: c.lists_all,
+    "free devices one by one": lambda c: c.lists_free,
+    "kinds of devices": lambda c: ", ".join(c.kinds),
+}
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What one manager's row came to."""
+
+    capabilities: Capabilities
+    results: Sequence[Result]
+
+
+def examine(emulators: Emulators, name: str) -> Examined:
+    """All checks of one row, without faults."""
+    with subject(emulators.get(name), ROWS[name]) as examined:
+        return Examined(examined.fabric.capabilities, run(examined, tried()))
+
+
+def tried() -> list[Check]:
+    """The checks of the page; that no page is left out is shown with a thousand devices elsewhere."""
+    return [check for check in CHECKS if check.name != "nothing_is_left_out"]
+
+
+def page(found: Mapping[str, Examined]) -> str:
+    """The whole page."""
+    return "\n".join([
+        HEAD, "## How each is reached", "", *_reached(), "",
+        "## What each can do", "", "The engine plans with these.", "", *_features(found), "",
+        "## What the checks found", "", *_outcomes(found), "", *_legend(), "",
+        "## What the checks mean", "", *(f"- **{check.title}**: {check.means}" for check in tried()), "",
+        "## Under faults", "", *_faults(), "",
+    ])
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """A Markdown table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return [f"| {' | '.join(cell(str(value)) for value in line)} |" for line in lines]
+
+
+def _reached() -> list[str]:
+    heads = ["Manager", "Log in by", "URL", "Requires", "Takes"]
+    return table(heads, [
+        [name, ", ".join(m.auth), ", ".join(m.schemes), ", ".join(m.requires), ", ".join(m.takes)]
+        for name, m in MANAGERS.items()
+    ])
+
+
+def _features(found: Mapping[str, Examined]) -> list[str]:
+    rows = [[words, *(_shown(read(f.capabilities)) for f in found.values())] for words, read in FEATURES.items()]
+    return table(["", *found], rows)
+
+
+def _shown(value: object) -> object:
+    return {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
+
+
+def _outcomes(found: Mapping[str, Examined]) -> list[str]:
+    rows = []
+    for number, check in enumerate(tried()):
+        results = [f.results[number] for f in found.values()]
+        rows.append([check.title, *(f"{SIGNS[r.outcome]} {r.words}".strip() for r in results)])
+    return table(["", *found], rows)
+
+
+def _legend() -> list[str]:
+    return ["✔ passed, – not offered by this manager. Nothing may fail; the words say how the manager does it."]
+
+
+def _faults() -> list[str]:
+    names = ", ".join(f"`{name}`" for name in PROFILES if name != "none")
+    return [
+        "The suite (`make conformance`) repeats every check for every manager under each of these fault profiles of "
+        f"the emulator: {names}. Besides it makes 200 random histories per manager, of wishes, crashes and faults; its "
+        "seed is printed. After each, no device was attached twice and none is left.",
+    ]
+
+
+def main() -> int:
+    """Write the page."""
+    with tempfile.TemporaryDirectory() as folder:
+        emulators = Emulators(Path(folder))
+        try:
+            PAGE.write_text(page({name: examine(emulators, name) for name in ROWS}), encoding="utf-8")
+        finally:
+            emulators.stop()
+    print(f"{PAGE} is written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

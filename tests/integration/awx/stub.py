@@ -1,0 +1,227 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A small AWX: stores what it is sent, refuses what AWX would refuse, hides secrets, keeps associations and roles."""
+
+from __future__ import annotations
+
+import json
+import threading
+import typing as t
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+from ansible_collections.composable.infra.tests.integration.awx.shapes import MODULES, REFERENCES, Json, shapes
+
+TOKEN, ENCRYPTED, API, VERSION = "a-token-for-tests", "$encrypted$", "/api/v2/", "24.6.1"
+UNIFIED = ("job_templates", "workflow_job_templates", "projects", "workflow_approval_templates")
+ROLES = ("admin_role", "read_role", "execute_role", "use_role", "approval_role", "member_role")
+ASKED = ("ask_limit_on_launch", "ask_labels_on_launch", "ask_inventory_on_launch", "ask_variables_on_launch")
+# the API answers an empty text where a module sends nothing
+DEFAULTS: dict[str, Json] = {"inventories": {"kind": ""}}
+
+
+class Refused(Exception):
+    """An answer other than 2xx."""
+
+    def __init__(self, status: int, body: Json) -> None:
+        super().__init__(body)
+        self.status, self.body = status, body
+
+
+class Awx:
+    """The state, and what was asked of it. `project`: the folder whose playbooks the project has."""
+
+    def __init__(self, project: Path) -> None:
+        self.project, self.shapes = project, shapes()
+        self.items: dict[str, dict[int, Json]] = {name: {} for name in (*MODULES, "workflow_approval_templates")}
+        self.linked: dict[str, list[int]] = {}
+        self.surveys: dict[int, Json] = {}
+        self.writes: list[tuple[str, str]] = []
+        self.jobs: list[Json] = []
+        self._next, self.lock = 0, threading.Lock()
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: Json) -> tuple[int, t.Any]:
+        """Status and body. Raises Refused."""
+        parts = path.removeprefix(API).strip("/").split("/")
+        if method != "GET":
+            self.writes.append((method, path))
+        if parts[0] == "config":
+            return 200, {"version": VERSION}
+        if parts[0] in ("unified_jobs", "jobs"):
+            return 200, page(self.jobs)
+        if len(parts) == 1:
+            return self._collection(method, parts[0], query, body)
+        if parts[0] == "roles":
+            return self._association(method, path, "teams", body)
+        item = self._item(parts[0], int(parts[1]))
+        if len(parts) == 2:
+            return self._one(method, parts[0], item, body)
+        if parts[2] == "survey_spec":
+            return self._survey(method, item["id"], body)
+        if parts[2] == "create_approval_template":
+            return self._approval(item, body)
+        if parts[2] == "launch":
+            return self._launch(item, body)
+        return self._association(method, path, parts[2], body)
+
+    def _collection(self, method: str, name: str, query: dict[str, str], body: Json) -> tuple[int, t.Any]:
+        if method == "GET":
+            found = [self._shown(kind, item) for kind in (UNIFIED if name == "unified_job_templates" else (name,))
+                     for item in self.items[kind].values() if matches(item, query)]
+            return 200, page(found)
+        self._check(name, body)
+        return 201, self._shown(name, self._create(name, body))
+
+    def _create(self, name: str, body: Json) -> Json:
+        self._next += 1
+        plain = {k: v for k, v in body.items() if v is not None}
+        item = {**DEFAULTS.get(name, {}), **plain, "id": self._next, "url": f"{API}{name}/{self._next}/"}
+        item.setdefault("type", MODULES.get(name, name.removesuffix("s")))
+        self.items[name][self._next] = item
+        return item
+
+    def _one(self, method: str, name: str, item: Json, body: Json) -> tuple[int, t.Any]:
+        if method == "PATCH":
+            self._check(name, {**item, **body})
+            item.update({k: v for k, v in body.items() if v is not None})
+        if method == "DELETE":
+            self._delete(name, item["id"])
+            return 204, None
+        return 200, self._shown(name, item)
+
+    def _delete(self, name: str, number: int) -> None:
+        """With everything that cannot be without it, as AWX's database does."""
+        del self.items[name][number]
+        owners = {field for field, kind in REFERENCES.items()
+                  if kind == name or (kind == "unified_job_templates" and name in UNIFIED)}
+        cascading = {"schedules", "workflow_job_template_nodes", "inventory_sources", "teams"}
+        for kind in cascading:
+            for other in [i for i in self.items[kind].values() if any(i.get(field) == number for field in owners)]:
+                self._delete(kind, other["id"])
+
+    def _check(self, name: str, body: Json) -> None:
+        own = ("id", "url") if name == "workflow_job_template_nodes" else ("id", "url", "type")
+        faults = self.shapes[name].faults({k: v for k, v in body.items() if k not in own})
+        for field, kind in REFERENCES.items():
+            if body.get(field) and not self._exists(kind, body[field]):
+                faults[field] = [f"Invalid pk \"{body[field]}\" - object does not exist."]
+        if name == "job_templates" and not (self.project / str(body.get("playbook"))).is_file():
+            faults["playbook"] = ["Playbook not found for project."]
+        if name == "schedules":
+            faults.update(self._unanswered(body))
+        if faults:
+            raise Refused(400, faults)
+
+    def _unanswered(self, schedule: Json) -> dict[str, list[str]]:
+        survey = self.surveys.get(schedule["unified_job_template"], {})
+        given = schedule.get("extra_data") or {}
+        missing = [q["variable"] for q in survey.get("spec", ())
+                   if q["required"] and not q["default"] and q["variable"] not in given]
+        return {"variables_needed_to_start": [f"'{name}' value missing" for name in missing]} if missing else {}
+
+    def _exists(self, kind: str, number: object) -> bool:
+        return any(number in self.items[name] for name in (UNIFIED if kind == "unified_job_templates" else (kind,)))
+
+    def _item(self, name: str, number: int) -> Json:
+        if number not in self.items.get(name, {}):
+            raise Refused(404, {"detail": "Not found."})
+        return self.items[name][number]
+
+    def _survey(self, method: str, number: int, body: Json) -> tuple[int, t.Any]:
+        if method == "POST":
+            self.surveys[number] = body
+        if method == "DELETE":
+            self.surveys.pop(number, None)
+        return 200, self.surveys.get(number, {}) if method == "GET" else {}
+
+    def _approval(self, node: Json, body: Json) -> tuple[int, t.Any]:
+        template = self._create("workflow_approval_templates", body)
+        node["unified_job_template"] = template["id"]
+        return 201, self._shown("workflow_approval_templates", template)
+
+    def _launch(self, template: Json, body: Json) -> tuple[int, t.Any]:
+        """As AWX: variables that the template does not ask for are ignored."""
+        given = body.get("extra_vars") or {}
+        kept = given if template.get("ask_variables_on_launch") else {}
+        number = len(self.jobs) + 1
+        self.jobs.append({"id": number, "url": f"{API}jobs/{number}/", "status": "successful", "type": "job",
+                          "name": template["name"], "extra_vars": kept, "ignored_fields": {}})
+        return 201, self.jobs[-1]
+
+    def _association(self, method: str, path: str, kind: str, body: Json) -> tuple[int, t.Any]:
+        linked = self.linked.setdefault(path, [])
+        if method == "GET":
+            return 200, page([{"id": number} for number in linked])
+        if body.get("disassociate"):
+            linked.remove(body["id"])
+        else:
+            linked.append(body["id"])
+        return 204, None
+
+    def _shown(self, kind: str, item: Json) -> Json:
+        related = {"survey_spec": f"{item['url']}survey_spec/", "launch": f"{item['url']}launch/"}
+        if kind == "workflow_job_template_nodes" and (number := item.get("unified_job_template")):
+            (name,) = [name for name in UNIFIED if number in self.items[name]]
+            related["unified_job_template"] = f"{API}{name}/{number}/"
+        roles = {role: {"id": item["id"] * 100 + i} for i, role in enumerate(ROLES)}
+        organization = self.items["organizations"].get(item.get("organization", 0), {})
+        shown = {**dict.fromkeys(ASKED, False), **item, "related": related,
+                 "summary_fields": {"object_roles": roles, "organization": {"name": organization.get("name", "")}}}
+        if kind == "credentials":
+            shown["inputs"] = self._hidden(item)
+        return shown
+
+    def _hidden(self, credential: Json) -> Json:
+        fields = self.items["credential_types"][credential["credential_type"]]["inputs"]["fields"]
+        secret = {field["id"] for field in fields if field.get("secret")}
+        return {k: ENCRYPTED if k in secret else v for k, v in credential.get("inputs", {}).items()}
+
+
+def page(found: list[Json]) -> Json:
+    """A list as the API answers it."""
+    return {"count": len(found), "next": None, "previous": None, "results": found}
+
+
+def matches(item: Json, query: dict[str, str]) -> bool:
+    """Whether an item fits the search."""
+    return all(str(item.get(field)) == value for field, value in query.items() if value != "None")
+
+
+def serve(awx: Awx) -> ThreadingHTTPServer:
+    """A server on a free port of the loopback; start and stop it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        """Speaks HTTP for the state."""
+
+        protocol_version = "HTTP/1.1"
+
+        def _do(self) -> None:
+            parts = urlsplit(self.path)
+            data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            try:
+                if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+                    raise Refused(401, {"detail": "Authentication credentials were not provided."})
+                with awx.lock:
+                    status, body = awx.answer(self.command, parts.path, dict(parse_qsl(parts.query)),
+                                              json.loads(data or b"{}"))
+            except Refused as refused:
+                status, body = refused.status, refused.body
+            self._send(status, b"" if body is None else json.dumps(body).encode())
+
+        do_GET = do_POST = do_PATCH = do_DELETE = _do
+
+        def _send(self, status: int, data: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header("X-API-Product-Name", "AWX")
+            self.send_header("X-API-Product-Version", VERSION)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: t.Any) -> None:
+            """The state keeps what was asked."""
+
+    return ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -1,0 +1,202 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role that sets AWX up, against a stub of its API: made once, no change the second time, taken away again."""
+
+from __future__ import annotations
+
+import json
+import threading
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from ansible_collections.composable.infra.plugins.module_utils.door import CLUSTER_OPTIONS, FABRIC_OPTIONS
+from ansible_collections.composable.infra.tests.e2e.played import Json, Played, play, role, well
+from ansible_collections.composable.infra.tests.integration.awx.stub import TOKEN, Awx, Refused, serve
+from ansible_collections.composable.infra.tests.unit.house.files import ROOT
+from ansible_collections.composable.infra.tests.unit.roles.playbook_inputs import known_variables
+
+SECRETS = {"password": "correct-horse", "client_secret": "battery-staple"}
+OPTIONS: Json = {
+    "awx_execution_environment_image": "registry.example.com/composable/infra:1", "awx_project_wait": False,
+    "awx_project_url": "https://git.example.com/composable.infra.git",
+    "awx_config": {"device_info": [], "scan_interval": 5},
+    "awx_fabric_inputs": {"endpoint": "https://manager.example.com", "username": "gpu", **SECRETS},
+    "awx_cluster_kubeconfig": "apiVersion: v1\nkind: Config\n",
+    "awx_notification_type": "webhook",
+    "awx_notification_configuration": {"url": "https://chat.example.com", "headers": {}, "http_method": "POST"}}
+SURVEY = json.loads((Path(__file__).parent / "survey.schema.json").read_text(encoding="utf-8"))
+Run = t.Callable[..., Played]
+
+
+@pytest.fixture(scope="module")
+def awx() -> Awx:
+    """An AWX whose project is this checkout."""
+    return Awx(ROOT)
+
+
+@pytest.fixture(scope="module")
+def run(awx: Awx, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """``run("--check", awx_state="absent")``: the role against the stub."""
+    folder, server = tmp_path_factory.mktemp("awx"), serve(awx)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+
+    def start(*options: str, **variables: t.Any) -> Played:
+        return play(folder, role("awx", **{**OPTIONS, **variables}), {}, *options,
+                    CONTROLLER_HOST=f"http://127.0.0.1:{server.server_address[1]}", CONTROLLER_OAUTH_TOKEN=TOKEN)
+
+    yield start
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def made(awx: Awx, run: Run) -> Played:
+    """The role has run, in check mode before."""
+    check = well(run("--check"))
+    assert check.changed
+    assert awx.writes == []
+    return well(run())
+
+
+def named(awx: Awx, kind: str) -> dict[str, Json]:
+    return {item["name"]: item for item in awx.items[kind].values()}
+
+
+def test_a_second_run_changes_nothing(awx: Awx, made: Played, run: Run) -> None:
+    stored = json.dumps(awx.items)
+    assert well(run()).changed == []
+    check = well(run("--check"))
+    assert check.changed == []
+    assert json.dumps(awx.items) == stored
+
+
+def test_everything_is_there(awx: Awx, made: Played) -> None:
+    counts = {kind: len(items) for kind, items in awx.items.items()}
+    assert counts == {"organizations": 1, "teams": 1, "credential_types": 2, "credentials": 2, "projects": 1,
+                      "execution_environments": 1, "inventories": 1, "inventory_sources": 2,
+                      "notification_templates": 1, "job_templates": 8, "workflow_job_templates": 2,
+                      "workflow_job_template_nodes": 4, "workflow_approval_templates": 2, "schedules": 2}
+
+
+def test_injected_names_are_the_options_of_the_modules(awx: Awx, made: Played) -> None:
+    types = named(awx, "credential_types")
+    known = {f"COMPOSABLE_{name.upper()}" for name in FABRIC_OPTIONS}
+    injected = types["CDI Manager"]["injectors"]["env"]
+    assert set(injected) <= known
+    inputs = {field["id"] for field in types["CDI Manager"]["inputs"]["fields"]}
+    assert inputs - {"certificate"} <= set(FABRIC_OPTIONS)
+    assert {f"COMPOSABLE_{name.upper()}" for name in inputs - {"certificate"}} | {"COMPOSABLE_CA_PATH"} == set(injected)
+    cluster = types["Kubeconfig"]["injectors"]["env"]
+    (_kind, names) = CLUSTER_OPTIONS["kubeconfig"]["fallback"]
+    assert set(cluster) == set(names)
+
+
+def test_what_the_modules_hide_is_a_secret_here(awx: Awx, made: Played) -> None:
+    fields = named(awx, "credential_types")["CDI Manager"]["inputs"]["fields"]
+    secret = {field["id"] for field in fields if field.get("secret")}
+    assert secret == {name for name, option in FABRIC_OPTIONS.items() if option.get("no_log")}
+    assert not [text for text in SECRETS.values() if text in made.output]
+
+
+def test_every_choice_is_one_of_the_modules(awx: Awx, made: Played) -> None:
+    for field in named(awx, "credential_types")["CDI Manager"]["inputs"]["fields"]:
+        if "choices" in field:
+            assert set(field["choices"]) - {""} == set(FABRIC_OPTIONS[field["id"]]["choices"])
+
+
+def test_every_survey_is_one_that_awx_takes(awx: Awx, made: Played) -> None:
+    surveyed = [number for kind in ("job_templates", "workflow_job_templates") for number, item
+                in awx.items[kind].items() if item["survey_enabled"]]
+    assert len(surveyed) == 6
+    for number in surveyed:
+        jsonschema.validate(awx.surveys[number], SURVEY)
+        variables = [question["variable"] for question in awx.surveys[number]["spec"]]
+        assert len(set(variables)) == len(variables)
+
+
+@pytest.mark.parametrize("damage", [{"type": "number"}, {"variable": "with space"}, {"question_name": ""},
+                                    {"type": "multiplechoice", "choices": []}, {"surprise": 1}])
+def test_the_survey_schema_refuses(awx: Awx, made: Played, damage: Json) -> None:
+    survey = json.loads(json.dumps(next(iter(awx.surveys.values()))))
+    survey["spec"][0].update(damage)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(survey, SURVEY)
+
+
+def test_every_variable_of_a_job_template_is_read_by_its_playbook(awx: Awx, made: Played) -> None:
+    for number, template in awx.items["job_templates"].items():
+        asked = [question["variable"] for question in awx.surveys.get(number, {}).get("spec", ())]
+        given = set(json.loads(template["extra_vars"])) | set(asked)
+        known = known_variables(ROOT / template["playbook"])
+        assert given <= known, f"{template['name']}: {sorted(given - known)}"
+
+
+def test_a_workflow_asks_what_its_job_asks_and_waits_for_approval(awx: Awx, made: Played) -> None:
+    for workflow in awx.items["workflow_job_templates"].values():
+        nodes = {node["identifier"]: node for node in awx.items["workflow_job_template_nodes"].values()
+                 if node["workflow_job_template"] == workflow["id"]}
+        work = nodes["work"]["unified_job_template"]
+        assert awx.surveys[workflow["id"]]["spec"] == awx.surveys[work]["spec"]
+        assert awx.linked[f"{nodes['approval']['url']}success_nodes/"] == [nodes["work"]["id"]]
+        assert nodes["approval"]["unified_job_template"] in awx.items["workflow_approval_templates"]
+
+
+def test_the_team_starts_dangerous_jobs_through_their_workflows_only(awx: Awx, made: Played) -> None:
+    granted = {int(path.split("/")[-3]) // 100 for path, teams in awx.linked.items() if "/roles/" in path and teams}
+    names = {item["name"] for kind in ("job_templates", "workflow_job_templates")
+             for number, item in awx.items[kind].items() if number in granted}
+    assert {"Composable attach", "Composable detach with approval", "Composable uninstall with approval"} <= names
+    assert not {"Composable detach", "Composable uninstall"} & names
+
+
+def test_inventory_files_exist_and_name_our_plugins(awx: Awx, made: Played) -> None:
+    for source in awx.items["inventory_sources"].values():
+        plugin = yaml.safe_load((ROOT / source["source_path"]).read_text(encoding="utf-8"))["plugin"]
+        assert (ROOT / "plugins" / "inventory" / f"{plugin.removeprefix('composable.infra.')}.py").is_file()
+
+
+@pytest.mark.parametrize(("kind", "body", "field"), [
+    ("job_templates", {"playbook": "playbooks/no_such.yml"}, "playbook"),
+    ("job_templates", {"playbook": "playbooks/plan.yml", "invented": 1}, "invented"),
+    ("job_templates", {"playbook": "playbooks/plan.yml", "inventory": 4711}, "inventory"),
+    ("job_templates", {"playbook": "playbooks/plan.yml", "job_type": "guess"}, "job_type"),
+    ("notification_templates", {"notification_type": "pigeon"}, "notification_type"),
+    ("projects", {"name": 7}, "name")])
+def test_the_stub_refuses_what_awx_refuses(awx: Awx, kind: str, body: Json, field: str) -> None:
+    with pytest.raises(Refused) as refused:
+        awx.answer("POST", f"/api/v2/{kind}/", {}, body)
+    assert (refused.value.status, list(refused.value.body)) == (400, [field])
+
+
+def test_a_schedule_must_answer_the_survey(awx: Awx, made: Played) -> None:
+    detach = named(awx, "job_templates")["Composable detach"]["id"]
+    body = {"name": "nightly", "unified_job_template": detach, "rrule": "DTSTART:20260101T000000Z RRULE:FREQ=DAILY"}
+    with pytest.raises(Refused, match="detach_nodes"):
+        awx.answer("POST", "/api/v2/schedules/", {}, body)
+
+
+@pytest.mark.parametrize(("variables", "words"), [
+    ({"awx_execution_environment_image": ""}, "awx_execution_environment_image"),
+    ({"awx_project_url": ""}, "awx_project_url"), ({"awx_project_scm_type": "manual"}, "awx_project_path")])
+def test_bad_input_is_named(run: Run, made: Played, variables: Json, words: str) -> None:
+    refused = run(**variables)
+    assert refused.status != 0
+    assert words in "".join(refused.failures)
+
+
+def test_absent_takes_everything_away(awx: Awx, made: Played, run: Run) -> None:
+    check = well(run("--check", awx_state="absent", awx_remove_organization=True))
+    assert check.changed
+    assert awx.items["job_templates"]
+    well(run(awx_state="absent", awx_remove_organization=True))
+    left = {kind: list(items) for kind, items in awx.items.items() if items and kind != "workflow_approval_templates"}
+    assert left == {}
+    assert well(run(awx_state="absent", awx_remove_organization=True)).changed == []

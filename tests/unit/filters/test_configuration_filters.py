@@ -1,0 +1,108 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filters that judge and complete the controllers' configuration."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.composable.infra.plugins.filter.checked_config import FilterModule as Checked
+from ansible_collections.composable.infra.plugins.filter.with_environment import FilterModule as Completed
+
+Json = dict[str, t.Any]
+checked_config = Checked().filters()["checked_config"]
+with_environment = Completed().filters()["with_environment"]
+ROW: Json = {"index": 1, "cdi-model-name": "A100 40G", "k8s-device-name": "nvidia-a100-40g",
+             "driver-name": "gpu.nvidia.com", "cannot-coexist-with": [],
+             "dra-attributes": {"productName": "NVIDIA A100-PCIE-40GB", "uuid": ""}}
+FABRIC: Json = {"manager": "fm", "endpoint": "https://manager.example.com",
+                "tenant": "00000000-0000-4000-8000-000000000001", "credentials_dir": "/nowhere/at/all"}
+CONFIG: Json = {"device_info": [ROW], "fabric": FABRIC}
+
+
+def altered(**fabric: object) -> Json:
+    return {**CONFIG, "fabric": {k: v for k, v in {**FABRIC, **fabric}.items() if v is not None}}
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's own variables are nobody's business."""
+    for name in ("ENDPOINT", "PASSWORD", "USERNAME", "VALIDATE_CERTS", "READ_TIMEOUT", "MANAGER"):
+        monkeypatch.delenv(f"COMPOSABLE_{name}", raising=False)
+
+
+class TestChecked:
+    def test_a_good_one_is_returned_as_it_is(self) -> None:
+        assert checked_config(CONFIG) == CONFIG
+
+    def test_files_of_the_pod_are_not_looked_for(self) -> None:
+        config = altered(ca_path="/in/the/pod/ca.pem", client_cert_path="/in/the/pod/tls.crt")
+        assert checked_config(config) == config
+
+    def test_a_manager_without_a_login_needs_no_secret(self) -> None:
+        config = {**CONFIG, "fabric": {"manager": "nec", "endpoint": "http://cdim.example.com"}}
+        assert checked_config(config) == config
+
+    @pytest.mark.parametrize(("config", "words"), [
+        ([], "must be a mapping of settings, is list"),
+        ({"device_info": [ROW]}, "fabric"),
+        ({**CONFIG, "scan_intervall": 5}, "scan_intervall"),
+        (altered(endpoint="ftp://x"), "endpoint"),
+        (altered(manager="fn"), "manager"),
+        (altered(tenant=None), "tenant"),
+        (altered(credentials_dir=None), "username")])
+    def test_a_bad_one_is_refused_with_its_field(self, config: object, words: str) -> None:
+        with pytest.raises(AnsibleFilterError, match=words):
+            checked_config(config)
+
+    @pytest.mark.parametrize("name", ["password", "client_secret", "ca_pem"])
+    def test_secrets_are_refused_and_not_repeated(self, name: str) -> None:
+        with pytest.raises(AnsibleFilterError, match=f"fabric.{name}: must not be in the configuration") as refused:
+            checked_config(altered(**{name: "s3cret"}))
+        assert "s3cret" not in str(refused.value)
+
+
+class TestWithEnvironment:
+    def test_it_fills_what_is_absent_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COMPOSABLE_ENDPOINT", "https://other.example.com")
+        monkeypatch.setenv("COMPOSABLE_USERNAME", "gpu")
+        monkeypatch.setenv("COMPOSABLE_PASSWORD", "s3cret")
+        assert with_environment(CONFIG)["fabric"] == {**FABRIC, "username": "gpu", "password": "s3cret"}
+
+    def test_values_have_their_type(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COMPOSABLE_VALIDATE_CERTS", "no")
+        monkeypatch.setenv("COMPOSABLE_READ_TIMEOUT", "12.5")
+        fabric = with_environment({"fabric": None})["fabric"]
+        assert (fabric["validate_certs"], fabric["read_timeout"]) == (False, 12.5)
+
+    def test_the_given_one_is_left_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COMPOSABLE_USERNAME", "gpu")
+        config: Json = {"fabric": {}}
+        assert with_environment(config)["fabric"] == {"username": "gpu"}
+        assert config == {"fabric": {}}
+
+    def test_text_is_read_as_yaml(self) -> None:
+        assert with_environment("scan_interval: 5\nfabric: {manager: nec}") == {
+            "scan_interval": 5, "fabric": {"manager": "nec"}}
+
+    def test_an_empty_variable_counts_as_absent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COMPOSABLE_USERNAME", "")
+        assert with_environment({}) == {"fabric": {}}
+
+    @pytest.mark.parametrize(("variable", "value"), [("VALIDATE_CERTS", "maybe"), ("READ_TIMEOUT", "soon")])
+    def test_a_value_of_the_wrong_type_is_named(
+        self, variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(f"COMPOSABLE_{variable}", value)
+        with pytest.raises(AnsibleFilterError, match=f"COMPOSABLE_{variable}: '{value}' is not usable"):
+            with_environment({})
+
+    @pytest.mark.parametrize(("config", "words"), [
+        ("a: [", "not valid YAML"), (7, "is int"), ({"fabric": "https://x"}, "fabric: must be a mapping")])
+    def test_what_is_no_configuration_is_refused(self, config: object, words: str) -> None:
+        with pytest.raises(AnsibleFilterError, match=words):
+            with_environment(config)

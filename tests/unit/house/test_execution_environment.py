@@ -1,0 +1,83 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The gate of the execution environment finds what would make an image useless, and the definition fits the pins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.composable.infra.tests.unit.house.files import ROOT
+from ansible_collections.composable.infra.tools.gates import execution_environment as gate
+
+DEFINITION = yaml.safe_load((ROOT / "execution-environment.yml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Path:
+    """An image's context that asks for one collection as a file, and holds it."""
+    (tmp_path / "_build" / "collections").mkdir(parents=True)
+    (tmp_path / "_build" / "collections" / "ours.tar.gz").touch()
+    ask(tmp_path, {"name": "collections/ours.tar.gz", "type": "file"}, {"name": "kubernetes.core"})
+    return tmp_path
+
+
+def ask(context: Path, *collections: dict[str, str]) -> None:
+    """Write what the context asks for."""
+    text = yaml.safe_dump({"collections": list(collections)})
+    (context / "_build" / "requirements.yml").write_text(text, encoding="utf-8")
+
+
+def test_a_whole_context_has_no_faults(context: Path) -> None:
+    assert gate.context_faults(context) == []
+
+
+def test_an_archive_that_is_absent_is_found(context: Path) -> None:
+    (context / "_build" / "collections" / "ours.tar.gz").unlink()
+    assert gate.context_faults(context) == [
+        "execution-environment.yml: collections/ours.tar.gz is asked for and not in the context"]
+
+
+def test_a_context_without_this_collection_is_found(context: Path) -> None:
+    ask(context, {"name": "kubernetes.core"})
+    assert gate.context_faults(context) == [
+        "execution-environment.yml: this collection is not among its collections"]
+
+
+def test_a_need_that_is_not_told_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "requirements.txt").write_text("# a comment\nurllib3>=2\njmespath>=1\nPyYAML>=6\n", encoding="utf-8")
+    (tmp_path / "bindep.txt").write_text("java [platform:rpm]\n", encoding="utf-8")
+    monkeypatch.setattr(gate, "builder", lambda *_arguments: (0, "urllib3>=2 and java"))
+    assert gate.introspect_faults(tmp_path) == [
+        "ansible-builder introspect does not name jmespath, which requirements.txt asks for"]
+
+
+def test_what_ansible_builder_says_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "builder", lambda *_arguments: (1, "it broke"))
+    assert gate.introspect_faults(tmp_path) == ["it broke"]
+
+
+def test_versions_are_those_that_the_tests_run_with() -> None:
+    pins = (ROOT / "requirements" / "constraints.txt").read_text(encoding="utf-8").replace("_", "-").splitlines()
+    needs = DEFINITION["dependencies"]
+    named = [needs["ansible_core"]["package_pip"], needs["ansible_runner"]["package_pip"], *needs["python"]]
+    assert [name for name in named if name not in pins] == []
+
+
+def test_the_archive_is_the_one_that_make_build_makes() -> None:
+    galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))
+    archive = f"{galaxy['namespace']}-{galaxy['name']}-{galaxy['version']}.tar.gz"
+    (added,) = DEFINITION["additional_build_files"]
+    collections = [entry["name"] for entry in DEFINITION["dependencies"]["galaxy"]["collections"]]
+    assert added["src"] == f"dist/{archive}"
+    assert f"{added['dest']}/{archive}" in collections
+    assert set(galaxy["dependencies"]) <= set(collections)
+
+
+def test_the_controllers_are_started_with_the_images_python() -> None:
+    defaults = yaml.safe_load((ROOT / "roles" / "controllers" / "defaults" / "main.yml").read_text(encoding="utf-8"))
+    interpreter = Path(DEFINITION["dependencies"]["python_interpreter"]["python_path"]).name
+    assert defaults["controllers_command"][0] == interpreter

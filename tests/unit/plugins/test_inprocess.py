@@ -1,0 +1,104 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The shell of work within Ansible's process: when it is used, how arguments are judged, and that secrets stay in."""
+
+from __future__ import annotations
+
+import typing as t
+from types import SimpleNamespace
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.door import Door
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Refused
+from ansible_collections.composable.infra.plugins.plugin_utils.inprocess import InProcess
+
+SPEC: dict[str, t.Any] = {
+    "argument_spec": {"name": {"type": "str"}, "count": {"type": "int", "default": 1},
+                      "password": {"type": "str", "no_log": True}},
+    "required_one_of": [("name", "password")], "supports_check_mode": True}
+Result = dict[str, t.Any]
+
+
+def work(door: Door) -> Result:
+    if door.params["name"] == "refuse":
+        raise Refused(f"no: {door.params['password']}")
+    door.say("half done")
+    return {"changed": not door.check_mode, "told": [dict(door.params)]}
+
+
+class Action(InProcess):
+    """An action plugin of a module that echoes its arguments."""
+
+    spec = SPEC
+    work = work
+
+    def __init__(self, task: SimpleNamespace, transport: str, become: bool) -> None:
+        self._task: t.Any = task
+        self._connection: t.Any = SimpleNamespace(transport=transport, has_native_async=False,
+                                                  _shell=SimpleNamespace(tmpdir="/tmp/of-a-task"))
+        self._play_context: t.Any = SimpleNamespace(become=become)
+        self.modules: list[t.Any] = []
+
+    def _execute_module(self, *args: t.Any, **more: t.Any) -> Result:
+        self.modules.append(more.get("wrap_async"))
+        return {"changed": False, "as": "module"}
+
+    def _remove_tmp_path(self, tmp_path: str, force: bool = False) -> None:
+        assert tmp_path == "/tmp/of-a-task"
+
+
+def action(args: Result | None = None, *, transport: str = "local", become: bool = False, **task: t.Any) -> Action:
+    found = {"args": args or {"name": "x"}, "async_val": 0, "environment": [], "check_mode": False, "diff": False,
+             "action": "composable.infra.echo", **task}
+    return Action(SimpleNamespace(**found), transport, become)
+
+
+@pytest.mark.parametrize(("more", "here"), [
+    ({}, True), ({"transport": "ssh"}, False), ({"become": True}, False), ({"async_val": 30}, False),
+    ({"environment": [{"COMPOSABLE_TENANT": "x"}]}, False), ({"environment": [{}, None]}, True),
+    ({"transport": "ansible.netcommon.network_cli"}, False),
+])
+def test_process_of_its_own_only_where_it_is_needed(more: Result, here: bool) -> None:
+    made = action(**more)
+    found = made.run(task_vars={})
+    assert ("told" in found, made.modules) == ((True, []) if here else (False, [bool(more.get("async_val"))]))
+
+
+def test_arguments_get_their_types_and_defaults() -> None:
+    assert action({"name": "x", "count": "3"}).run()["told"] == [{"name": "x", "count": 3, "password": None}]
+
+
+@pytest.mark.parametrize(("args", "said"), [
+    ({"count": "many", "name": "x"}, "argument 'count' is of type str and we were unable to convert to int"),
+    ({"name": "x", "surprise": 1}, "surprise"), ({"count": 2}, "one of the following is required: name, password"),
+])
+def test_bad_arguments_are_a_failure(args: Result, said: str) -> None:
+    found = action(args).run()
+    assert found["failed"]
+    assert said in found["msg"]
+
+
+def test_check_mode_reaches_the_work() -> None:
+    assert [action(check_mode=c).run()["changed"] for c in (True, False)] == [False, True]
+
+
+def test_error_is_one_sentence_without_the_secret() -> None:
+    found = action({"name": "refuse", "password": "hunter2hunter2"}).run()
+    assert (found["failed"], found["error"], found["changed"]) == (True, "Refused", False)
+    assert found["msg"].startswith("no: ")
+    assert "hunter2" not in str(found)
+
+
+def test_secret_is_in_no_result() -> None:
+    assert "hunter2" not in str(action({"password": "hunter2hunter2"}).run())
+
+
+def test_mistake_in_our_code_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(door: Door) -> Result:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Action, "work", broken)
+    with pytest.raises(ZeroDivisionError):
+        action().run()

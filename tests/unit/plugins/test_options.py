@@ -1,0 +1,60 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Connection options have the same names, types, defaults and variables everywhere."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+import yaml
+
+from ansible_collections.composable.infra.plugins.doc_fragments import cluster, config, environment, fabric
+from ansible_collections.composable.infra.plugins.module_utils import door
+from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
+from ansible_collections.composable.infra.tests.unit.house.files import ROOT
+
+SPECS = [(fabric, door.FABRIC_OPTIONS), (cluster, door.CLUSTER_OPTIONS), (config, door.CONFIG_OPTIONS)]
+FRAGMENTS = [(environment.ModuleDocFragment.DOCUMENTATION, door.FABRIC_OPTIONS),
+             (environment.ModuleDocFragment.CLUSTER, door.CLUSTER_OPTIONS)]
+
+
+def options(text: str) -> dict[str, t.Any]:
+    found: dict[str, t.Any] = yaml.safe_load(text)["options"]
+    return found
+
+
+@pytest.mark.parametrize(("fragment", "spec"), SPECS, ids=["fabric", "cluster", "config"])
+def test_documentation_names_what_the_modules_take(fragment: t.Any, spec: dict[str, dict[str, t.Any]]) -> None:
+    documented = options(fragment.ModuleDocFragment.DOCUMENTATION)
+    assert set(documented) == set(spec)
+    for name, option in spec.items():
+        assert documented[name]["type"] == option["type"], name
+        assert documented[name].get("default") == option.get("default"), name
+        assert documented[name].get("choices") == option.get("choices"), name
+
+
+@pytest.mark.parametrize(("text", "spec"), FRAGMENTS, ids=["fabric", "cluster"])
+def test_plugins_read_the_variables_that_modules_read(text: str, spec: dict[str, dict[str, t.Any]]) -> None:
+    documented = options(text)
+    assert {name: [e["name"] for e in option["env"]] for name, option in documented.items()} == {
+        name: option["fallback"][1] for name, option in spec.items()}
+
+
+def test_modules_take_what_the_configuration_takes() -> None:
+    """But for what only a file or the engine can give."""
+    fields = set(FabricConfig.__dataclass_fields__)
+    assert set(door.FABRIC_OPTIONS) <= fields
+    assert fields - set(door.FABRIC_OPTIONS) <= {"ca_pem", "given"}
+
+
+def test_secrets_are_kept_out_of_logs() -> None:
+    assert {name for name, o in door.FABRIC_OPTIONS.items() if o.get("no_log")} == {"password", "client_secret"}
+
+
+def test_every_action_plugin_has_a_module() -> None:
+    actions = {path.stem for path in (ROOT / "plugins/action").glob("*.py")}
+    modules = {path.stem for path in (ROOT / "plugins/modules").glob("*.py")}
+    assert actions
+    assert actions <= modules

@@ -1,0 +1,149 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the guides tell people to type exists: playbooks, variables, roles, modules, targets, resources."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from ansible_collections.composable.infra.tests.unit.house.files import ROOT, text
+from ansible_collections.composable.infra.tests.unit.roles.guides import Block, blocks, blocks_of
+from ansible_collections.composable.infra.tests.unit.roles.playbook_inputs import known_variables, options_of
+
+BLOCKS = blocks()
+PREFIX = "composable.infra."
+RESOURCES = {"resourceclaim", "resourceslices", "composabilityrequests", "composableresources", "pods", "leases"}
+# what stands in the way of a test is said where the block is; everything else is looked up here
+CHECKED = {"ansible-playbook", "ansible-rulebook", "emulator", "make", "kubectl"}
+
+
+def commands(program: str) -> list[list[str]]:
+    """Every command of a program in the guides, those too that need hardware."""
+    return [words for block in BLOCKS for words in block.commands if words and words[0] == program]
+
+
+def documents(block: Block) -> Iterator[t.Any]:
+    yield yaml.safe_load(block.text)
+
+
+def values_after(words: list[str], *options: str) -> list[str]:
+    return [words[i + 1] for i, word in enumerate(words) if word in options]
+
+
+def test_every_guide_is_there() -> None:
+    named = {"bootstrap", "air-gap", "awx", "event-driven", "moving-from-cohdi", "operating", "troubleshooting"}
+    assert {path.stem for path in (ROOT / "docs" / "guides").glob("*.md")} >= named
+
+
+def test_every_command_is_checked_or_says_what_it_needs() -> None:
+    left = {words[0] for block in BLOCKS if not block.needs_hardware for words in block.commands if words}
+    assert left <= CHECKED
+
+
+@pytest.mark.parametrize("words", [w for w in commands("ansible-playbook") if w[1].startswith(PREFIX)],
+                         ids=lambda words: " ".join(words[1:])[:60])
+def test_a_playbook_exists_and_reads_what_it_is_given(words: list[str]) -> None:
+    book = ROOT / "playbooks" / f"{words[1].removeprefix(PREFIX)}.yml"
+    assert book.is_file()
+    known = known_variables(book)
+    for given in values_after(words, "-e"):
+        names = set(json.loads(given)) if given.startswith("{") else {given.partition("=")[0]}
+        assert names <= known
+    options = [word for word in words[2:] if word.startswith("-")]
+    assert set(options) <= {"-e", "-i", "--check", "--diff"}
+
+
+def test_rulebooks_exist() -> None:
+    for words in commands("ansible-rulebook"):
+        (name,) = values_after(words, "--rulebook")
+        assert (ROOT / "extensions" / "eda" / "rulebooks" / f"{name.removeprefix(PREFIX)}.yml").is_file()
+
+
+def test_targets_of_make_exist() -> None:
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    assert {words[1] for words in commands("make")} <= targets
+
+
+def test_the_emulator_takes_what_it_is_given() -> None:
+    source = (ROOT / "emulator" / "__main__.py").read_text(encoding="utf-8")
+    for words in commands("emulator"):
+        assert f'add_parser("{words[1]}"' in source
+        assert [word for word in words[2:] if word.startswith("-") and f'add_argument("{word}"' not in source] == []
+
+
+def test_kubectl_asks_for_what_there_is() -> None:
+    for words in commands("kubectl"):
+        assert words[1] in ("get", "describe", "logs", "port-forward", "apply")
+        if words[1] in ("get", "describe"):
+            assert set(words[2].split(",")) <= RESOURCES
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "yaml"], ids=lambda b: f"{b.guide}-{len(b.text)}")
+def test_yaml_is_valid_and_names_what_exists(block: Block) -> None:
+    for document in documents(block):
+        for role, variables in roles_in(document):
+            assert role.startswith(PREFIX)
+            known = set(options_of(role.removeprefix(PREFIX)))
+            assert known, f"{role} documents no options"
+            assert set(variables) <= known
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.mark == "inventory"], ids=lambda b: b.guide)
+def test_variables_of_inventories_are_options_of_roles(block: Block) -> None:
+    roles = [path.name for path in (ROOT / "roles").iterdir() if path.is_dir()]
+    known = {option for name in roles for option in options_of(name)}
+    assert set(yaml.safe_load(block.text)["all"]["vars"]) <= known
+
+
+def roles_in(document: t.Any) -> Iterator[tuple[str, dict[str, t.Any]]]:
+    """Every role that a play applies, with its variables."""
+    if isinstance(document, list):
+        for entry in document:
+            yield from roles_in(entry)
+    elif isinstance(document, dict):
+        for entry in document.get("roles", ()):
+            rest = {k: v for k, v in entry.items() if k not in ("role", "vars")}
+            yield entry["role"], {**rest, **entry.get("vars", {})}
+        if "ansible.builtin.include_role" in document:
+            yield document["ansible.builtin.include_role"]["name"], document.get("vars", {})
+        yield from roles_in(document.get("tasks", []))
+
+
+def test_modules_of_examples_exist() -> None:
+    for block in BLOCKS:
+        for name in re.findall(r"^\s*(?:- )?composable\.infra\.(\w+):$", block.text, re.M):
+            assert (ROOT / "plugins" / "modules" / f"{name}.py").is_file()
+
+
+def test_links_lead_somewhere() -> None:
+    for path in (ROOT / "docs" / "guides").glob("*.md"):
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text(path.relative_to(ROOT))):
+            assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_sentences_that_are_quoted_are_said_somewhere() -> None:
+    said = "".join(path.read_text(encoding="utf-8") for folder in ("plugins", "controller")
+                   for path in (ROOT / folder).rglob("*.py"))
+    guide = (ROOT / "docs" / "guides" / "troubleshooting.md").read_text(encoding="utf-8")
+    quotes = re.findall(r'"([^"\n]+)"', guide.partition("\n## ")[2])
+    assert len(quotes) >= 6
+    parts = [part.strip() for quote in quotes for part in quote.split("...") if part.strip()]
+    assert [part for part in parts if part not in said] == []
+
+
+class TestReading:
+    def test_marks_belong_to_the_next_block_only(self) -> None:
+        found = blocks_of("x", "<!-- needs hardware: a GPU -->\n```\na b\n```\ntext\n```yaml\nc: d\n```\n")
+        assert [(b.language, b.needs_hardware, b.text) for b in found] == [
+            ("", True, "a b\n"), ("yaml", False, "c: d\n")]
+
+    def test_indented_blocks_are_unindented(self) -> None:
+        (block,) = blocks_of("x", "1. so\n\n   ```\n   A=b make test -e 'c d'\n   ```\n")
+        assert block.commands == [["make", "test", "-e", "c d"]]

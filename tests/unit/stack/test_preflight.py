@@ -1,0 +1,120 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every combination that cannot work is refused with the sentence that says what to change, and nothing else is."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.plugin_utils.stack.findings import OK, STOP, WARN, Finding
+from ansible_collections.composable.infra.plugins.plugin_utils.stack.matrix import FILE, matrix
+from ansible_collections.composable.infra.plugins.plugin_utils.stack.preflight import judge, preflight
+from ansible_collections.composable.infra.tests.unit.stack.cases import SERVED, cluster, host, node, plan
+from ansible_collections.composable.infra.tests.unit.stack.combinations import COHDI, REFUSED, Changes
+
+WARNED: list[tuple[str, Changes, Changes, str]] = [
+    ("a release that nobody tried", {"kubernetes": "v1.37.0"}, {}, "kubernetes version"),
+    ("driver container", {}, {"driver_shape": "container", "gpu_operator_driver": True}, "driver"),
+    ("operator on 1.37", {"kubernetes": "v1.37.0"}, {}, "GPU Operator and Kubernetes"),
+    ("branch that does not let go", {}, {"driver_branch": 595}, "driver branch"),
+    (
+        "K3s on SLES",
+        {"nodes": [node("a", os_image="SUSE Linux Enterprise Server 15 SP6")]},
+        {"platform": "k3s"},
+        "GPU Operator and K3s",
+    ),
+    ("DRA on an early 1.34", {"kubernetes": "v1.34.1"}, {}, "DRA driver and Kubernetes"),
+    ("not ready", {"nodes": [node("a", ready=False)]}, {}, "node ready"),
+    ("no realloc", {"hosts": [host("a", cmdline="quiet")]}, {}, "PCI windows"),
+    ("nouveau", {"hosts": [host("a", nouveau=True)]}, {}, "nouveau"),
+    ("modeset", {"hosts": [host("a", modeset="Y")]}, {}, "nvidia-drm"),
+    ("persistenced", {"hosts": [host("a", persistenced=True)]}, {}, "nvidia-persistenced"),
+]
+
+
+def of(level: str, found: list[Finding]) -> list[Finding]:
+    return [finding for finding in found if finding.level == level]
+
+
+def test_what_is_well_is_only_well() -> None:
+    found = judge(cluster(), plan())
+    assert [finding for finding in found if finding.level != OK] == []
+    assert len(found) >= 4
+
+
+def test_cohdi_that_is_well_is_only_well() -> None:
+    assert [finding for finding in judge(cluster(), plan(**COHDI)) if finding.level != OK] == []
+
+
+@pytest.mark.parametrize(
+    ("in_cluster", "in_plan", "check", "change"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
+)
+def test_it_is_refused_with_what_to_change(in_cluster: Changes, in_plan: Changes, check: str, change: str) -> None:
+    stops = of(STOP, judge(cluster(**in_cluster), plan(**in_plan)))
+    assert (check, change) in [(finding.check, finding.change) for finding in stops]
+
+
+@pytest.mark.parametrize(
+    ("in_cluster", "in_plan", "check"), [row[1:] for row in WARNED], ids=[row[0] for row in WARNED]
+)
+def test_it_is_told_but_does_not_stop(in_cluster: Changes, in_plan: Changes, check: str) -> None:
+    found = judge(cluster(**in_cluster), plan(**in_plan))
+    assert check in [finding.check for finding in of(WARN, found)]
+    assert of(STOP, found) == []
+
+
+def test_every_stop_says_what_is_there_and_what_to_do(rng: random.Random) -> None:
+    stopped = 0
+    for _round in range(60):
+        chosen = rng.sample(REFUSED, 3)
+        found = judge(
+            cluster(**{k: v for row in chosen for k, v in row[1].items()}),
+            plan(**{k: v for row in chosen for k, v in row[2].items()}),
+        )
+        stopped += len(of(STOP, found))
+        assert [
+            finding for finding in of(STOP, found) + of(WARN, found) if not finding.found or not finding.change
+        ] == []
+    assert stopped > 60
+
+
+def test_every_sentence_of_the_rules_is_in_a_table() -> None:
+    stops, warns = set(), set()
+    for path in FILE.parent.glob("*_rules.py"):
+        source = path.read_text(encoding="utf-8")
+        stops |= set(re.findall(r'stop\(\s*"([^"]+)"', source))
+        warns |= set(re.findall(r'warn\(\s*"([^"]+)"', source))
+    assert len(stops) > 12
+    assert stops == {row[3] for row in REFUSED} - {"plan"}
+    assert warns == {row[3] for row in WARNED}
+
+
+def test_only_the_planned_nodes_are_judged() -> None:
+    nodes = [node("a"), node("no-gpu", machine="")]
+    assert of(STOP, judge(cluster(nodes=nodes), plan(nodes=["a"]))) == []
+    assert of(STOP, judge(cluster(nodes=nodes), plan())) != []
+
+
+def test_the_report_begins_with_what_stops() -> None:
+    found = preflight(cluster(served=SERVED[:1], hosts=[host("a", nouveau=True)]), plan(**COHDI))
+    lines = found["report"].splitlines()
+    assert lines[0].startswith("preflight: 1 to mend, 1 to know, ")
+    assert lines[1].startswith("  [STOP] device taint rules: ")
+    assert lines[2].startswith("         -> Add --runtime-config")
+    assert lines[3].startswith("  [warn] nouveau: ")
+    assert found["stop"] == [f"{found['findings'][0]['found']}: {found['findings'][0]['change']}"]
+
+
+def test_a_gate_that_the_api_server_tells_wins_over_the_default() -> None:
+    told = cluster(kubernetes="v1.35.2", gates={"DRADeviceBindingConditions": True})
+    assert of(STOP, judge(told, plan(handover="reschedule"))) == []
+
+
+def test_the_matrix_of_the_caller_counts() -> None:
+    older = matrix()
+    older["kubernetes"]["minimum"] = "1.40"
+    assert [f.check for f in of(STOP, judge(cluster(), plan(), older))] == ["kubernetes version"]

@@ -29,7 +29,7 @@ from .cm_body import Resize, resize
 from .fields import SpecError
 from .fm_errors import BUSY, INSUFFICIENT, UNKNOWN_RESOURCE, UNKNOWN_TENANT, FmError
 from .parts import MachineSpec, Model
-from .pool import ATTACHED, ATTACHING, DETACHING, OperationFailed, PooledDevice
+from .pool import ATTACHED, ATTACHING, DETACHING, Operation, OperationFailed, PooledDevice
 from .request_log import ENTRY
 from .tenanted import Tenanted
 
@@ -68,8 +68,6 @@ class _Cm(Tenanted):
         # Devices that could not be added or removed, and why, by uid.
         self.lost: dict[str, tuple[str, str]] = {}
         self.stuck: dict[str, str] = {}
-        # Devices that were chosen and whose operation has not begun yet.
-        self.promised: dict[str, tuple[str, str]] = {}
         self.resets = self.pool.resets
 
     def admit(self, request: web.Request) -> None:
@@ -125,27 +123,24 @@ class _Cm(Tenanted):
         most = self._limits(model)[1]
         if most is not None and wish.count > most:
             raise FmError(400, _LIMIT, f"device_count {wish.count} is above max_resspec_count {most}")
-        begun = sum(promise == (machine.uid, model.name) for promise in self.promised.values())
-        more = wish.count - self._count(machine, model, adding=True) - begun
+        more = wish.count - self._count(machine, model, adding=True)
         if more < 0:
             raise FmError.malformed("device_count", "it is lower than the number of devices")
         free = self.pool.shelf(machine.fabric, model.name, model.kind)
-        shelf = [d for d in free if d.spec.uid not in self.lost and d.spec.uid not in self.promised]
+        shelf = [d for d in free if d.spec.uid not in self.lost]
         if len(shelf) < more:
             text = f"insufficient resources: {len(shelf)} of {more} devices of model {model.name} are free"
             raise FmError(404, INSUFFICIENT, text)
         for device in shelf[:more]:
-            self.promised[device.spec.uid] = (machine.uid, model.name)
-            self.pool.run(self._add(machine, device))
+            self.pool.run(self._add(machine, self.pool.begin_attach(machine.uid, device.spec.uid)))
 
-    async def _add(self, machine: MachineSpec, device: PooledDevice) -> None:
+    async def _add(self, machine: MachineSpec, operation: Operation) -> None:
         began = self.pool.resets
-        self.promised.pop(device.spec.uid, None)
         try:
-            await self.pool.attach_named(machine.uid, device.spec.uid)
+            await operation
         except OperationFailed as error:
             if began == self.pool.resets:
-                self.lost[device.spec.uid] = (machine.uid, str(error))
+                self.lost[error.device.spec.uid] = (machine.uid, str(error))
 
     def _remove(self, machine: MachineSpec, model: Model, wish: Resize) -> None:
         listed = {d.spec.serial: d for d in self._listed(machine, model)}
@@ -161,15 +156,15 @@ class _Cm(Tenanted):
         for device in going:
             if self.lost.pop(device.spec.uid, None) is None:
                 self.stuck.pop(device.spec.uid, None)
-                self.pool.run(self._take(machine, device))
+                self.pool.run(self._take(self.pool.begin_detach(machine.uid, device.spec.uid)))
 
-    async def _take(self, machine: MachineSpec, device: PooledDevice) -> None:
+    async def _take(self, operation: Operation) -> None:
         began = self.pool.resets
         try:
-            await self.pool.detach(machine.uid, device.spec.uid)
+            await operation
         except OperationFailed as error:
             if began == self.pool.resets:
-                self.stuck[device.spec.uid] = str(error)
+                self.stuck[error.device.spec.uid] = str(error)
 
     def _listed(self, machine: MachineSpec, model: Model) -> list[PooledDevice]:
         lost = [self.pool.devices[uid] for uid, (where, _unused) in self.lost.items() if where == machine.uid]

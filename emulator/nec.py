@@ -30,13 +30,14 @@ from .fields import SpecError
 from .journal import Journal
 from .nec_body import BUSY, INVALID, KEYS, UNKNOWN_APPLY, UNKNOWN_RESOURCE, NecError, Procedure, procedures
 from .nec_parts import Parts
-from .pool import ATTACHED, ATTACHING, DETACHING, PoolError
+from .pool import ATTACHED, ATTACHING, DETACHING, Operation, PoolError
 from .request_log import ENTRY
 
 PREFIX: t.Final = "/cdim/api/v1"
 IN_PROGRESS, COMPLETED, FAILED, SKIPPED = "IN_PROGRESS", "COMPLETED", "FAILED", "SKIPPED"
 
 Handler = Callable[[web.Request], Awaitable[t.Any]]
+Begun = dict[int, Operation | None]
 
 
 def routes(bench: Bench) -> list[web.RouteDef]:
@@ -118,8 +119,10 @@ class _Nec:
         apply = _Apply(secrets.token_hex(5), wanted, time.time())
         if machine := self.parts.sources.get(wanted[0].source):
             request[ENTRY].machine = machine.uid
+        first = wanted[:1] if self.sequential else [p for p in wanted if not p.after]
+        begun = {procedure.number: self._begin(procedure) for procedure in first}
         self._keep(apply)
-        self.pool.run(self._carry_out(apply))
+        self.pool.run(self._carry_out(apply, begun))
         return {"applyID": apply.uid}
 
     async def applies_listed(self, request: web.Request) -> t.Any:
@@ -144,40 +147,39 @@ class _Nec:
         results = [{"operationID": number, "status": status} for number, status in apply.results.items()]
         return {"applyID": apply.uid, "status": apply.status, "procedures": named, "applyResult": results}
 
-    async def _carry_out(self, apply: _Apply) -> None:
+    async def _carry_out(self, apply: _Apply, begun: Begun) -> None:
         if self.sequential:
             for procedure in apply.procedures:
-                await self._step(apply, procedure)
+                await self._step(apply, procedure, begun)
         else:
             ends = {p.number: asyncio.Event() for p in apply.procedures}
-            await asyncio.gather(*(self._in_turn(apply, p, ends) for p in apply.procedures))
+            await asyncio.gather(*(self._in_turn(apply, p, begun, ends) for p in apply.procedures))
         self._end(apply)
 
-    async def _in_turn(self, apply: _Apply, procedure: Procedure, ends: dict[int, asyncio.Event]) -> None:
+    async def _in_turn(self, apply: _Apply, procedure: Procedure, begun: Begun, ends: dict[int, asyncio.Event]) -> None:
         for number in procedure.after:
             await ends[number].wait()
-        await self._step(apply, procedure)
+        await self._step(apply, procedure, begun)
         ends[procedure.number].set()
 
-    async def _step(self, apply: _Apply, procedure: Procedure) -> None:
+    async def _step(self, apply: _Apply, procedure: Procedure, begun: Begun) -> None:
         before = apply.results if self.sequential else {n: apply.results.get(n) for n in procedure.after}
         if any(status != COMPLETED for status in before.values()):
             apply.results[procedure.number] = SKIPPED
             return
-        try:
-            await self._operate(procedure)
-            apply.results[procedure.number] = COMPLETED
-        except PoolError:
-            apply.results[procedure.number] = FAILED
+        work = begun[procedure.number] if procedure.number in begun else self._begin(procedure)
+        apply.results[procedure.number] = await _outcome(work)
 
-    async def _operate(self, procedure: Procedure) -> None:
+    def _begin(self, procedure: Procedure) -> Operation | None:
+        """None: it cannot even begin."""
         machine = self.parts.sources.get(procedure.source)
         if machine is None:
-            raise PoolError(f"{procedure.source} is nothing that a device is connected to")
-        if procedure.operation == "connect":
-            await self.pool.attach_named(machine.uid, procedure.device)
-        else:
-            await self.pool.detach(machine.uid, procedure.device)
+            return None
+        begin = self.pool.begin_attach if procedure.operation == "connect" else self.pool.begin_detach
+        try:
+            return begin(machine.uid, procedure.device)
+        except PoolError:
+            return None
 
     def _end(self, apply: _Apply) -> None:
         apply.status = COMPLETED if all(s == COMPLETED for s in apply.results.values()) else FAILED
@@ -210,3 +212,12 @@ class _Nec:
         machine, device = self.parts.sources.get(procedure.source), self.pool.devices.get(procedure.device)
         there = bool(machine and device and (device.machine, device.state) == (machine.uid, ATTACHED))
         return there == (procedure.operation == "connect")
+
+
+async def _outcome(work: Operation | None) -> str:
+    try:
+        if work is not None:
+            await work
+    except PoolError:
+        return FAILED
+    return FAILED if work is None else COMPLETED

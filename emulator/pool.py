@@ -41,8 +41,10 @@ from .pooled import (
 
 __all__ = [
     "ATTACHED", "ATTACHING", "DETACHING", "FREE", "VANISHED", "DeviceBusy", "DeviceTaken", "Exhausted",
-    "OperationFailed", "Pool", "PoolError", "PooledDevice", "UnknownDevice", "UnknownMachine",
+    "Operation", "OperationFailed", "Pool", "PoolError", "PooledDevice", "UnknownDevice", "UnknownMachine",
 ]
+
+Operation = Coroutine[t.Any, t.Any, PooledDevice]
 
 
 class Pool:
@@ -107,34 +109,35 @@ class Pool:
         device = next(iter(self.shelf(fabric, model, kind)), None)
         if device is None:
             raise Exhausted(f"no free {kind} of model {model} is left on fabric {fabric}")
-        await self._operate(device, ATTACHING, machine_uid, self.attach_time)
-        return device
+        return await self.begin_attach(machine_uid, device.spec.uid)
 
-    async def attach_named(self, machine_uid: str, device_uid: str) -> PooledDevice:
-        """Attach a given device. Raises UnknownMachine, UnknownDevice, DeviceTaken."""
+    def begin_attach(self, machine_uid: str, device_uid: str) -> Operation:
+        """Attach a given device: the hardware is at work when this returns, so a request that is accepted now and
+        done later survives a restart. Raises UnknownMachine, UnknownDevice, DeviceTaken; awaited, OperationFailed.
+        """
         fabric = self.machine(machine_uid).fabric
         device = self.devices.get(device_uid)
         if device is None or device.state == VANISHED or device.spec.fabric != fabric:
             raise UnknownDevice(f"fabric {fabric} has no device {device_uid}")
         if device.state != FREE:
             raise DeviceTaken(f"device {device_uid} is {device.state}, machine {device.machine}", device.machine)
-        await self._operate(device, ATTACHING, machine_uid, self.attach_time)
-        return device
+        self._set(device, ATTACHING, machine_uid, self.attach_time)
+        return self._finish(device)
 
     async def detach(self, machine_uid: str, device_uid: str) -> PooledDevice:
-        """Return a device to the pool. Raises UnknownMachine, UnknownDevice, DeviceBusy, OperationFailed."""
+        """Return a device to the pool. Raises what begin_detach does, and OperationFailed."""
+        return await self.begin_detach(machine_uid, device_uid)
+
+    def begin_detach(self, machine_uid: str, device_uid: str) -> Operation:
+        """The other way. Raises UnknownMachine, UnknownDevice, DeviceBusy; awaited, OperationFailed."""
         self.machine(machine_uid)
         device = self._on[machine_uid].get(device_uid)
         if device is None:
             raise UnknownDevice(f"machine {machine_uid} has no resource {device_uid}")
         if device.state != ATTACHED:
             raise DeviceBusy(f"resource {device_uid} is {device.state}")
-        await self._operate(device, DETACHING, machine_uid, self.detach_time)
-        return device
-
-    async def _operate(self, device: PooledDevice, state: str, machine_uid: str, seconds: float) -> None:
-        self._set(device, state, machine_uid, seconds)
-        await self._finish(device)
+        self._set(device, DETACHING, machine_uid, self.detach_time)
+        return self._finish(device)
 
     def resume(self) -> None:
         """Carry on what was under way when the emulator ended: hardware does not stop with its manager."""
@@ -183,12 +186,13 @@ class Pool:
                 while self.generation == generation:
                     await self._changes.wait()
 
-    async def _finish(self, device: PooledDevice) -> None:
+    async def _finish(self, device: PooledDevice) -> PooledDevice:
         machine = t.cast(str, device.machine)
         async with self._lanes.get(machine, contextlib.nullcontext()):
             full = self.attach_time if device.state == ATTACHING else self.detach_time
             await asyncio.sleep(max(full if self._lanes else device.due - time.time(), 0))
         self._settle(device, machine)
+        return device
 
     def _settle(self, device: PooledDevice, machine: str) -> None:
         """The end of an operation, and what was told to go wrong with it."""
@@ -208,12 +212,6 @@ class Pool:
 
     def _rest(self, device: PooledDevice, machine: str | None) -> None:
         self._set(device, ATTACHED if machine else FREE, machine, 0)
-
-    def _spoil(self, uid: str, health: str | None, vanish: bool) -> None:
-        if health:
-            self.set_health(uid, health)
-        if vanish:
-            self.set_present(uid, False)
 
     def _set(self, device: PooledDevice, state: str, machine: str | None, seconds: float) -> None:
         device.state, device.due = state, time.time() + seconds

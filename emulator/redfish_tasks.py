@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 from .journal import Journal
-from .pool import ATTACHED, ATTACHING, DETACHING, FREE, DeviceBusy, DeviceTaken, Pool, PooledDevice, PoolError
+from .pool import ATTACHED, ATTACHING, DETACHING, FREE, DeviceBusy, DeviceTaken, Operation, Pool, PoolError
 from .redfish_documents import ROOT, Json
 from .redfish_errors import RedfishError, message
 
@@ -61,15 +61,16 @@ class Tasks:
     async def carry_out(self, wants: Sequence[Want]) -> None:
         """All of them at once, or none. Raises PoolError."""
         self._check(wants)
-        await self.pool.run(self._all(wants))
+        await self.pool.run(_all(self._begun(wants)))
 
     def begin(self, wants: Sequence[Want], reply: str | None) -> Task:
         """The same without waiting. Raises PoolError when it cannot even begin."""
         self._check(wants)
         task = Task(str(len(self.known) + 1), list(wants), time.time(), reply=reply, mine=True)
         self.known[task.ident] = task
+        operations = self._begun(wants)
         self._write(task)
-        self.pool.run(self._follow(task))
+        self.pool.run(self._follow(task, operations))
         return task
 
     def find(self, ident: str) -> Task | None:
@@ -98,20 +99,12 @@ class Tasks:
             if not want.attach and (device.state != ATTACHED or device.machine != want.machine):
                 raise DeviceBusy(f"device {want.device} is {device.state}")
 
-    async def _all(self, wants: Sequence[Want]) -> None:
-        results = await asyncio.gather(*map(self._one, wants), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+    def _begun(self, wants: Sequence[Want]) -> list[Operation]:
+        return [(self.pool.begin_attach if w.attach else self.pool.begin_detach)(w.machine, w.device) for w in wants]
 
-    async def _one(self, want: Want) -> PooledDevice:
-        if want.attach:
-            return await self.pool.attach_named(want.machine, want.device)
-        return await self.pool.detach(want.machine, want.device)
-
-    async def _follow(self, task: Task) -> None:
+    async def _follow(self, task: Task, operations: Sequence[Operation]) -> None:
         try:
-            await self._all(task.wants)
+            await _all(operations)
         except PoolError as error:
             task.error = str(error)
         self._end(task)
@@ -142,3 +135,10 @@ def failed(task: Task) -> RedfishError:
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+async def _all(operations: Sequence[Operation]) -> None:
+    results = await asyncio.gather(*operations, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result

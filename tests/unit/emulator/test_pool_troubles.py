@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.composable.infra.emulator import FabricSpec, simple_spec
 from ansible_collections.composable.infra.emulator.journal import Journal
 from ansible_collections.composable.infra.emulator.pool import DeviceTaken, OperationFailed, Pool, UnknownDevice
-from ansible_collections.composable.infra.emulator.pooled import MISCHIEF, Mischief
+from ansible_collections.composable.infra.emulator.pooled import MISCHIEF, Mischief, record
 from ansible_collections.composable.infra.tests.unit.emulator.test_pool import A, B, owners, run, spec
 
 
@@ -21,15 +21,29 @@ def test_a_given_device_can_be_asked_for() -> None:
     async def work() -> None:
         pool = Pool(FabricSpec.parse(simple_spec(["a", "b"], {"m": 1}, fabrics=2, attach=0)))
         mine, other = pool.devices
-        assert (await pool.attach_named(A, mine)).machine == A
+        assert (await pool.begin_attach(A, mine)).machine == A
         for machine in (A, B):
             with pytest.raises(UnknownDevice):
-                await pool.attach_named(machine, "x")
+                await pool.begin_attach(machine, "x")
         with pytest.raises(DeviceTaken) as caught:
-            await pool.attach_named(A, mine)
+            await pool.begin_attach(A, mine)
         assert caught.value.machine == A
         with pytest.raises(UnknownDevice, match="fabric 1 has no device"):
-            await pool.attach_named(A, other)
+            await pool.begin_attach(A, other)
+
+    run(work())
+
+
+def test_what_has_begun_is_written_down_before_anything_else_happens(tmp_path: Path) -> None:
+    async def work() -> None:
+        pool = Pool(spec(1), Journal(tmp_path / "pool"))
+        uid = next(iter(pool.devices))
+        for begin in (pool.begin_attach, pool.begin_detach):
+            operation = begin(A, uid)
+            written = list(Journal(tmp_path / "pool").read())[-1]
+            assert written == record(pool.devices[uid])
+            assert written["state"] == ("attaching" if begin == pool.begin_attach else "detaching")
+            await operation
 
     run(work())
 
@@ -44,7 +58,7 @@ def test_a_device_that_vanishes_is_nowhere_and_comes_back_free(tmp_path: Path) -
         pool.set_present(uid, False)
         assert (pool.shown(A), pool.free(A, "m", "gpu"), device.state) == ([], 0, "vanished")
         with pytest.raises(UnknownDevice):
-            await pool.attach_named(A, uid)
+            await pool.begin_attach(A, uid)
         assert Pool(spec(1), Journal(tmp_path / "pool")).devices[uid].state == "vanished"
         pool.set_present(uid, True)
         pool.set_present(uid, True)

@@ -40,12 +40,17 @@ def phase(pod: Json) -> str:
 
 def node(pod: Json) -> str:
     """The node it is bound to, else the one it is nominated to, else empty."""
-    return str((pod.get("spec") or {}).get("nodeName") or (pod.get("status") or {}).get("nominatedNodeName") or "")
+    return bound(pod) or nominated(pod)
 
 
 def bound(pod: Json) -> str:
     """The node it is bound to, empty when it is not."""
     return str((pod.get("spec") or {}).get("nodeName") or "")
+
+
+def nominated(pod: Json) -> str:
+    """The node it is nominated to, empty when it is not."""
+    return str((pod.get("status") or {}).get("nominatedNodeName") or "")
 
 
 def unschedulable(pod: Json) -> str:

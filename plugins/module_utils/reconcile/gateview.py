@@ -77,7 +77,7 @@ def _facts(world: World, raw: Json) -> NodeFacts:
     name = raw["metadata"]["name"]
     view = world.node_view(name)
     settings = world.settings
-    pods = tuple(p for p in world.pods.by("node", name) if not gates.ended(p))
+    pods = tuple(p for p in world.pods.by("node", name) if _counts(world, p))
     if view.machine is None:
         return NodeFacts(name, raw, pods, problem=view.problem)
     present = frozenset({r.model for r in view.resources} | {r.model for r in view.requests if r.size > 0})
@@ -85,6 +85,11 @@ def _facts(world: World, raw: Json) -> NodeFacts:
              if m.cdi_model_name in present or _limited(view, m, settings)}
     return NodeFacts(name, raw, pods, view.machine, view.fabric, view.problem, stock, present, dict(view.blocked),
                      settings.max_devices_per_node)
+
+
+def _counts(world: World, pod: Json) -> bool:
+    """True for a pod that takes room on its node. One that is held without a booking only has an old nomination."""
+    return not gates.ended(pod) and not (gates.held(pod) and world.bookings.get(pod["metadata"]["uid"]) is None)
 
 
 def _limited(view: NodeView, model: DeviceModel, settings: Settings) -> bool:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Pods that our gate holds: choose a node, have the devices attached, open the gate, and see what the scheduler does.
 
-The order is the safety: a device that is chosen leaves the pool before it is asked for, and the gate goes last. The
-attaching itself is the node pass's; for it a booked claim is one more claim that waits there.
+The order is the safety: a device that is chosen leaves the pool before it is asked for, the pod is nominated meanwhile,
+and the gate goes last. The attaching itself is the node pass's; for it a booked claim is one more that waits there.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .bookings import OPEN, READY, Seat
 from .counters import Counters
 from .gateview import gate_view, waiting
 from .narrator import Narrator
+from .nominations import Nominations
 from .poolview import fabric_of
 from .world import Json, World
 from .writer import Writer
@@ -53,9 +54,11 @@ class Gating:
         self._memo = Memo()
         self._left, self._took, self._planned = True, 0.0, False
         self._io = ThreadPoolExecutor(THREADS, thread_name_prefix="gate")
+        self._nominations = Nominations(writer, world.bookings)
 
     def stop(self) -> None:
         """Let the writing threads go."""
+        self._nominations.stop()
         self._io.shutdown(wait=False, cancel_futures=True)
 
     def plan(self) -> GatePlan:
@@ -108,6 +111,7 @@ class Gating:
             self._tell(booking.pod, "NodeChosen", f"node {booking.node}: {booking.reason}")
         for node in {b.node for b in bookings}:
             self._enqueue(("node", node))
+        self._nominations.begin(bookings)
 
     def _pools(self, bookings: Iterable[Booking]) -> set[tuple[str, int]]:
         found: set[tuple[str, int]] = set()
@@ -141,11 +145,10 @@ class Gating:
         self._each(self._open, self.world.bookings.take_ready(namespaces))
 
     def _open(self, booking: Booking) -> None:
-        """Nominate, then remove the gate: the scheduler must find the nomination when it looks."""
+        """Remove the gate, nominate before if that has not happened: the scheduler must find it when it looks."""
         pod = booking.pod
         try:
-            if not self.writer.nominate(pod.namespace, pod.name, pod.uid, booking.node, anyway=True) \
-                    or not self.writer.ungate(pod):
+            if not self.writer.nominate(pod.namespace, pod.name, pod.uid, booking.node) or not self.writer.ungate(pod):
                 self.drop(pod.uid)
                 return
         except ApiError:
@@ -172,6 +175,7 @@ class Gating:
         if booking is None:
             return
         self._end_holds(booking)
+        self._nominations.end(booking)
         self._enqueue(("node", booking.node))
         self._later(KEY, time.time() + GATHER)
 

@@ -152,19 +152,21 @@ class Writer:
             self._forget(raw, self.world.requests)
 
     def nominate(self, namespace: str, pod: str, uid: str, node: str, anyway: bool = False) -> bool:
-        """Have the scheduler try a node first for a pod; False when that pod is gone or already bound.
+        """Have the scheduler try a node first for a pod (empty: none); False when that pod is gone or already bound.
 
         Nothing is written when the nomination is known to be there, unless ``anyway``.
         """
         known = None if anyway else next(iter(self.world.pods.by("uid", uid)), None)
-        if known and (known.get("status") or {}).get("nominatedNodeName") == node:
+        if known and gates.nominated(known) == node:
             return True
-        body = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}}
+        body = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node or None}}
         try:
             answer = self.client.merge_patch(PODS, pod, body, namespace=namespace, subresource="status")
         except (NotFound, Conflict):
             return False
-        return not (answer.get("spec") or {}).get("nodeName")
+        if gates.held(answer):  # nobody else acts on it, so nobody misses the event of the watch
+            self.world.pods.upsert(answer)
+        return not gates.bound(answer)
 
     def ungate(self, pod: PodRef) -> bool:
         """Remove our scheduling gate and no other; False when that pod is gone."""

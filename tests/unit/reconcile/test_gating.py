@@ -79,9 +79,20 @@ def announce(bench: Bench) -> None:
     bench.put(objects.local_slice(*[str(d.serial) for d in bench.fabric.attached.values()]))
 
 
+def nominated(bench: Bench, name: str = "train") -> str:
+    """The node that the pod is nominated to at the API server."""
+    return gates.nominated(bench.api.one(PODS, name, "default"))
+
+
+def choose(bench: Bench) -> None:
+    """Choose nodes, and wait until the pods are nominated."""
+    bench.passes.run(KEY)
+    bench.wait(lambda: all(nominated(bench, name) == node for name, node in booked(bench)), "the nominations")
+
+
 def serve(bench: Bench) -> None:
     """Choose, attach, announce, open."""
-    bench.passes.run(KEY)
+    choose(bench)
     bench.run(1)
     announce(bench)
     bench.run(1)
@@ -89,8 +100,9 @@ def serve(bench: Bench) -> None:
 
 def test_pod_is_nominated_and_let_go_when_its_device_is_there(held: Bench) -> None:
     ask(held)
-    held.passes.run(KEY)
+    choose(held)
     assert booked(held) == [("train", "node-0")]
+    assert held.fabric.attaches == [], "the room is kept while the device is on its way"
     held.run(1)
     assert len(held.fabric.attaches) == 1
     assert gate_names(held) == [gates.GATE]
@@ -100,6 +112,38 @@ def test_pod_is_nominated_and_let_go_when_its_device_is_there(held: Bench) -> No
     assert (gate_names(held), raw["status"]["nominatedNodeName"]) == ([], "node-0")
     verbs = [c.verb for c in held.api.writes(PODS)]
     assert verbs == ["merge_patch", "strategic_patch"], "the nomination must be there when the scheduler looks"
+
+
+def test_nomination_that_failed_is_made_good_before_the_gate_goes(held: Bench) -> None:
+    ask(held)
+    held.api.fail("merge_patch", PODS, ApiError(500, "InternalError", "etcd is away"))
+    held.passes.run(KEY)
+    held.run(1)
+    held.wait(lambda: held.api.writes(PODS), "a try")
+    held.api.heal()
+    announce(held)
+    held.run(1)
+    assert (gate_names(held), nominated(held)) == ([], "node-0")
+    assert [c.verb for c in held.api.writes(PODS)][-1] == "strategic_patch"
+
+
+def test_node_that_is_given_up_is_nominated_no_more(held: Bench) -> None:
+    ask(held)
+    held.fabric.answers = [Refused("E02: out of order")]
+    choose(held)
+    held.run(2)
+    assert booked(held) == []
+    held.wait(lambda: nominated(held) == "", "the nomination's end")
+
+
+def test_old_nomination_of_a_held_pod_takes_no_room(held: Bench) -> None:
+    """An earlier engine had nominated it to a node that only this pod fills."""
+    raw = pod("train")
+    raw["spec"]["containers"] = [{"name": "c", "resources": {"requests": {"cpu": "8"}}}]
+    raw["status"] = {"nominatedNodeName": "node-0"}
+    held.put(claim("train"), raw)
+    held.passes.run(KEY)
+    assert booked(held) == [("train", "node-0")]
 
 
 def test_device_leaves_the_pool_before_it_is_asked_for(held: Bench) -> None:

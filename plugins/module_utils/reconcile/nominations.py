@@ -1,0 +1,66 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Room for pods that our gate holds: nominated as soon as their node is chosen, while the devices are being attached.
+
+The scheduler counts a nominated pod on its node, also one that a gate holds, when it places pods of the same or a lower
+priority (kube-scheduler 1.36, ``backend/queue``: ``PriorityQueue.Update`` of an unschedulable pod). So nobody takes the
+room meanwhile, and nothing but the gate is left to write when the device is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from ..kube import gates
+from ..kube.errors import ApiError
+from ..scaling.gating.view import Booking
+from .bookings import Bookings
+from .writer import Writer
+
+THREADS = 4
+
+
+class Nominations:
+    """Writes in the background: what is late or fails is made good when the gate is opened. Thread-safe."""
+
+    def __init__(self, writer: Writer, bookings: Bookings) -> None:
+        self._writer, self._bookings = writer, bookings
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="nominate")
+
+    def stop(self) -> None:
+        """Nominate no more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def begin(self, bookings: Iterable[Booking]) -> None:
+        """Their nodes were chosen."""
+        for booking in bookings:
+            self._do(booking)
+
+    def end(self, booking: Booking) -> None:
+        """The choice is void: the room is anybody's, if the pod is still held."""
+        pod = self._writer.world.pods.get(booking.pod.name, booking.pod.namespace)
+        if pod is not None and gates.held(pod):
+            self._do(booking)
+
+    def _do(self, booking: Booking) -> None:
+        try:
+            self._threads.submit(self._write, booking)
+        except RuntimeError:  # shut down meanwhile
+            return
+
+    def _write(self, booking: Booking) -> None:
+        """What is true now, and again if that changed while it was written."""
+        pod = booking.pod
+        node = self._chosen(pod.uid)
+        try:
+            self._writer.nominate(pod.namespace, pod.name, pod.uid, node)
+            if self._chosen(pod.uid) != node:
+                self._writer.nominate(pod.namespace, pod.name, pod.uid, self._chosen(pod.uid))
+        except ApiError:
+            return
+
+    def _chosen(self, uid: str) -> str:
+        seat = self._bookings.get(uid)
+        return seat.booking.node if seat else ""

@@ -13,6 +13,11 @@ PYTEST := $(VENV_PYTHON) -m pytest
 GATES := lint types
 SLOW_GATES := docs-lint execution-environment ansible-lint sanity importer
 
+# Compiled files in one place, also where the environment says to write none: otherwise each of the many processes of a
+# test run compiles everything anew.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
+unexport PYTHONDONTWRITEBYTECODE
+
 # make demo: which front door, which handover, and whether to leave it running
 DOOR ?= controller
 MODE ?=

@@ -21,8 +21,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # make demo: which front door, which handover, and whether to leave it running
 DOOR ?= controller
 MODE ?=
+KUBERNETES ?=
 KEEP ?=
-DEMO_OPTIONS := --door $(DOOR) $(if $(MODE),--mode $(MODE)) $(if $(KEEP),--keep)
+DEMO_OPTIONS := --door $(DOOR) $(if $(MODE),--mode $(MODE)) $(if $(KEEP),--keep) $(if $(KUBERNETES),--kubernetes $(KUBERNETES) --no-feature-gates)
 
 # further arguments for pytest, for example: make unit ARGS="-k claims -x"
 ARGS ?=
@@ -44,7 +45,7 @@ setup: ## make .venv with the pinned packages (every other target does this too)
 	@python=$$(tools/setup/find_python.sh $(PYTHON)); \
 	"$$python" -m tools.setup $(if $(filter test e2e,$(MAKECMDGOALS))$(filter rulebook,$(DOOR)),--need-java)
 
-demo: setup ## show it at work: DOOR=controller|rulebook|playbook, MODE=gated|reschedule, KEEP=1 leaves it running
+demo: setup ## show it at work: DOOR=controller|rulebook|playbook, MODE=gated|reschedule, KUBERNETES=1.34, KEEP=1 leaves it running
 	@$(PROGRAM).lab.demo $(DEMO_OPTIONS)
 
 test: setup ## everything: gates and all tests; stops at the first stage that fails

@@ -84,6 +84,12 @@ def _add_up(command: argparse.ArgumentParser) -> None:
         help="how long the scheduler waits for binding conditions (1.35 and later; default: 600)",
     )
     command.add_argument(
+        "--no-feature-gates",
+        dest="feature_gates",
+        action="store_false",
+        help="leave every feature gate as the release has it (default: what binding conditions and taint rules need)",
+    )
+    command.add_argument(
         "--binaries", type=Path, metavar="DIR", help=f"folder with binaries (default: ${FOLDER_VARIABLE})"
     )
     command.add_argument(
@@ -104,6 +110,7 @@ def run_up(arguments: argparse.Namespace) -> int:
         nodes=arguments.nodes,
         kubernetes=arguments.kubernetes,
         binding_timeout=arguments.binding_timeout,
+        feature_gates=arguments.feature_gates,
         state_dir=state_dir(arguments),
         name=arguments.name,
         binaries=arguments.binaries,

@@ -62,7 +62,8 @@ class Lab:
         """
         wanted = options or LabOptions()
         wanted.check()
-        release = find_release(wanted.kubernetes)
+        known = find_release(wanted.kubernetes)
+        release = known if wanted.feature_gates else known.plain()
         binaries = find_binaries(release, wanted.binaries, progress)
         state_dir = fresh_folder(wanted.state_dir)
         processes = Processes(state_dir, foreground=wanted.foreground)

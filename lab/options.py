@@ -21,6 +21,7 @@ class LabOptions:
     conditions (1.35 and later; None = its default of 600). state_dir: None = a temporary folder. binaries: a
     folder to look into first. foreground: the processes die with this one, however it ends; False = they stay until
     down(). ready_seconds: limit for each step of the start. audit: the API server logs writes with their bodies.
+    feature_gates: False leaves every feature gate as the release has it.
     """
 
     nodes: int = 2
@@ -32,6 +33,7 @@ class LabOptions:
     foreground: bool = True
     ready_seconds: float = 60.0
     audit: bool = False
+    feature_gates: bool = True
 
     def check(self) -> None:
         """LabError when a value is not allowed; names the field."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.composable.infra.lab.errors import LabError
 
@@ -51,6 +51,10 @@ class Release:
         gates = self.gates.get(component, {})
         return ",".join(f"{name}={str(on).lower()}" for name, on in sorted(gates.items()))
 
+    def plain(self) -> Release:
+        """The same without any feature gate or API that is off by default."""
+        return replace(self, gates={}, runtime_config=())
+
 
 def _same_gates(*names: str) -> dict[str, dict[str, bool]]:
     return {component: dict.fromkeys(names, True) for component in KUBERNETES_COMPONENTS}
@@ -89,8 +93,4 @@ def find_release(wanted: str) -> Release:
         allowed = ", ".join(release.kubernetes for release in RELEASES.values())
         raise LabError(f"Kubernetes {wanted!r} is not known to the lab: use one of {allowed}, or 1.NN.x")
     known = RELEASES[series]
-    return known if match[3] is None else _with_patch(known, f"{series}.{match[3]}")
-
-
-def _with_patch(known: Release, version: str) -> Release:
-    return Release(version, known.go, known.etcd, known.kwok, known.gates, known.runtime_config, known.binding_timeout)
+    return known if match[3] is None else replace(known, kubernetes=f"{series}.{match[3]}")

@@ -17,6 +17,7 @@ from ansible_collections.composable.infra.lab.demo.report import table
 from ansible_collections.composable.infra.lab.demo.stage import A100, H100, Stage, StageOptions
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.lab.errors import LabError
+from ansible_collections.composable.infra.lab.releases import DEFAULT_SERIES
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import SLICES
 from ansible_collections.composable.infra.plugins.module_utils.scaling.settings import HANDOVERS
 
@@ -28,10 +29,11 @@ HOLD = 3.0
 class Demo:
     """One run; every step is a condition that is waited for, with a limit."""
 
-    def __init__(self, door: str, mode: str, fabric_seconds: float) -> None:
+    def __init__(self, door: str, mode: str, fabric_seconds: float, kubernetes: str = DEFAULT_SERIES,
+                 feature_gates: bool = True) -> None:
         self.door, self.mode, self.began = door, mode, time.monotonic()
         self.options = StageOptions(devices={A100: 3, H100: 1}, attach=fabric_seconds, hold=HOLD, scan_interval=1.0,
-                                    handover=mode)
+                                    handover=mode, kubernetes=kubernetes, feature_gates=feature_gates)
         self.failed = False
 
     def say(self, who: str, what: str) -> None:
@@ -70,7 +72,8 @@ class Demo:
         process.stop()
 
     def _flow(self, stage: Stage, timeline: Timeline) -> None:
-        self._expect("pools are published", lambda: bool(pools(stage)), 30)
+        if stage.pooled:
+            self._expect("pools are published", lambda: bool(pools(stage)), 30)
         for name, (model, count) in PODS.items():
             self.say("user", f"creates pod {name}, which asks for {count} x {model}")
             stage.pod(name, model, count)
@@ -87,7 +90,7 @@ class Demo:
             self._expect("idle for the hold time", self._hold_over, HOLD + 2)
             self._play(stage)
         self._expect("its GPU is back in the pool", lambda: free(stage) == 1, 30)
-        if self.mode == "gated":
+        if self.mode == "gated" and stage.pooled:
             self._other_way(stage, timeline)
 
     def _other_way(self, stage: Stage, timeline: Timeline) -> None:
@@ -149,10 +152,14 @@ def main() -> int:
                     help="which front door does the work (default: %(default)s)")
     it.add_argument("--mode", choices=HANDOVERS, default="gated", help="handover (default: %(default)s)")
     it.add_argument("--attach", type=float, default=2.0, metavar="SECONDS", help="simulated attach time (default: 2)")
+    it.add_argument("--kubernetes", default=DEFAULT_SERIES, metavar="VERSION",
+                    help="1.34, 1.35 or 1.36 (default: %(default)s)")
+    it.add_argument("--no-feature-gates", dest="feature_gates", action="store_false",
+                    help="leave every feature gate as the release has it (before 1.36: no way through the pool)")
     it.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C")
     args = it.parse_args()
     try:
-        return Demo(args.door, args.mode, args.attach).run(args.keep)
+        return Demo(args.door, args.mode, args.attach, args.kubernetes, args.feature_gates).run(args.keep)
     except LabError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2

@@ -47,6 +47,7 @@ class StageOptions:
     attach_timeout: float = 60.0
     scan_interval: float = 5.0
     kubernetes: str = "1.36"
+    feature_gates: bool = True
     binding_timeout: float | None = None
     audit: bool = False
     handover: str = "reschedule"
@@ -69,7 +70,8 @@ class Stage:
         self._folder = tempfile.TemporaryDirectory(prefix="composable-infra-stage-")
         self.folder = Path(self._folder.name)
         lab_options = LabOptions(nodes=self.options.nodes, kubernetes=self.options.kubernetes,
-                                 binding_timeout=self.options.binding_timeout, audit=self.options.audit)
+                                 binding_timeout=self.options.binding_timeout, audit=self.options.audit,
+                                 feature_gates=self.options.feature_gates)
         self.lab = Lab.up(lab_options, say)
         self._emulator: t.Any = None
         try:
@@ -141,6 +143,11 @@ class Stage:
     def policed(self) -> bool:
         """Whether the admission policy is there, which gates pods by their namespace."""
         return bool(gate_documents(find_release(self.options.kubernetes)))
+
+    @property
+    def pooled(self) -> bool:
+        """Whether pools can be published: the release keeps binding conditions, by itself or by a feature gate."""
+        return self.options.feature_gates or self.policed
 
     def pod(self, name: str, model: str, count: int = 1, node: str | None = None, *, gated: bool = True,
             by_template: bool = False) -> None:

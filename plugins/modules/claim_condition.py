@@ -98,13 +98,12 @@ from collections.abc import Mapping
 
 from ansible_collections.composable.infra.plugins.module_utils import door as doors
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
-from ansible_collections.composable.infra.plugins.module_utils.kube import claims
+from ansible_collections.composable.infra.plugins.module_utils.kube import claims, cro
 from ansible_collections.composable.infra.plugins.module_utils.kube.conditions import device_conditions
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, Object
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 from ansible_collections.composable.infra.plugins.module_utils.kube.wishes import Wished
 
-FIELD_MANAGER = "composable.infra"
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
         **doors.CLUSTER_OPTIONS,
@@ -130,7 +129,7 @@ def work(door: doors.Door) -> dict[str, t.Any]:
     if todo:
         body = device_conditions(claim, params["condition"], params["status"], params["reason"], params["text"],
                                  format_time(time.time()), lambda result: result["device"] in todo)
-        after = wished.apply_status(params["name"], params["namespace"], body, FIELD_MANAGER)
+        after = wished.apply_status(params["name"], params["namespace"], body, cro.FIELD_MANAGER)
     rows = _rows(after)
     return {"changed": bool(todo), "devices": rows,
             "diff": {"before": {"devices": _rows(claim)}, "after": {"devices": rows}}}

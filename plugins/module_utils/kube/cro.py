@@ -22,6 +22,7 @@ Json = dict[str, t.Any]
 GROUP_VERSION = "cro.hpsys.ibm.ie.com/v1alpha1"
 FINALIZER = "com.ie.ibm.hpsys/finalizer"
 MANAGED_BY = "app.kubernetes.io/managed-by"
+FIELD_MANAGER = "composable.infra"
 ATTACH = "composable.infra/attach"
 OPERATION = "composable.infra/operation"
 HELD_FOR = "composable.infra/held-for"

@@ -145,6 +145,7 @@ class Passes:
 
     def _pool(self, model: str, fabric: int) -> None:
         plan = publish.run(self.world, self.writer, (model, fabric))
+        self.narrator.once("pools", self.world.pools_problem)
         if plan is not None and not plan.empty:
             self.narrator.note("PoolPublished", plan.pool,
                                f"{len(plan.devices)} devices, generation {plan.generation} ({plan.reason})")

@@ -18,6 +18,7 @@ from .config import BadConfig
 from .engine import Engine
 from .leadership import Leadership
 from .poolview import pool_view
+from .poolwriter import DROPPED
 from .publish import PoolKey
 from .session import NotReady, Run
 
@@ -97,6 +98,8 @@ class PoolRun(Run):
                                    "stop it first")
                 return holders
             for plan in plans:
+                if not engine.writer.pools.is_safe(plan):
+                    raise NotReady(DROPPED)
                 engine.writer.write_pool(plan)
             return ()
         finally:

@@ -11,6 +11,7 @@ from ..kube import slices
 from ..scaling.pools import PoolPlan, plan_pool
 from ..scaling.settings import DeviceModel
 from .poolview import pool_view
+from .poolwriter import DROPPED
 from .world import World
 from .writer import Writer
 
@@ -40,7 +41,7 @@ def plan(world: World, key: PoolKey) -> PoolPlan | None:
         return None
     view = pool_view(world, model, key[1], snapshot)
     if view is None and not _fabric_known(snapshot, key[1]):
-        return _withdraw(world, model, key[1])
+        return _withdraw(world, model, key[1], f"fabric {key[1]} is gone")
     return plan_pool(view, world.settings) if view else None
 
 
@@ -48,16 +49,21 @@ def _fabric_known(snapshot: t.Any, fabric: int) -> bool:
     return any(m.fabric == fabric for m in snapshot.machines.values())
 
 
-def _withdraw(world: World, model: DeviceModel, fabric: int) -> PoolPlan:
+def _withdraw(world: World, model: DeviceModel, fabric: int, why: str) -> PoolPlan:
     name = model.pool(fabric)
     held = bool(world.claims.by("pool", name))
     gone = () if held else tuple(s["metadata"]["name"] for s in world.slices.by("pool", name))
-    return PoolPlan(name, f"fabric {fabric} is gone", delete=gone)
+    return PoolPlan(name, why, delete=gone)
 
 
 def run(world: World, writer: Writer, key: PoolKey) -> PoolPlan | None:
     """Plan one pool and write it. Raises kube.errors.ApiError; the pool is then planned again."""
-    found = plan(world, key)
-    if found is not None and not found.empty:
+    found, model = plan(world, key), world.settings.model(key[0])
+    if found is None or found.empty or model is None:
+        return found
+    world.pools_problem = "" if writer.pools.is_safe(found) else DROPPED
+    if world.pools_problem:
+        found = _withdraw(world, model, key[1], "it would be unsafe")
+    if not found.empty:
         writer.write_pool(found)
     return found

@@ -49,7 +49,7 @@ class World:
         self.resources, self.pods = Store(indexes.RESOURCES), Store(indexes.PODS, trim=gates.trimmed)
         self.namespaces, self.classes = Store({}), Store({})
         self.snapshot: FabricSnapshot | None = None
-        self.fabric_problem = ""
+        self.fabric_problem = self.pools_problem = ""
         self._busy: set[str] = set()
         self.holds, self.bookings = Holds(), Bookings()
         self._seen_used: dict[str, float] = {}
@@ -86,9 +86,9 @@ class World:
         return all(r.synced.is_set() for r in self.reflectors)
 
     def problems(self) -> list[str]:
-        """What the watches and the CDI Manager complain about now, each once."""
-        found = [r.last_error for r in self.reflectors if r.last_error]
-        return list(dict.fromkeys([*found, *([self.fabric_problem] if self.fabric_problem else [])]))
+        """What the watches, the CDI Manager and the publisher complain about now, each once."""
+        found = [*(r.last_error for r in self.reflectors), self.fabric_problem, self.pools_problem]
+        return list(dict.fromkeys(said for said in found if said))
 
     def fly(self, name: str) -> bool:
         """Mark work on a ComposableResource as under way; False when it already is."""

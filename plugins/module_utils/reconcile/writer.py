@@ -17,7 +17,7 @@ from ..kube import cro, gates
 from ..kube.client import Client
 from ..kube.conditions import already_set, device_conditions
 from ..kube.errors import AlreadyExists, Conflict, NotFound
-from ..kube.resource import CLAIMS, NODES, PODS, REQUESTS, RESOURCES, SLICES
+from ..kube.resource import CLAIMS, NODES, PODS, REQUESTS, RESOURCES
 from ..kube.taints import DeviceTaints
 from ..kube.times import format_micro_time, format_time
 from ..scaling.actions import CreateResource, LabelNode, MarkClaim, SetSize, Touch
@@ -25,9 +25,8 @@ from ..scaling.demand import PREPARING
 from ..scaling.pools import PoolPlan
 from ..scaling.view import PodRef
 from . import views
+from .poolwriter import PoolWriter
 from .world import Json, World
-
-FIELD_MANAGER = "composable.infra"
 
 
 class Writer:
@@ -41,6 +40,7 @@ class Writer:
         self.client, self.world = client, world
         self.changes = 0
         self.taints = DeviceTaints(client)
+        self.pools = PoolWriter(client, world)
 
     def set_size(self, action: SetSize) -> None:
         """Create or patch a ComposabilityRequest; one that exists already is taken over."""
@@ -188,7 +188,7 @@ class Writer:
                                      format_time(time.time()))
             try:
                 answer = self.client.apply(CLAIMS, action.name, body, namespace=action.namespace,
-                                           subresource="status", field_manager=FIELD_MANAGER)
+                                           subresource="status", field_manager=cro.FIELD_MANAGER)
             except NotFound:
                 return False
             except Conflict:
@@ -223,19 +223,7 @@ class Writer:
 
     def write_pool(self, plan: PoolPlan) -> None:
         """Write the slices of a pool; a slice changed by somebody else raises Conflict."""
-        for name, spec in plan.replace.items():
-            raw = self.world.slices.get(name)
-            if raw is not None:
-                self.world.slices.upsert(self.client.replace(SLICES, name, {**raw, "spec": spec}))
-        for spec in plan.create:
-            body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice",
-                    "metadata": {"generateName": f"{spec['driver']}-",
-                                 "labels": {cro.MANAGED_BY: FIELD_MANAGER}}, "spec": spec}
-            self.world.slices.upsert(self.client.create(SLICES, body))
-        for name in plan.delete:
-            with contextlib.suppress(NotFound):
-                self.client.delete(SLICES, name)
-            self._forget(self.world.slices.get(name), self.world.slices)
+        self.pools.write(plan)
         self.changes += 1
 
 

@@ -44,7 +44,7 @@ def test_request_is_created_once(run_module: RunModule, api: FakeApi) -> None:
     (stored,) = api.of(REQUESTS)
     assert stored["metadata"]["finalizers"] == [cro.FINALIZER]
     assert (again["diff"]["before"], again["request"]["spec"]) == (again["diff"]["after"], stored["spec"])
-    assert [c.verb for c in api.writes(REQUESTS)] == ["create", "create"]
+    assert [c.verb for c in api.writes(REQUESTS)] == ["create"]
 
 
 def test_request_is_changed_by_a_patch(run_module: RunModule, api: FakeApi) -> None:

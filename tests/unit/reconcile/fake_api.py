@@ -24,7 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.resource imp
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 
 Json = dict[str, t.Any]
-READS = ("get", "list", "raw", "watch")
+READS = ("dry_run", "get", "list", "raw", "watch")
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,17 @@ class FakeStream:
 
 @dataclass
 class FakeApi:
-    """Objects by (plural, namespace, name). Thread-safe; what is handed out is a copy."""
+    """Objects by (plural, namespace, name). Thread-safe; what is handed out is a copy.
+
+    ``dropped``: fields of ResourceSlices' devices that it does not keep, as when a feature gate is off.
+    """
 
     objects: dict[tuple[str, str, str], Json] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     paths: dict[str, Json | BaseException] = field(default_factory=dict)
     before: t.Callable[[Call], None] | None = None
     after: t.Callable[[Resource, Json], None] | None = None
+    dropped: tuple[str, ...] = ()
     _faults: list[_Fault] = field(default_factory=list)
     _streams: list[FakeStream] = field(default_factory=list)
     _version: int = 100
@@ -132,9 +136,10 @@ class FakeApi:
 
     def _called(self, verb: str, plural: str, name: str, body: t.Any = None, subresource: str | None = None) -> None:
         call = Call(verb, plural, name, copy.deepcopy(body), subresource)
+        asked = "create" if verb == "dry_run" else verb
         with self._lock:
             self.calls.append(call)
-            fault = next((f for f in self._faults if (f.verb, f.plural) == (verb, plural) and f.left > 0
+            fault = next((f for f in self._faults if (f.verb, f.plural) == (asked, plural) and f.left > 0
                           and f.name in (None, name)), None)
             if fault:
                 fault.left -= 1
@@ -172,7 +177,10 @@ class FakeApi:
     def create(self, res: Resource, body: Json, namespace: str | None = None, dry_run: bool = False) -> Json:
         meta = body["metadata"]
         name = meta.get("name") or f"{meta['generateName']}{self._version}"
-        self._called("create", res.plural, name, body)
+        self._called("dry_run" if dry_run else "create", res.plural, name, body)
+        if res.plural == "resourceslices":
+            kept = [{k: v for k, v in d.items() if k not in self.dropped} for d in body["spec"]["devices"]]
+            body = {**body, "spec": {**body["spec"], "devices": kept}}
         with self._lock:
             if (res.plural, namespace or "", name) in self.objects:
                 raise AlreadyExists(409, "AlreadyExists", f'{res.plural} "{name}" already exists')

@@ -137,3 +137,12 @@ def test_unknown_pool_names_the_known_ones(made: tuple[PoolRun, Bench]) -> None:
     run, _bench = made
     with pytest.raises(BadConfig, match=r"pools: 'x' is not a pool of this fabric; allowed are .*a100-fabric1"):
         run.look([POOL, "x"])
+
+
+def test_publishing_on_a_server_that_drops_binding_conditions_is_refused(made: tuple[PoolRun, Bench]) -> None:
+    run, bench = made
+    bench.api.dropped = ("bindingConditions",)
+    with pytest.raises(NotReady, match="feature gate DRADeviceBindingConditions"):
+        run.published([], False)
+    assert bench.api.writes() == []
+    assert FakeLeadership.left == [True]

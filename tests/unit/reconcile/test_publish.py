@@ -184,3 +184,35 @@ def test_way_of_one_claim_changes_the_pool_once(bench: Bench) -> None:
     publish.run(bench.world, bench.writer, KEY)
     assert written(bench) == [["a100-0"]]
     assert len(bench.api.writes(SLICES)) == 2
+
+
+CONDITIONS = ("bindsToNode", "bindingConditions", "bindingFailureConditions")
+
+
+def test_server_is_asked_once_whether_it_keeps_binding_conditions(bench: Bench) -> None:
+    bench.world.snapshot = snapshot({KEY: 2})
+    publish.run(bench.world, bench.writer, KEY)
+    bench.world.snapshot = snapshot({KEY: 1})
+    publish.run(bench.world, bench.writer, KEY)
+    assert [c.verb for c in bench.api.calls] == ["dry_run", "create", "replace"]
+    assert bench.world.problems() == []
+
+
+def test_pool_is_not_published_where_pods_would_get_what_is_not_there(bench: Bench) -> None:
+    bench.api.dropped = CONDITIONS
+    bench.world.snapshot = snapshot({KEY: 2})
+    bench.passes.run(("pool", A100, "1"))
+    assert bench.api.writes() == []
+    assert any("DRADeviceBindingConditions" in said for said in bench.world.problems())
+    bench.api.dropped = ()
+    bench.passes.run(("pool", A100, "1"))
+    assert written(bench) == [["a100-0", "a100-1"]]
+    assert bench.world.problems() == []
+
+
+def test_pool_that_became_unsafe_is_withdrawn(bench: Bench) -> None:
+    bench.put(objects.pool_slice("a100-0"))
+    bench.api.dropped = CONDITIONS
+    bench.world.snapshot = snapshot({KEY: 2})
+    publish.run(bench.world, bench.writer, KEY)
+    assert written(bench) == []

@@ -24,7 +24,7 @@ class PoolWriter:
 
     def __init__(self, client: Client, world: World) -> None:
         self._client, self._slices = client, world.slices
-        self._keeps = False
+        self._keeps: bool | None = None
 
     def write(self, plan: PoolPlan) -> None:
         """Write what is changed and new, then delete. Raises Conflict for a slice that somebody else changed."""
@@ -43,11 +43,12 @@ class PoolWriter:
     def is_safe(self, plan: PoolPlan) -> bool:
         """False when the API server would drop the binding conditions (KEP-5007, a feature gate before 1.36).
 
-        Asked by a dry run until it was seen once. Raises kube.errors.ApiError.
+        Asked by a dry run until it was seen once; slices without devices only follow what is known. Raises
+        kube.errors.ApiError.
         """
         spec = next((s for s in (*plan.create, *plan.replace.values()) if s["devices"]), None)
         if spec is None or self._keeps:
-            return True
+            return self._keeps is not False
         tried = {**spec, "pool": {**spec["pool"], "name": f"{spec['pool']['name']}-try"}}
         answer = self._client.create(SLICES, _slice(tried), dry_run=True)
         self._keeps = all(d.get("bindingConditions") for d in answer["spec"]["devices"])

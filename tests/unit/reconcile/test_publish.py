@@ -210,6 +210,15 @@ def test_pool_is_not_published_where_pods_would_get_what_is_not_there(bench: Ben
     assert bench.world.problems() == []
 
 
+def test_empty_pool_follows_what_is_known(bench: Bench) -> None:
+    bench.api.dropped = CONDITIONS
+    for free in (2, 0):
+        bench.world.snapshot = snapshot({KEY: free})
+        publish.run(bench.world, bench.writer, KEY)
+    assert bench.api.writes() == []
+    assert bench.world.problems()
+
+
 def test_pool_that_became_unsafe_is_withdrawn(bench: Bench) -> None:
     bench.put(objects.pool_slice("a100-0"))
     bench.api.dropped = CONDITIONS

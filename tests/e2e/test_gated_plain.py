@@ -1,0 +1,47 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The gated handover without any feature gate, pods gated by their template; LAB_KUBERNETES=1.34 for older releases."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.composable.infra.lab.demo import doors
+from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
+from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.poolwriter import DROPPED
+from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
+from ansible_collections.composable.infra.tests.e2e.support import (
+    assert_served,
+    attached,
+    mark,
+    pools,
+    settled,
+    wait_for,
+)
+
+pytestmark = pytest.mark.e2e
+STAGE: dict[str, t.Any] = {"handover": "gated", "nodes": 2, "devices": {A100: 3}, "feature_gates": False, "hold": 1.0}
+
+
+def test_pods_are_served_and_their_devices_go_back(
+    stage: Stage, timeline: Timeline, open_process: OpenProcess
+) -> None:
+    controller = open_process(doors.controller, stage)
+    wanted, since = {"one": (A100, 1), "two": (A100, 2)}, mark(stage)
+    for name, (model, count) in wanted.items():
+        stage.pod(name, model, count, by_template=True)
+    assert timeline.wait(lambda: settled(timeline, *wanted), 90)
+    assert_served(stage, timeline.finish(), since, wanted)
+    assert all(it.opened and it.allocated is None for it in timeline.claims.values())
+    for name in wanted:
+        stage.delete_pod(name)
+    wait_for("all devices are back", lambda: not attached(stage))
+    if stage.pooled:
+        wait_for("the pool is full", lambda: sum(pools(stage).values()) == 3)
+    else:
+        assert pools(stage) == {}
+        wait_for("it is said why there is no pool", lambda: DROPPED in controller.text())

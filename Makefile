@@ -11,7 +11,8 @@ VENV_PYTHON := .venv/bin/python
 PROGRAM := $(VENV_PYTHON) -m ansible_collections.composable.infra
 PYTEST := $(VENV_PYTHON) -m pytest
 GATES := lint types
-SLOW_GATES := docs-lint execution-environment ansible-lint sanity importer
+# sanity keeps one processor busy for minutes: it runs beside what follows
+SLOW_GATES := 'sanity&' docs-lint execution-environment ansible-lint importer
 
 # Compiled files in one place, also where the environment says to write none: otherwise each of the many processes of a
 # test run compiles everything anew.
@@ -76,7 +77,7 @@ e2e-slow: setup ## those that make test leaves out: playbooks and roles on the l
 
 molecule: setup ## the roles' scenarios
 	@$(PROGRAM).lab.helm .venv/bin
-	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m molecule test --all
+	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m molecule test --all --workers 2
 
 lint: setup ## ruff on all Python
 	@$(VENV_PYTHON) -m ruff check

@@ -138,7 +138,7 @@ class TestStages:
     def test_report_sums_what_pytest_counted(self) -> None:
         results = [stages.Result("lint", 0, 1.0), stages.Result("unit", 0, 2.0, {"passed": 3, "skipped": 1}),
                    stages.Result("e2e", 2, 3.0, {"failed": 1, "passed": 4})]
-        lines = stages.report(results, left=["importer"])
+        lines = stages.report(results, ["importer"], 6.0)
         assert lines[-1] == "===== 7 passed, 1 skipped, 1 failed in 6.00s ====="
         assert [line.split() for line in lines if line.startswith(("e2e", "importer"))] == [
             ["e2e", "3.0", "failed", "(2),", "1", "failed,", "4", "passed"], ["importer", "-", "not", "run"]]
@@ -156,3 +156,30 @@ class TestStages:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr("sys.argv", ["stages", "good", "good"])
         assert stages.main() == 0
+
+    def test_a_stage_beside_the_others_counts_like_them(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                        capfd: pytest.CaptureFixture[str]) -> None:
+        """The second stage makes what the first one waits for."""
+        recipes = "slow:\n\t@until test -e made; do :; done; echo 4 passed in 0.1s\nquick:\n\t@touch made\n"
+        (tmp_path / "Makefile").write_text(recipes, encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("sys.argv", ["stages", "slow&", "quick"])
+        assert stages.main() == 0
+        out = capfd.readouterr().out
+        assert out.index("=== quick") < out.index("=== slow")
+        assert "4 passed in" in out.splitlines()[-1]
+
+    def test_a_failing_stage_ends_those_beside_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                  capfd: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "Makefile").write_text("for_ever:\n\t@sleep 600\nbad:\n\t@exit 3\n", encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("sys.argv", ["stages", "for_ever&", "bad", "never&"])
+        assert stages.main() != 0
+        assert [line.split()[-2:] for line in capfd.readouterr().out.splitlines() if line.startswith(("for_", "never"))
+                ] == [["not", "run"], ["not", "run"]]
+
+    def test_a_failure_beside_the_others_fails_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "Makefile").write_text("bad:\n\t@exit 3\ngood:\n\t@true\n", encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("sys.argv", ["stages", "bad&", "good"])
+        assert stages.main() != 0

@@ -72,7 +72,7 @@ def play(folder: Path, book: str | list[Json], variables: Mapping[str, t.Any], *
         book = str(folder / "book.json")
     done = subprocess.run([str(Path(sys.executable).parent / "ansible-playbook"), book, "-e", f"@{given}", *options],
                           cwd=folder, env=environment(folder, **env), capture_output=True, text=True, check=False,
-                          timeout=500)
+                          timeout=900)
     start = done.stdout.find("{\n")
     document = json.loads(done.stdout[start:]) if start >= 0 else {"plays": []}
     return Played(done.returncode, document, done.stdout + done.stderr)
@@ -98,6 +98,14 @@ def stored(lab: Lab) -> dict[str, str]:
             meta = item["metadata"]
             name = f"{resource} {meta.get('namespace', '')}/{meta['name']}"
             found[name] = "" if resource == "nodes" else meta.get("resourceVersion", "")
+    return found
+
+
+def whole_nodes(lab: Lab) -> dict[str, Json]:
+    """Nodes by name, but for what the API server counts and for the kubelets' heartbeats."""
+    found = {item["metadata"]["name"]: item for item in lab.api.get("/api/v1/nodes")["items"]}
+    for node in found.values():
+        del node["metadata"]["resourceVersion"], node["metadata"]["managedFields"], node["status"]["conditions"]
     return found
 
 

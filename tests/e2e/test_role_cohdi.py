@@ -1,23 +1,48 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From CoHDI to our controllers and back: no object is lost on the way, and neither side stands in the other's."""
+"""From CoHDI to our controllers and back: no object and no device is lost, and neither side stands in the other's way.
+
+Nothing of CoHDI works here: its pods only seem to run, and the test writes the objects that it would have written.
+"""
 
 from __future__ import annotations
 
 import sys
 import typing as t
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
 from ansible_collections.composable.infra.lab.cluster import Lab
-from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
+from ansible_collections.composable.infra.lab.demo import doors
+from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, pod_body
+from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.lab.names import machine_uuid
+from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import connect
+from ansible_collections.composable.infra.plugins.module_utils.kube import cro
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import (
+    CLAIMS,
+    NODES,
+    PODS,
+    REQUESTS,
+    RESOURCES,
+    SLICES,
+    Resource,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.scaling.pools import PoolView, slice_spec
+from ansible_collections.composable.infra.plugins.module_utils.scaling.settings import Settings
+from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
+from ansible_collections.composable.infra.tests.e2e.lab_support import phase
 from ansible_collections.composable.infra.tests.e2e.played import Json, Played, play, role, well
+from ansible_collections.composable.infra.tests.e2e.support import OPENED, attached, run_pods, wait_for
 from ansible_collections.composable.infra.tests.e2e.test_role_controllers import CONFIG
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
+STAGE: dict[str, t.Any] = {"devices": {A100: 2}}
 CRO = "/apis/cro.hpsys.ibm.ie.com/v1alpha1"
 DRA = "/api/v1/namespaces/composable-dra"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -28,22 +53,22 @@ PLACES = {"composable-dra": ["composable-dra-driver", "dynamic-device-scaler"],
 
 
 @pytest.fixture(scope="module")
-def lab(stage_factory: StageFactory) -> Lab:
-    """A lab of the file's own."""
-    return stage_factory(nodes=2).lab
+def lab(stage: Stage) -> Lab:
+    """The lab of the file's stage."""
+    return stage.lab
 
 
 @pytest.fixture(scope="module")
 def run(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """``run("--check", cohdi_state="paused")``: the role with the file's options."""
+    """``run("--check", cohdi_state="paused")``: the role, or another part, with the file's options."""
     folder = tmp_path_factory.mktemp("cohdi")
 
-    def start(*options: str, **variables: t.Any) -> Played:
+    def start(*options: str, part: str = "cohdi", **variables: t.Any) -> Played:
         given = {"composable_kubeconfig": str(lab.kubeconfig), "composable_wait_timeout": 60,
                  "composable_helm_binary": str(Path(sys.executable).parent / "helm"),
                  "composable_chart_mirror": str(ROOT / "tests" / "charts"),
                  "controllers_config": CONFIG, "controllers_credentials": SECRETS}
-        return play(folder, role("cohdi", **variables), given, *options)
+        return play(folder, role(part), {**given, **variables}, *options)
 
     return start
 
@@ -126,3 +151,100 @@ def test_a_manager_that_the_chart_does_not_speak_to_is_refused(run: Run) -> None
     refused = run(cohdi_config={**CONFIG, "fabric": {**CONFIG["fabric"], "manager": "nec"}})
     assert refused.status != 0
     assert "cohdi_config.fabric.manager: nec is not usable" in "".join(refused.failures)
+
+
+@dataclass(frozen=True)
+class Used:
+    """A device that CoHDI has attached and a pod uses, and the pool that CoHDI has published of the others."""
+
+    uid: str
+    resource: str
+    pool: str
+
+    def evidence(self, stage: Stage) -> Json:
+        """What must stay as it is, whoever works."""
+        resource = stage.client.get(RESOURCES, self.resource)
+        meta = resource["metadata"]
+        device = next(d for d in stage.emulator.state()["devices"] if d["uid"] == self.uid)
+        return {"resource": [resource["spec"], resource["status"], meta["uid"], meta.get("deletionTimestamp")],
+                "device": device, "pod": stage.client.get(PODS, "works", namespace="default"),
+                "claim": stage.client.get(CLAIMS, "works", namespace="default"),
+                "pool": stage.client.get(SLICES, self.pool)["metadata"]["uid"],
+                "effects": [e["effect"] for e in stage.emulator.effects() if e["device"] == self.uid]}
+
+
+@pytest.fixture(scope="module")
+def settings(stage: Stage) -> Json:
+    """The stage's configuration and credentials as variables of the roles."""
+    config = stage.config()
+    fabric = config["fabric"]
+    credentials = {name: fabric.pop(name) for name in SECRETS}
+    return {"controllers_config": config, "controllers_image": "registry.example.com/composable/infra:1",
+            "controllers_credentials": {**credentials, "certificate": Path(fabric.pop("ca_path")).read_text("utf-8")}}
+
+
+@pytest.fixture(scope="module")
+def used(stage: Stage, run: Run, settings: Json) -> Used:
+    """CoHDI is installed, has attached one device to node-0 and published the other; a pod runs with the first."""
+    config = EngineConfig.from_dict(stage.config())
+    device, = connect(config.fabric).attach(machine_uuid("node-0"), A100).devices
+    resource = "gpu-3f1c9d52-8a64-4f0e-b7a1-0c5d2e9b6a11"
+    _write_as_its_operator(stage, resource, {"device_id": str(device.serial), "cdi_device_id": device.uid})
+    pool = _write_as_its_driver(stage, config.settings)
+    # only now, since nobody answers for its webhook
+    well(run(**settings))
+    stage.claim("works", A100, local=True)
+    stage.client.create(PODS, pod_body("works", "node-0"))
+    wait_for("a running pod", lambda: phase(stage.lab, "default", "works") == "Running")
+    return Used(device.uid, resource, pool)
+
+
+def _write_as_its_operator(stage: Stage, name: str, ids: dict[str, str]) -> None:
+    """A request of its scaler, and the resource of its operator."""
+    spec = {"type": "gpu", "model": A100, "target_node": "node-0"}
+    whole = {**spec, "size": 1, "allocation_policy": "samenode"}
+    child = {"state": "Online", "node_name": "node-0", **ids}
+    labels = {cro.MANAGED_BY: "composability-x7k2p"}
+    objects: list[tuple[Resource, Json, Json, Json]] = [
+        (REQUESTS, {"name": "composability-x7k2p"}, {"resource": whole},
+         {"state": "Running", "scalarResource": whole, "resources": {name: child}}),
+        (RESOURCES, {"name": name, "labels": labels}, spec, {"state": "Online", **ids})]
+    for kind, meta, body, status in objects:
+        stage.client.create(kind, {"apiVersion": cro.GROUP_VERSION, "kind": kind.kind, "spec": body,
+                                   "metadata": {**meta, "finalizers": [cro.FINALIZER]}})
+        stage.client.merge_patch(kind, meta["name"], {"status": status}, subresource="status")
+
+
+def _write_as_its_driver(stage: Stage, table: Settings) -> str:
+    """Labels of the nodes, and the pool with the one device that is left; the name of its slice."""
+    model, = table.models
+    name = model.k8s_device_name
+    spec = slice_spec(PoolView(model, 1, 1), table, [f"{name}-0"], 1, 1)
+    made = stage.client.create(SLICES, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "spec": spec,
+                                        "metadata": {"generateName": "gpu.nvidia.com-"}})
+    for node in stage.lab.nodes:
+        labels = {"cohdi.io/fabric": "1", f"cohdi.io/{name}": "true"}
+        stage.client.merge_patch(NODES, node, {"metadata": {"labels": labels}})
+    return str(made["metadata"]["name"])
+
+
+def test_a_device_in_use_stays_on_the_way_to_ours_and_back(
+    stage: Stage, used: Used, settings: Json, run: Run, timeline: Timeline, open_process: OpenProcess
+) -> None:
+    before = used.evidence(stage)
+    well(run(cohdi_state="paused", **settings))
+    well(run(part="controllers", **settings))
+    assert used.evidence(stage) == before
+    stage.kubeconfig = stage.lab.service_account_kubeconfig("composable-infra", "composable-infra")
+    door = open_process(doors.controller, stage)
+    # ours work: they serve another pod and return its device, which is not in use any more
+    run_pods(stage, timeline, lambda: None, {"later": (A100, 1)}, {"later": "node-1"})
+    stage.delete_pod("later")
+    wait_for("its device is returned", lambda: len(attached(stage)) == 1)
+    assert used.evidence(stage) == before
+    OPENED.stop(door)
+    well(run(part="controllers", controllers_state="absent", **settings))
+    well(run(**settings))
+    assert replicas(stage.lab) == [1, 1, 1]
+    assert used.evidence(stage) == before
+    assert len(before["effects"]) == 1

@@ -22,6 +22,8 @@ from .request_log import ENTRY
 from .tokens import Tokens
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+# A change's purpose, by its path and JSON body.
+Teller = Callable[[str, t.Any], str]
 _Route = web.AbstractRoute
 
 
@@ -41,6 +43,7 @@ class Faults:
         self.host: Host | None = None
         self.tokens: Tokens | None = None
         self._owners: dict[_Route, str] = {}
+        self._tellers: dict[str, Teller] = {}
         self.replace(faulty or Faulty())
 
     def replace(self, faulty: Faulty) -> None:
@@ -52,6 +55,10 @@ class Faults:
     def own(self, routes: t.Iterable[_Route], manager: str) -> None:
         """Know whose routes these are."""
         self._owners.update(dict.fromkeys(routes, manager))
+
+    def teach(self, manager: str, teller: Teller) -> None:
+        """Let a dialect tell attach from detach where only the pool's state does."""
+        self._tellers[manager] = teller
 
     def told(self) -> dict[str, t.Any]:
         """The rules with their counts."""
@@ -65,23 +72,30 @@ class Faults:
         if entry is None:
             return await handler(request)
         manager = self._owners.get(request.match_info.route, "")
-        row = MANAGERS.get(manager)
         body = (await request.read()).decode("utf-8", "replace") if request.can_read_body else ""
-        purpose = (row.purpose if row else purpose_of)(request.method, request.path, _json(body))
+        row, parsed = MANAGERS.get(manager), _json(body)
+        purpose = (row.purpose if row else purpose_of)(request.method, request.path, parsed)
         entry.manager, entry.purpose = manager or None, purpose
-        for rule in reversed(self._due(request, manager, purpose, body)):
+        purposes = {purpose, self._taught(manager, purpose, request.path, parsed)}
+        for rule in reversed(self._due(request, manager, purposes, body)):
             entry.faults.insert(0, rule.kind)
             struck = Struck(request, handler, rule.parameters, self._rng, manager, self.host, self.tokens)
             handler = functools.partial(_strike, rule.kind, struck)
         return await handler(request)
 
-    def _due(self, request: web.Request, manager: str, purpose: str, body: str) -> list[Rule]:
+    def _taught(self, manager: str, purpose: str, path: str, body: t.Any) -> str:
+        """What a change is for, where its dialect can tell; a rule for any change strikes it all the same."""
+        teller = self._tellers.get(manager)
+        return teller(path, body) if teller and purpose == "change" else purpose
+
+    def _due(self, request: web.Request, manager: str, purposes: set[str], body: str) -> list[Rule]:
         def text() -> str:
             return f"{request.path_qs} {body}"
 
         return [
             counted.rule for counted in self._rules
-            if counted.rule.matches(manager, request.method, request.path, purpose, text) and self._strikes(counted)
+            if any(counted.rule.matches(manager, request.method, request.path, purpose, text) for purpose in purposes)
+            and self._strikes(counted)
         ]
 
     def _strikes(self, counted: _Counted) -> bool:

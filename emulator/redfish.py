@@ -9,6 +9,7 @@ and with every other manager of the same emulator.
 
 from __future__ import annotations
 
+import functools
 import json
 import typing as t
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -52,6 +53,7 @@ class Service:
         self.sessions = Sessions(bench.tokens, _journal(bench, f"{manager}_sessions"))
         self.tasks = Tasks(bench.pool, _journal(bench, f"{manager}_tasks"))
         self.tree = Tree(self.docs, self.sessions, self.tasks)
+        bench.faults.teach(manager, functools.partial(changes.purpose_of, self.docs))
 
     def routes(self) -> list[web.RouteDef]:
         """Reads of the whole tree; changes as far as they are offered."""

@@ -5,14 +5,37 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from . import redfish_fabrics as fabrics
-from .pool import ATTACHED, FREE, PooledDevice
+from .pool import ATTACHED, FREE, PooledDevice, PoolError
 from .redfish_documents import BLOCKS, Documents, Json, fabric_path
 from .redfish_errors import RedfishError
 from .redfish_tasks import Want
 from .redfish_tree import Tree
+
+_ZONE: t.Final = re.compile(r".*/Fabrics/(\d+)/Zones/([^/]+)")
+
+
+def purpose_of(docs: Documents, path: str, body: t.Any) -> str:
+    """``attach`` or ``detach``, by what a zone or a manifest would change; ``change`` when it would change nothing."""
+    try:
+        return in_a_word(_wants(docs, path, body))
+    except (RedfishError, PoolError, KeyError):
+        return "change"
+
+
+def in_a_word(wants: list[Want]) -> str:
+    """The purpose of a request that wants this."""
+    return "change" if not wants else "attach" if wants[0].attach else "detach"
+
+
+def _wants(docs: Documents, path: str, body: t.Any) -> list[Want]:
+    if path.endswith("/CompositionService.Compose"):
+        return compose_wants(docs, body)
+    zone = _ZONE.fullmatch(path)
+    return zone_wants(docs, int(zone[1]), zone[2], body) if zone else []
 
 
 def block_wants(tree: Tree, machine: str, body: t.Any, *, attach: bool) -> list[Want]:

@@ -17,8 +17,9 @@ from aiohttp import web
 
 from .bench import Bench
 from .parts import MachineSpec
-from .pool import ATTACHED, FREE, PooledDevice
+from .pool import ATTACHED
 from .redfish import Service
+from .redfish_changes import in_a_word
 from .redfish_documents import ROOT
 from .redfish_errors import RedfishError
 from .redfish_options import CONNECTIONS, Options
@@ -34,7 +35,10 @@ def routes(bench: Bench) -> list[web.RouteDef]:
     if not options.agents:
         options = replace(options, dialects=frozenset())
     service = Service(bench, "sunfish", options, closed=False)
-    return [web.patch(COMPOSED, service.guarded(_Counts(service).patch)), *service.routes()]
+    counts = _Counts(service)
+    if not options.agents:
+        bench.faults.teach("sunfish", counts.purpose)
+    return [web.patch(COMPOSED, service.guarded(counts.patch)), *service.routes()]
 
 
 class _Counts:
@@ -50,27 +54,35 @@ class _Counts:
             body = await request.json(loads=json.loads)
         except ValueError:
             raise RedfishError(400, "the body must be JSON", "MalformedJSON") from None
+        machine, model, count = self._asked(body)
+        request[ENTRY].machine, request[ENTRY].model = machine.uid, model
+        await self.service.tasks.carry_out(self._wants(machine, model, count))
+        return web.Response(status=204)
+
+    def purpose(self, path: str, body: t.Any) -> str:
+        """``attach`` or ``detach``; ``change`` when the node has the number."""
+        try:
+            return in_a_word(self._wants(*self._asked(body)))
+        except RedfishError:
+            return "change"
+
+    def _asked(self, body: t.Any) -> tuple[MachineSpec, str, int]:
         name, model, count = _wish(body)
         machine = next((m for m in self.pool.machines.values() if m.name == name), None)
         if machine is None:
             raise RedfishError(404, f"there is no system {name}")
-        request[ENTRY].machine, request[ENTRY].model = machine.uid, model
-        await self.service.tasks.carry_out(self._wants(machine, model, count))
-        return web.Response(status=204)
+        return machine, model, count
 
     def _wants(self, machine: MachineSpec, model: str, count: int) -> list[Want]:
         has = [d for d in self.pool.on(machine.uid) if d.spec.model == model]
         if count < len(has):
             leaving = [d for d in has if d.state == ATTACHED][count:]
             return [Want(machine.uid, d.spec.uid, False) for d in leaving]
-        free = [d for d in self.pool.devices.values() if self._fits(machine, model, d)]
+        free = list(self.pool.shelf(machine.fabric, model, "gpu"))
         if len(has) + len(free) < count:
             text = f"{count} of {model} were asked for, {len(has) + len(free)} are there"
             raise RedfishError(400, text, "ResourceExhaustion")
         return [Want(machine.uid, d.spec.uid, True) for d in free[:count - len(has)]]
-
-    def _fits(self, machine: MachineSpec, model: str, device: PooledDevice) -> bool:
-        return (device.state, device.spec.model, device.spec.fabric) == (FREE, model, machine.fabric)
 
 
 def _wish(body: t.Any) -> tuple[str, str, int]:

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import difflib
+import re
 import typing as t
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ansible.errors import AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.template import trust_as_template
 
 from ansible_collections.composable.infra.plugins.module_utils.door import KNOWN_ERRORS
 
@@ -37,6 +39,34 @@ def unique_names(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {uid: name if times[name] == 1 else f"{name}-{uid}" for uid, name in found}
 
 
+# Without braces, brackets, quotes, percent and number signs a text can be no template, whatever starts one.
+_PLAIN: t.Final = re.compile(r"[\w .:/@+-]*")
+
+
+class Plain:
+    """Marks texts that can be no template as safe for templates.
+
+    ``ansible-inventory --list`` prints a text without that mark as a mapping that says so, which takes four times as
+    long. A text that could be a template is never marked. Equal texts become one.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def copy(self, value: t.Any) -> t.Any:
+        """The value with its texts marked; what was given stays as it is."""
+        kind = type(value)
+        if kind is str:
+            return self._known.get(value) or self._text(value)
+        if kind is dict:
+            return {key: self.copy(inner) for key, inner in value.items()}
+        return [self.copy(inner) for inner in value] if kind is list else value
+
+    def _text(self, text: str) -> str:
+        marked = trust_as_template(text) if _PLAIN.fullmatch(text) else text
+        return self._known.setdefault(text, marked)
+
+
 class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
     """Base of the inventory plugins; each says which files are its own and what the hosts are."""
 
@@ -57,8 +87,9 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
         me: t.Any = self
         self._refuse_unknown(me._read_config_data(path))
         self.load_cache_plugin()
-        for host in self._asked_or_cached(self.get_cache_key(path), cache):
-            self._add(inventory, host)
+        plain = Plain()
+        for host in _handed_over(self._asked_or_cached(self.get_cache_key(path), cache)):
+            self._add(inventory, host, plain)
 
     def _refuse_unknown(self, given: Mapping[str, t.Any]) -> None:
         """Ansible would pass over an option that nobody reads."""
@@ -86,16 +117,16 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
             self._cache[key] = [{"name": h.name, "variables": h.variables, "groups": h.groups} for h in found]
         return found
 
-    def _add(self, inventory: t.Any, host: Host) -> None:
+    def _add(self, inventory: t.Any, host: Host, plain: Plain) -> None:
         """Put a host into the inventory.
 
         Variables go straight to the host: InventoryData.set_variable would mark every text in them with its origin,
-        which takes seconds and hundreds of MiB for a large fabric. Unmarked texts are never taken for templates.
+        which takes seconds and hundreds of MiB for a large fabric. Texts that are not trusted are no templates.
         """
         inventory.add_host(host.name)
         entry = inventory.get_host(host.name)
         for name, value in host.variables.items():
-            entry.set_variable(name, value)
+            entry.set_variable(name, plain.copy(value))
         for name in host.groups:
             if name not in inventory.groups:
                 inventory.add_group(name)
@@ -121,6 +152,13 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
             return variables[template]
         base: t.Any = super()
         return base._compose(template, variables, *args, **more)
+
+
+def _handed_over(hosts: list[Host]) -> Iterator[Host]:
+    """One after the other, each forgotten when the next is asked for: a large fabric is not held twice."""
+    hosts.reverse()
+    while hosts:
+        yield hosts.pop()
 
 
 def group(prefix: str, what: object) -> str:

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.composable.infra.tests.conformance.managers import ROWS, Emulators
+from ansible_collections.composable.infra.tests.conformance.managers import MAIN, Emulators
 
 FABRIC: t.Final = "ansible_collections.composable.infra.plugins.module_utils.fabric"
 # Nothing here waits for hardware, so nothing needs to wait long.
 PAUSES: t.Final = {
     "ensure.LOOK_SECONDS": 0.03, "session.FIRST_PAUSE": 0.005, "token.REFUSAL_PAUSE": 0.05,
-    "polling.FIRST_LOOK": 0.005, "polling.LONGEST_LOOK": 0.05, "polling.NOTICE_SECONDS": 0.4,
+    "polling.FIRST_LOOK": 0.005, "polling.LONGEST_LOOK": 0.05, "polling.NOTICE_SECONDS": 0.2,
+    "redfish.mover.NOTICE_SECONDS": 0.2, "redfish.mover.PAUSE": 0.005,
 }
 
 
@@ -42,7 +43,7 @@ def emulators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulators]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes ``row`` is run for every manager, those of one manager by one worker."""
-    if "row" in metafunc.fixturenames:
-        names = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ROWS]
-        metafunc.parametrize("row", names, scope="session")
+    """A test that takes ``row`` and does not choose rows itself is run for every manager."""
+    chosen = any("row" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if "row" in metafunc.fixturenames and not chosen:
+        metafunc.parametrize("row", MAIN)

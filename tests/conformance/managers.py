@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import typing as t
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +17,12 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.config imp
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.subject import Subject
 from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import MANAGERS, connect
 from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Fabric
+from ansible_collections.composable.infra.tests.conformance.kept import KeptEmulator
 
-MODEL, SCARCE, SICK, MEMORY = "NVIDIA-A100-PCIE-40GB", "NVIDIA-L40S", "NVIDIA-H100-PCIe", "CXL-64G"
+# `make conformance FULL=1` takes every fault profile, otherwise each test takes a few.
+EVERY_PROFILE: t.Final = os.environ.get("CONFORMANCE_PROFILES") == "all"
+# One model has letters that must survive queries, filters and bodies.
+MODEL, SCARCE, SICK, MEMORY = "NVIDIA-A100-PCIE-40GB", "L40S größe 節点", "NVIDIA-H100-PCIe", "CXL-64G"
 MACHINE, SECOND, THEIRS = machine_uuid("node-0"), machine_uuid("node-1"), machine_uuid("theirs")
 UNICODE = "knoten-äöü-節点-🚀"
 OTHER_TENANT = "7e63fd31-0a5c-4d1b-9a52-c0de00000002"
@@ -25,19 +30,46 @@ OTHER_TENANT = "7e63fd31-0a5c-4d1b-9a52-c0de00000002"
 
 @dataclass(frozen=True)
 class Row:
-    """A manager, and settings of its emulator."""
+    """A manager, and settings of its emulator. ``variant``: what it does in another way than the manager's first row.
+
+    ``at_most``: how many devices at once can be taken back. ``apart``: checks that it cannot pass, and why.
+    """
 
     manager: str
     settings: Mapping[str, t.Any] = field(default_factory=dict)
+    variant: str = ""
+    at_most: int = 2
+    apart: Mapping[str, str] = field(default_factory=dict)
 
 
 ROWS: t.Final[Mapping[str, Row]] = {
     "fm": Row("fm"),
     "cm": Row("cm"),
+    "cm-complete": Row("cm", {"device_count": "complete"}, "a device counts only once it has come"),
     "nec": Row("nec"),
+    "nec-cpus": Row("nec", {"generation": "cpus"}, "devices are connected to CPUs (open source CDIM)"),
+    "nec-sequential": Row("nec", {"sequential": True, "uuids": True}, "one procedure after the other; tells UUIDs"),
     "sunfish": Row("sunfish"),
+    "sunfish-numbers": Row(
+        "sunfish", {"agents": False}, "no agents: a number of GPUs per node, as CoHDI asks", at_most=1,
+        apart={"a_wish_is_fulfilled_once": "of two devices of a model none can be taken back: only a number is told"},
+    ),
     "redfish": Row("redfish"),
+    "redfish-tasks": Row(
+        "redfish", {"dialects": ["AddResourceBlock"], "asynchronous": True, "strict_etags": True, "page": 3,
+                    "expand": False},
+        "202 and a task monitor; the system's ETag too; pages of three, no $expand",
+    ),
+    "redfish-connections": Row("redfish", {"dialects": ["Connections"]}, "connections only"),
+    "redfish-zones": Row("redfish", {"dialects": ["Zones"]}, "zones by PATCH with If-Match only"),
+    "redfish-compose": Row("redfish", {"dialects": ["Compose"]}, "a manifest of the Compose action only"),
 }
+MAIN: t.Final = tuple(name for name, row in ROWS.items() if not row.variant)
+
+
+def rows_of(manager: str) -> list[str]:
+    """Names of a manager's rows."""
+    return [name for name, row in ROWS.items() if row.manager == manager]
 
 
 def document(row: Row, devices: int = 8) -> dict[str, t.Any]:
@@ -79,7 +111,8 @@ def subject(emulator: Emulator, row: Row, **more: t.Any) -> Iterator[Subject]:
         yield Subject(**{
             "fabric": fabric, "connect": lambda: client(emulator, row), "machine": MACHINE, "model": MODEL,
             "memory": MEMORY, "scarce": SCARCE, "sick": SICK, "names": (UNICODE,), "tenants": knows_tenants(row),
-            "foreign": THEIRS, "settle": 0.2, "patience": 15.0, "pause": 0.02, **more,
+            "foreign": THEIRS, "settle": 0.2, "patience": 15.0, "pause": 0.02, "at_most": row.at_most,
+            **more,
         })
     finally:
         fabric.close()
@@ -95,7 +128,7 @@ class Emulators:
     def get(self, name: str) -> Emulator:
         """The row's emulator, its devices as at first and without faults."""
         if name not in self._running:
-            self._running[name] = Emulator.run(document(ROWS[name]), self._folder / name)
+            self._running[name] = KeptEmulator.run(document(ROWS[name]), self._folder / name)
         self._running[name].reset(log=True)
         return self._running[name]
 

@@ -25,7 +25,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.conformanc
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.report import SIGNS, cell
 from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import MANAGERS
 from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Capabilities
-from ansible_collections.composable.infra.tests.conformance.managers import ROWS, Emulators, subject
+from ansible_collections.composable.infra.tests.conformance.managers import MAIN, ROWS, Emulators, Row, subject
 
 PAGE: t.Final = Path(__file__).resolve().parents[2] / "docs" / "managers.md"
 HEAD: t.Final = """# CDI Managers side by side
@@ -75,6 +75,7 @@ def page(found: Mapping[str, Examined]) -> str:
         HEAD, "## How each is reached", "", *_reached(), "",
         "## What each can do", "", "The engine plans with these.", "", *_features(found), "",
         "## What the checks found", "", *_outcomes(found), "", *_legend(), "",
+        "## In other ways", "", *_variants(), "",
         "## What the checks mean", "", *(f"- **{check.title}**: {check.means}" for check in tried()), "",
         "## Under faults", "", *_faults(), "",
     ])
@@ -115,11 +116,25 @@ def _legend() -> list[str]:
     return ["✔ passed, – not offered by this manager. Nothing may fail; the words say how the manager does it."]
 
 
+def _variants() -> list[str]:
+    rows = [[row.manager, row.variant, _apart(row)] for row in ROWS.values() if row.variant]
+    return [
+        "One manager can be set up, or be built, in several ways. The columns above are each manager's first. The",
+        "suite holds the others to the same checks:", "",
+        *table(["Manager", "In what it differs", "Cannot pass"], rows),
+    ]
+
+
+def _apart(row: Row) -> str:
+    return "; ".join(f"{name.replace('_', ' ')}: {why}" for name, why in row.apart.items())
+
+
 def _faults() -> list[str]:
     names = ", ".join(f"`{name}`" for name in PROFILES if name != "none")
     return [
-        "The suite (`make conformance`) repeats every check for every manager under each of these fault profiles of "
-        f"the emulator: {names}. Besides it makes 200 random histories per manager, of wishes, crashes and faults; its "
+        "The suite (`make conformance FULL=1`) repeats every check for every manager, and for its other ways the",
+        "checks in which they differ, under each of these fault profiles of the emulator:", f"{names}.", "",
+        "Besides it makes 200 random histories per manager, of wishes, crashes and faults, shared by its ways; its",
         "seed is printed. After each, no device was attached twice and none is left.",
     ]
 
@@ -129,7 +144,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         emulators = Emulators(Path(folder))
         try:
-            PAGE.write_text(page({name: examine(emulators, name) for name in ROWS}), encoding="utf-8")
+            PAGE.write_text(page({name: examine(emulators, name) for name in MAIN}), encoding="utf-8")
         finally:
             emulators.stop()
     print(f"{PAGE} is written")

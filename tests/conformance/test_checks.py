@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-import os
+import typing as t
 
 import pytest
 
 from ansible_collections.composable.infra.emulator.fault_profiles import PROFILES
+from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance import changing
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.checks import (
     CHECKS,
     FAILED,
@@ -18,7 +19,13 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.conformanc
     examine,
 )
 from ansible_collections.composable.infra.tests.conformance import truth
-from ansible_collections.composable.infra.tests.conformance.managers import ROWS, Emulators, subject
+from ansible_collections.composable.infra.tests.conformance.managers import (
+    EVERY_PROFILE,
+    ROWS,
+    Emulators,
+    Row,
+    subject,
+)
 
 # A small fabric has nothing to turn pages for: test_thousand.py has.
 TRIED = [check for check in CHECKS if check.name != "nothing_is_left_out"]
@@ -34,9 +41,15 @@ APART = {
 }
 
 
-# `make conformance` takes every profile, `make test` those whose handling differs most between managers.
-EVERY_PROFILE = os.environ.get("CONFORMANCE_PROFILES") == "all"
+# What a variant does in its own way, so that faults may matter: it reads and refuses as its manager does.
+DECIDED = (
+    changing.a_device_comes_and_goes, changing.several_come_by_one_call, changing.several_askers_get_a_device_each,
+    changing.a_wish_is_fulfilled_once, changing.a_crash_loses_nothing, changing.what_has_run_out_is_refused,
+    changing.a_sick_device_is_not_kept,
+)
+# Those whose handling differs most between managers.
 QUICK = ("none", "lost-reply", "lost-request", "restart")
+QUICK_VARIANT = ("none", "lost-reply")
 
 
 def reads(profile: str) -> bool:
@@ -44,17 +57,30 @@ def reads(profile: str) -> bool:
     return profile == "none" or any(rule.get("purpose", "read") in ("read", "login") for rule in PROFILES[profile])
 
 
-def pairs() -> list[tuple[str, Check]]:
-    """Every profile with every check that it can make a difference to."""
-    chosen = [p for p in PROFILES if EVERY_PROFILE or p in QUICK]
-    return [(profile, check) for profile in chosen for check in TRIED
-            if (check.changes or reads(profile)) and ("", profile, check.name) not in APART]
+def profiles(row: Row) -> list[str]:
+    """Those that the run takes."""
+    return [p for p in PROFILES if EVERY_PROFILE or p in (QUICK_VARIANT if row.variant else QUICK)]
 
 
-@pytest.mark.parametrize(("profile", "check"), pairs(), ids=lambda value: getattr(value, "name", value))
+def matters(row: Row, profile: str, check: Check) -> bool:
+    """Whether the profile can make a difference to the check."""
+    if any((manager, profile, check.name) in APART for manager in ("", row.manager)) or check.name in row.apart:
+        return False
+    if profile == "none":
+        return True
+    return check.work in DECIDED if row.variant else check.changes or reads(profile)
+
+
+def cases() -> list[t.Any]:
+    """Every row with every profile and every check that matters, those of one row for one worker."""
+    return [
+        pytest.param(name, profile, check, marks=pytest.mark.xdist_group(name), id=f"{name}-{profile}-{check.name}")
+        for name, row in ROWS.items() for profile in profiles(row) for check in TRIED if matters(row, profile, check)
+    ]
+
+
+@pytest.mark.parametrize(("row", "profile", "check"), cases())
 def test_the_promise_holds(emulators: Emulators, seed: int, row: str, profile: str, check: Check) -> None:
-    if reason := APART.get((ROWS[row].manager, profile, check.name)):
-        pytest.skip(reason)
     emulator = emulators.get(row)
     with subject(emulator, ROWS[row]) as examined:
         emulator.set_faults(profile=profile, seed=seed)
@@ -67,3 +93,4 @@ def test_the_promise_holds(emulators: Emulators, seed: int, row: str, profile: s
 def test_what_is_set_apart_exists() -> None:
     known = {(profile, check.name) for profile in PROFILES for check in TRIED}
     assert {(profile, name) for _manager, profile, name in APART} <= known
+    assert {name for row in ROWS.values() for name in row.apart} <= {check.name for check in TRIED}

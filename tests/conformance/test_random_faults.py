@@ -9,7 +9,7 @@ import os
 import random
 import typing as t
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.conformanc
 )
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.subject import Subject
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import FabricError
+from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import MANAGERS
 from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Device
 from ansible_collections.composable.infra.tests.conformance import truth
 from ansible_collections.composable.infra.tests.conformance.managers import (
@@ -30,10 +31,11 @@ from ansible_collections.composable.infra.tests.conformance.managers import (
     ROWS,
     SECOND,
     Emulators,
+    rows_of,
     subject,
 )
 
-# Of each manager; `make conformance FULL=1` takes 200.
+# Of each manager, shared by its rows; `make conformance FULL=1` takes 200.
 RUNS = int(os.environ.get("CONFORMANCE_RUNS", "10"))
 PARTS = 10
 # Eight free devices for both machines together: a device that fails or doubles must not exhaust them.
@@ -124,7 +126,7 @@ def history(emulator: Emulator, name: str, rng: random.Random) -> str:
         wisher = Wisher(examined, rng)
         wrong = []
         for _unused in range(rng.randint(2, 4)):
-            machine, count = rng.choice((MACHINE, SECOND)), rng.randint(0, MOST)
+            machine, count = rng.choice((MACHINE, SECOND)), rng.randint(0, min(MOST, examined.at_most))
             wisher.want(machine, count)
             if len(held(examined, MODEL, machine)) != count:
                 wrong.append(f"{count} were wanted on {machine}: {sorted(held(examined, MODEL, machine))}")
@@ -133,16 +135,33 @@ def history(emulator: Emulator, name: str, rng: random.Random) -> str:
     return "; ".join([*wrong, *truth.leaked(emulator), *truth.doubled(emulator)])
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_random_histories_leave_no_device_too_many(emulators: Emulators, seed: int, row: str, part: int) -> None:
+def shares() -> list[t.Any]:
+    """Every row with its share of its manager's runs, in parts; those of one row for one worker."""
+    return [
+        pytest.param(name, share[part::PARTS], marks=pytest.mark.xdist_group(name), id=f"{name}-{part}")
+        for name, row in ROWS.items()
+        for share in [range(rows_of(row.manager).index(name), RUNS, len(rows_of(row.manager)))]
+        for part in range(min(PARTS, len(share)))
+    ]
+
+
+@pytest.mark.parametrize(("row", "numbers"), shares())
+def test_random_histories_leave_no_device_too_many(
+    emulators: Emulators, seed: int, row: str, numbers: Sequence[int]
+) -> None:
     emulator = emulators.get(row)
-    for number in range(part, RUNS, PARTS):
+    for number in numbers:
         rng = random.Random(f"{seed} {row} {number}")
         try:
             wrong = history(emulator, row, rng)
         except Exception as error:
             raise AssertionError(f"run {number} of seed {seed}: {error!r}; faults: {emulator.faults()}") from error
         assert not wrong, f"run {number} of seed {seed}: {wrong}; faults: {emulator.faults()}"
+
+
+def test_every_run_of_a_manager_is_made_once() -> None:
+    made = [(ROWS[row].manager, number) for row, numbers in (case.values for case in shares()) for number in numbers]
+    assert sorted(made) == sorted((manager, number) for manager in MANAGERS for number in range(RUNS))
 
 
 def test_random_faults_cover_all_kinds(rng: random.Random) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,15 @@ MANY = 1000
 WORKS = (reading.nothing_is_left_out, reading.every_device_is_there_once, changing.a_device_comes_and_goes)
 
 
+# How many members a page has, where the manager makes pages.
+PAGES = {"redfish": {"page": 100}, "sunfish": {"page": 100}}
+
+
 @pytest.mark.parametrize("profile", ["none", "flaky-network"])
 def test_a_thousand_devices(tmp_path: Path, seed: int, row: str, profile: str) -> None:
     assert profile in PROFILES
-    with Emulator.run(document(ROWS[row], MANY), tmp_path) as emulator:
+    paged = dataclasses.replace(ROWS[row], settings=PAGES.get(row, {}))
+    with Emulator.run(document(paged, MANY), tmp_path) as emulator:
         with subject(emulator, ROWS[row], devices=MANY, patience=60.0) as examined:
             emulator.set_faults(profile=profile, seed=seed)
             for check in (check for check in CHECKS if check.work in WORKS):

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from .batches import Batches, Take, Wish, task_of
 from .config import FabricConfig
 from .errors import FabricError, Missing, Refused, Uncertain
+from .fm import healthy
 from .redfish import kinds
 from .redfish.compose import names
 from .redfish.resources import ComputerSystem, Part
@@ -35,7 +36,8 @@ class Counts:
     """Numbers of GPUs per node. Several wishes for one machine go as one number. Thread-safe."""
 
     capabilities: t.Final = Capabilities(
-        asynchronous=False, batch=True, concurrent_per_machine=True, names_device=False, lists_all=True
+        asynchronous=False, batch=True, concurrent_per_machine=True, names_device=False, lists_all=True,
+        counts_free=False,
     )
 
     def __init__(self, config: FabricConfig) -> None:
@@ -120,10 +122,12 @@ class Counts:
         new = [d for d in self._set(machine, model, len(had) + len(wishes)) if d.uid not in had]
         short = Uncertain(f"cannot attach a {model} to machine {machine.name}: Sunfish says done, but does not show it")
         for number, wish in enumerate(wishes):
-            if number < len(new):
-                wish.fulfil(new[number])
-            else:
-                wish.fail(short)
+            try:
+                if number >= len(new):
+                    raise short
+                wish.fulfil(_sound(new[number]))
+            except FabricError as error:
+                wish.fail(error)
 
     def _set(self, machine: Machine, model: str, count: int) -> list[Device]:
         """The machine's devices of the model once the number is in force; repeated when the reply was lost."""
@@ -153,6 +157,11 @@ class Counts:
         parts = self._service.members(Part, system.processors)
         found = [_device(part, uid) for part in parts if kinds.kind_of(part) == "gpu"]
         return Machine(uid, system.name or uid, 1, tuple(sorted(found, key=lambda device: device.uid)))
+
+
+def _sound(device: Device) -> Device:
+    """The device; Refused when it says that it is broken."""
+    return healthy(device, "Status.Health") if device.health == "Critical" else device
 
 
 def _device(part: Part, machine: str) -> Device:

@@ -137,7 +137,7 @@ class Transport:
         proxy = proxy_for(endpoint)
         # A proxy is asked for a plain address by its whole URL, and for a TLS one by a tunnel.
         self._base = endpoint if proxy and endpoint.startswith("http:") else urlsplit(endpoint).path
-        self._manager = _manager(config, proxy, variable(endpoint))
+        self._manager = _manager(config, endpoint, proxy)
         self._pool = self._manager.connection_from_url(endpoint)
 
     def send(
@@ -195,17 +195,25 @@ class Transport:
         return f"no connection ({next(words, 'it was closed at once')})"
 
 
-def _manager(config: FabricConfig, proxy: str | None, named_by: str) -> t.Any:
+def _manager(config: FabricConfig, endpoint: str, proxy: str | None) -> t.Any:
     if not config.validate_certs:
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    options: dict[str, t.Any] = {"maxsize": KEPT_CONNECTIONS, "block": False}
+    # To read the system's trust store takes longer than a request.
+    secure = "https" in (urlsplit(endpoint).scheme, urlsplit(proxy or "").scheme)
+    if secure or config.ca_path or config.client_cert_path:
+        options["ssl_context"] = _context(config)
+    manager = _through(proxy, variable(endpoint), options) if proxy else urllib3.PoolManager(**options)
+    manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _Pool}
+    return manager
+
+
+def _context(config: FabricConfig) -> ssl.SSLContext:
     context = tls.context(config)
     if not hasattr(urllib3, "BaseHTTPResponse"):
         # urllib3 1.26 gives TLS no address to check, and compares the names itself instead.
         context.check_hostname = False
-    options: dict[str, t.Any] = {"maxsize": KEPT_CONNECTIONS, "block": False, "ssl_context": context}
-    manager = _through(proxy, named_by, options) if proxy else urllib3.PoolManager(**options)
-    manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _Pool}
-    return manager
+    return context
 
 
 def _through(proxy: str, named_by: str, options: dict[str, t.Any]) -> t.Any:

@@ -64,7 +64,7 @@ class Capabilities:
     ``asynchronous``: replies before the device is attached. ``batch``: several devices by one request.
     ``concurrent_per_machine``: several requests for one machine at once. ``names_device``: a given device can
     be asked for. ``lists_all``: lists attached devices of all machines. ``lists_free``: free devices are listed one by
-    one, not only counted. ``kinds``: of devices that it attaches.
+    one, not only counted. ``kinds``: of devices that it attaches. ``counts_free``: says how many are free.
     """
 
     asynchronous: bool
@@ -74,6 +74,7 @@ class Capabilities:
     lists_all: bool
     lists_free: bool = False
     kinds: tuple[str, ...] = ("gpu",)
+    counts_free: bool = True
 
 
 @dataclass(frozen=True, slots=True)

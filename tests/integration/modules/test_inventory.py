@@ -196,6 +196,6 @@ def test_large_fabric_stays_small(tmp_path: Path) -> None:
         (tmp_path / "play.json").write_text(json.dumps([{
             "name": "All", "hosts": "localhost", "connection": "local", "gather_facts": False,
             "tasks": [{"name": "All", "composable.infra.fabric_info": options}]}]), encoding="utf-8")
-        found = [measured(tmp_path, "ansible-inventory", "-i", path, "--graph"),
+        found = [measured(tmp_path, "ansible-inventory", "-i", path, "--list"),
                  measured(tmp_path, "ansible-playbook", "-i", "localhost,", "play.json")]
     assert [f for f in found if not 0 < f["mib"] < 300] == []

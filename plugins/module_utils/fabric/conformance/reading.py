@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ..errors import FabricError, Missing, Refused
 from ..types import Device, Machine
 from .steady import patiently, refusal_of
-from .subject import Skipped, Subject, must
+from .subject import Skipped, Subject, Unsupported, must
 
 HEALTHS: t.Final = ("OK", "Warning", "Critical", "Unknown")
 STATES: t.Final = ("free", "attaching", "attached", "detaching", "unavailable")
@@ -98,9 +98,10 @@ def devices_say_what_they_are(subject: Subject) -> str:
 def free_devices_are_counted(subject: Subject) -> str:
     """The count through a machine agrees with the list where free devices are listed, and with the snapshot."""
     machine, model = subject.on, subject.wanted
+    number = patiently(subject, lambda: subject.fabric.machine(machine)).fabric
+    counted(subject)
     count = patiently(subject, lambda: subject.fabric.free(machine, model))
     must(count >= 0, f"{count} devices are free")
-    number = patiently(subject, lambda: subject.fabric.machine(machine)).fabric
     if subject.fabric.capabilities.lists_free:
         free = [d for d in _devices(subject) if d.state == "free" and d.model == model and d.fabric in (number, None)]
         usable = [d for d in free if d.health != "Critical"]
@@ -111,6 +112,12 @@ def free_devices_are_counted(subject: Subject) -> str:
         shown = snapshot.free.get((model, number))
         must(shown == count, f"the snapshot counts {shown}, the machine {count}: {dict(snapshot.problems)}")
     return ""
+
+
+def counted(subject: Subject) -> None:
+    """Raise Unsupported where the manager does not say how many devices are free; it was asked something before."""
+    if not subject.fabric.capabilities.counts_free:
+        raise Unsupported("it does not say how many are free")
 
 
 def a_model_that_nobody_has_counts_nothing(subject: Subject) -> str:

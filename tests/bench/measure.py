@@ -21,6 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube import gates
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, PODS, SLICES
 from ansible_collections.composable.infra.tests.bench import audit
 
+Moments = list[tuple[str, float]]
 CONTROLLER = "system:serviceaccount:composable-infra:composable-infra"
 
 
@@ -126,8 +127,8 @@ def _reduce_gated(stage: Stage, figures: Figures) -> None:
     figures.asked = [a - c for a, c in zip(sorted(e["time_received"] for e in attaches), order, strict=True)]
     shown = [(node, moment) for moment, node in (seen[serial[e["device"]]] for e in attaches)]
     visible = last_of(shown, scenario["gpus"])
-    figures.conditioned = differences([(m.node, m.opened) for m in marks.values()], visible)
-    figures.ran = differences([(m.node, m.running) for m in marks.values()], visible)
+    figures.conditioned = differences(*of_same_nodes([(m.node, m.opened) for m in marks.values()], visible))
+    figures.ran = differences(*of_same_nodes([(m.node, m.running) for m in marks.values()], visible))
     figures.scheduler = [m.running - m.opened for m in marks.values()]
     machine_node = {machine_uuid(n): n for n in stage.lab.nodes}
     homes = Counter(machine_node[e["machine"]] for e in attaches)
@@ -183,7 +184,7 @@ def _reduce(stage: Stage, figures: Figures) -> None:
     figures.at_home = sum(m.node == stage.client.get(PODS, n, "default")["spec"]["nodeName"] for n, m in marks.items())
 
 
-def differences(after: list[tuple[str, float]], before: list[tuple[str, float]]) -> list[float]:
+def differences(after: Moments, before: Moments) -> list[float]:
     """Node by node, the k-th of ``after`` minus the k-th of ``before``: devices of one node are interchangeable."""
     pairs = list(zip(sorted(after), sorted(before), strict=True))
     if strange := [(a[0], b[0]) for a, b in pairs if a[0] != b[0]]:
@@ -191,7 +192,14 @@ def differences(after: list[tuple[str, float]], before: list[tuple[str, float]])
     return [a[1] - b[1] for a, b in pairs]
 
 
-def last_of(shown: list[tuple[str, float]], gpus: int) -> list[tuple[str, float]]:
+def of_same_nodes(after: Moments, before: Moments) -> tuple[Moments, Moments]:
+    """Both without the nodes where their numbers differ: a pod ended elsewhere, which `at_home` counts."""
+    counts = [Counter(node for node, _moment in side) for side in (after, before)]
+    same = {node for node in counts[0] if counts[0][node] == counts[1][node]}
+    return [m for m in after if m[0] in same], [m for m in before if m[0] in same]
+
+
+def last_of(shown: Moments, gpus: int) -> Moments:
     """Of each run of ``gpus`` devices of a node the last moment: a claim waits for all its devices."""
     return sorted(shown)[gpus - 1::gpus]
 

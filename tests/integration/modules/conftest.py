@@ -42,7 +42,8 @@ def environment(folder: Path) -> dict[str, str]:
     collections = Path(__file__).resolve().parents[3] / ".venv" / "collections"
     return {**kept, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "ANSIBLE_HOME": str(folder / "home"),
             "ANSIBLE_COLLECTIONS_PATH": str(collections), "ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "0",
-            "ANSIBLE_INVENTORY_UNPARSED_WARNING": "0"}
+            # Ansible writes there by $HOME and reads by the user's entry in passwd, which need not agree.
+            "ANSIBLE_ASYNC_DIR": str(folder / "async"), "ANSIBLE_INVENTORY_UNPARSED_WARNING": "0"}
 
 
 def run(folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ VENV_PYTHON := .venv/bin/python
 PROGRAM := $(VENV_PYTHON) -m ansible_collections.composable.infra
 PYTEST := $(VENV_PYTHON) -m pytest
 GATES := lint types
-# & runs beside what follows: sanity and molecule keep one processor busy for minutes
+# & runs beside what follows: sanity keeps one processor busy for minutes
 SLOW_GATES := 'sanity&' docs-lint execution-environment ansible-lint importer
 
 # Compiled files in one place, also where the environment says to write none: otherwise each of the many processes of a
@@ -50,7 +50,7 @@ demo: setup ## show it at work: DOOR=controller|rulebook|playbook, MODE=gated|re
 	@$(PROGRAM).lab.demo $(DEMO_OPTIONS)
 
 test: setup ## everything: gates and all tests; stops at the first stage that fails
-	@$(VENV_PYTHON) -m tools.stages $(GATES) unit $(SLOW_GATES) integration 'molecule&' conformance e2e
+	@$(VENV_PYTHON) -m tools.stages $(GATES) unit $(SLOW_GATES) integration conformance molecule e2e
 
 gates: setup ## all gates without the tests
 	@$(VENV_PYTHON) -m tools.stages $(GATES) $(SLOW_GATES)

@@ -19,7 +19,6 @@ import functools
 import json
 import typing as t
 import uuid
-from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
@@ -38,8 +37,6 @@ CLUSTER: t.Final = "tenants/{tenant}/clusters/{cluster}"
 READINGS: t.Final = ("all", "complete")
 _STATUS: t.Final = {ATTACHING: "ADDING", ATTACHED: "ADD_COMPLETE", DETACHING: "REMOVING"}
 _LIMIT: t.Final = "E030409"
-
-Handler = Callable[[web.Request], Awaitable[t.Any]]
 
 
 def routes(bench: Bench) -> list[web.RouteDef]:

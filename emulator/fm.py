@@ -9,7 +9,6 @@ import functools
 import json
 import typing as t
 import uuid
-from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
@@ -25,8 +24,6 @@ PREFIX: t.Final = "/fabric_manager/api/v1/machines"
 _OP_STATUS: t.Final = {"OK": "00", "Warning": "10", "Critical": "20"}
 _IN_USE: t.Final = 4
 _RUNNING: t.Final = 15
-
-Handler = Callable[[web.Request], Awaitable[t.Any]]
 
 
 def routes(bench: Bench) -> list[web.RouteDef]:

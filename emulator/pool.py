@@ -58,7 +58,7 @@ class Pool:
         self.generation = self.born = int(time.time() * 1000)
         self.resets = 0
         self._journal = journal
-        self._changes = asyncio.Event()
+        self._changes, self._over = asyncio.Event(), asyncio.Event()
         self._tasks: set[asyncio.Task[t.Any]] = set()
         self._free: defaultdict[tuple[int, str, str], dict[str, PooledDevice]] = defaultdict(dict)
         self._on: defaultdict[str, dict[str, PooledDevice]] = defaultdict(dict)
@@ -112,9 +112,8 @@ class Pool:
         return await self.begin_attach(machine_uid, device.spec.uid)
 
     def begin_attach(self, machine_uid: str, device_uid: str) -> Operation:
-        """Attach a given device: the hardware is at work when this returns, so a request that is accepted now and
-        done later survives a restart. Raises UnknownMachine, UnknownDevice, DeviceTaken; awaited, OperationFailed.
-        """
+        """Attach a given device; the hardware is at work when this returns, so what is accepted survives a restart.
+        Raises UnknownMachine, UnknownDevice, DeviceTaken; awaited, OperationFailed."""
         fabric = self.machine(machine_uid).fabric
         device = self.devices.get(device_uid)
         if device is None or device.state == VANISHED or device.spec.fabric != fabric:
@@ -173,6 +172,8 @@ class Pool:
     def reset(self) -> None:
         """Everything as the document has it, at once; what is under way fails."""
         self.resets += 1
+        over, self._over = self._over, asyncio.Event()
+        over.set()
         for device in self.devices.values():
             if device.moved:
                 first = at_first(device.spec, device.kind)
@@ -187,10 +188,11 @@ class Pool:
                     await self._changes.wait()
 
     async def _finish(self, device: PooledDevice) -> PooledDevice:
-        machine = t.cast(str, device.machine)
+        machine, over = t.cast(str, device.machine), self._over
         async with self._lanes.get(machine, contextlib.nullcontext()):
             full = self.attach_time if device.state == ATTACHING else self.detach_time
-            await asyncio.sleep(max(full if self._lanes else device.due - time.time(), 0))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), max(full if self._lanes else device.due - time.time(), 0))
         self._settle(device, machine)
         return device
 

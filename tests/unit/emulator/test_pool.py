@@ -130,31 +130,32 @@ def test_fabrics_do_not_share_devices() -> None:
     run(work())
 
 
-@pytest.mark.parametrize(("limit", "at_once"), [(0, 4), (1, 1), (2, 2)])
-def test_operations_on_one_machine_run_side_by_side_unless_limited(
-    monkeypatch: pytest.MonkeyPatch, limit: int, at_once: int
-) -> None:
-    sleeping: list[float] = []
+class CountedWaits(asyncio.Event):
+    """Each wait is over after some turns of the loop; ``most`` is how many there were at once."""
+
     most = 0
-    pause = asyncio.sleep
+    now = 0
 
-    async def sleep(seconds: float) -> None:
-        nonlocal most
-        sleeping.append(seconds)
-        most = max(most, len(sleeping))
+    async def wait(self) -> t.Literal[True]:
+        self.now += 1
+        self.most = max(self.most, self.now)
         for _unused in range(10):
-            await pause(0)
-        sleeping.pop()
+            await asyncio.sleep(0)
+        self.now -= 1
+        return True
 
-    monkeypatch.setattr("ansible_collections.composable.infra.emulator.pool.asyncio.sleep", sleep)
 
+@pytest.mark.parametrize(("limit", "at_once"), [(0, 4), (1, 1), (2, 2)])
+def test_operations_on_one_machine_run_side_by_side_unless_limited(limit: int, at_once: int) -> None:
     async def work() -> None:
         pool = Pool(spec(4, concurrency={"per_machine": limit}))
+        pool.set_timing(1000, None)
+        pool._over = waits = CountedWaits()
         await asyncio.gather(*(pool.attach(A, "m", "gpu") for _unused in range(4)))
         assert len(pool.shown(A)) == 4
+        assert waits.most == at_once
 
     run(work())
-    assert most == at_once
 
 
 def test_an_operation_goes_on_though_its_asker_is_gone() -> None:

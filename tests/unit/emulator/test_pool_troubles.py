@@ -133,3 +133,17 @@ def test_a_reset_is_as_the_document_has_it(tmp_path: Path) -> None:
         assert pool.free(A, "m", "gpu") == 2
 
     run(work())
+
+
+@pytest.mark.parametrize("lanes", [{}, {"concurrency": {"per_machine": 1}}])
+def test_a_reset_ends_what_is_under_way(lanes: dict[str, dict[str, int]]) -> None:
+    async def work() -> None:
+        pool = Pool(FabricSpec.parse({**simple_spec(["a"], {"m": 2}, attach=1000), **lanes}))
+        waiting = [asyncio.create_task(pool.attach(A, "m", "gpu")) for _device in range(2)]
+        await pool.changed_since(pool.generation, 5)
+        pool.reset()
+        for task in waiting:
+            with pytest.raises(OperationFailed):
+                await asyncio.wait_for(task, 5)
+
+    run(work())

@@ -144,7 +144,7 @@ class _Admin:
         """Set the lifetime of tokens issued from now on, or revoke those issued until now."""
         fields = Fields(await request.json(), "tokens", ("lifetime", "skew", "revoke"))
         tokens = self.bench.tokens
-        tokens.lifetime = fields.number("lifetime", tokens.lifetime, least=0.001)
+        tokens.lifetime = fields.number("lifetime", tokens.lifetime, least=1e-6)
         tokens.skew = fields.signed("skew", tokens.skew)
         if fields.flag("revoke"):
             tokens.revoke()

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What scenarios do to an API server in place of others, and pictures of what is stored in it.
 
-stand_in.py KUBECONFIG ready|claim|unclaim|attach|detach|publish
+stand_in.py KUBECONFIG ready|claim|unclaim|attach|detach|publish|split
 stand_in.py KUBECONFIG keep|same|left FILE
 """
 
@@ -76,6 +76,12 @@ def publish(client: Client) -> None:
     client.merge_patch(NODES, "node-0", {"metadata": {"labels": {"cohdi.io/nvidia-a100-40g": "true"}}})
 
 
+def split(client: Client) -> None:
+    """The role gpu_sharing has split a node's GPUs."""
+    labels = {"nvidia.com/device-plugin.config": "shared", "nvidia.com/mig.config": "all-disabled"}
+    client.merge_patch(NODES, "node-0", {"metadata": {"labels": labels}})
+
+
 def _object(kind: Resource, name: str, spec: Object) -> Object:
     return {"apiVersion": kind.group_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
 
@@ -130,7 +136,7 @@ def _listable(client: Client) -> Iterator[tuple[str, str]]:
 
 
 VERBS: dict[str, Callable[..., None]] = {
-    verb.__name__: verb for verb in (ready, claim, unclaim, attach, detach, publish, keep, same, left)
+    verb.__name__: verb for verb in (ready, claim, unclaim, attach, detach, publish, split, keep, same, left)
 }
 
 if __name__ == "__main__":

@@ -162,7 +162,7 @@ def test_a_session_that_expired_is_opened_anew(start: Bench, client: Client) -> 
     emulator = start()
     fabric = client(emulator)
     fabric.machines()
-    emulator.set_tokens(lifetime=0.001)
+    emulator.set_tokens(lifetime=1e-6)
     with pytest.raises(Unauthorized):
         fabric.machines()
     emulator.set_tokens(lifetime=300.0)

@@ -14,6 +14,9 @@ GATES := lint types
 # & runs beside what follows: sanity keeps one processor busy for minutes
 SLOW_GATES := 'sanity&' docs-lint execution-environment ansible-lint importer
 
+# What runs beside the longest, operations; each has a laboratory or folders of its own.
+SCENARIOS := gpu_stack awx node_prepare lab
+
 # Compiled files in one place, also where the environment says to write none: otherwise each of the many processes of a
 # test run compiles everything anew.
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
@@ -75,9 +78,12 @@ e2e-slow: setup ## those that make test leaves out: playbooks and roles on the l
 	@$(PROGRAM).lab.helm .venv/bin
 	@$(PYTEST) tests/e2e -m slow -n $(PARALLEL) --dist loadfile $(ARGS)
 
-molecule: setup ## the roles' scenarios
+molecule: setup ## the roles' scenarios, two at a time; one alone: make molecule-awx
+	@$(VENV_PYTHON) -m tools.stages 'molecule-operations&' $(SCENARIOS:%=molecule-%)
+
+molecule-%: setup
 	@$(PROGRAM).lab.helm .venv/bin
-	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m molecule test --all
+	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m molecule test -s $*
 
 lint: setup ## ruff on all Python
 	@$(VENV_PYTHON) -m ruff check

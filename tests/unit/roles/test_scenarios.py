@@ -37,4 +37,5 @@ def test_a_scenario_tries_check_mode_before_it_converges_twice_and_removes_in_th
     steps = settings["scenario"]["test_sequence"]
     order = [step for step in steps if step in ("check", "converge", "idempotence", "verify")]
     assert order == ["check", "converge", "idempotence", "verify"]
-    assert {"side_effect", "destroy"} & set(steps[steps.index("verify"):])
+    # without the last, molecule takes the next run's hosts for prepared
+    assert steps[-1] == "destroy"

@@ -10,7 +10,6 @@ plan prefers the devices that are attached or on their way already.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -21,6 +20,8 @@ from ..scaling.settings import Settings
 from ..scaling.view import Claim, PoolResult
 
 CHOSEN, RESERVED, READY, OPEN = "chosen", "reserved", "ready", "open"
+# Labels by namespace, made only when some pod's neighbours matter.
+Namespaces = Callable[[], Mapping[str, Mapping[str, str]]]
 
 
 @dataclass(slots=True)
@@ -28,15 +29,14 @@ class Seat:
     """A booking, the how many-th it is, and how far it is.
 
     ``chosen``: not yet taken out of the pool; ``reserved``: devices may be asked for; ``ready``: all are there and
-    held; ``open``: the gate was removed at ``opened``; ``refused``: when the scheduler first found no place for it
-    after that (seconds since the epoch).
+    held; ``open``: the gate was removed; ``refused``: when the scheduler first found no place for it after that
+    (seconds since the epoch).
     """
 
     booking: Booking
     phase: str = CHOSEN
     number: int = 0
     minds_order: bool = False
-    opened: float = 0.0
     refused: float = 0.0
 
 
@@ -99,7 +99,7 @@ class Bookings:
             if seat is not None and seat.phase == RESERVED:
                 seat.phase = READY
 
-    def take_ready(self, namespaces: Mapping[str, Mapping[str, str]]) -> list[Booking]:
+    def take_ready(self, namespaces: Namespaces) -> list[Booking]:
         """Pods whose gates may be opened now, each given out once: their groups are complete, and those are bound that
         must be there before them."""
         with self._lock:
@@ -113,11 +113,12 @@ class Bookings:
         members = (s for s in self._seats.values() if group and s.booking.group == group)
         return all(s.phase in (READY, OPEN) for s in members)
 
-    def _must_follow(self, seat: Seat, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
+    def _must_follow(self, seat: Seat, namespaces: Namespaces) -> bool:
         if not (self._minding or seat.minds_order):
             return False
         others = (s for s in self._seats.values() if s.number < seat.number and (seat.minds_order or s.minds_order))
-        return any(follows(seat.booking.raw, s.booking.raw, namespaces) for s in others)
+        labels = namespaces()
+        return any(follows(seat.booking.raw, s.booking.raw, labels) for s in others)
 
     def not_ready(self, pod: str) -> None:
         """The gate could not be removed: its devices are looked for again."""
@@ -130,7 +131,7 @@ class Bookings:
         """The gate was removed."""
         with self._lock:
             if seat := self._seats.get(pod):
-                seat.phase, seat.opened = OPEN, time.time()
+                seat.phase = OPEN
 
     def group(self, key: str) -> list[Booking]:
         """Bookings of a group."""

@@ -141,8 +141,10 @@ class Gating:
 
     def _open_ready(self) -> None:
         """Open the gates of all pods that wait for nothing more."""
-        namespaces = {n["metadata"]["name"]: n["metadata"].get("labels") or {} for n in self.world.namespaces.list()}
-        self._each(self._open, self.world.bookings.take_ready(namespaces))
+        self._each(self._open, self.world.bookings.take_ready(self._namespaces))
+
+    def _namespaces(self) -> dict[str, dict[str, str]]:
+        return {n["metadata"]["name"]: n["metadata"].get("labels") or {} for n in self.world.namespaces.list()}
 
     def _open(self, booking: Booking) -> None:
         """Remove the gate, nominate before if that has not happened: the scheduler must find it when it looks."""

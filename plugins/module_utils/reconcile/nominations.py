@@ -11,11 +11,11 @@ room meanwhile, and nothing but the gate is left to write when the device is see
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 from ..kube import gates
 from ..kube.errors import ApiError
 from ..scaling.gating.view import Booking
+from .background import Background
 from .bookings import Bookings
 from .writer import Writer
 
@@ -27,28 +27,22 @@ class Nominations:
 
     def __init__(self, writer: Writer, bookings: Bookings) -> None:
         self._writer, self._bookings = writer, bookings
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="nominate")
+        self._background = Background(THREADS, "nominate")
 
     def stop(self) -> None:
         """Nominate no more."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._background.close()
 
     def begin(self, bookings: Iterable[Booking]) -> None:
         """Their nodes were chosen."""
         for booking in bookings:
-            self._do(booking)
+            self._background.do(self._write, booking)
 
     def end(self, booking: Booking) -> None:
         """The choice is void: the room is anybody's, if the pod is still held."""
         pod = self._writer.world.pods.get(booking.pod.name, booking.pod.namespace)
         if pod is not None and gates.held(pod):
-            self._do(booking)
-
-    def _do(self, booking: Booking) -> None:
-        try:
-            self._threads.submit(self._write, booking)
-        except RuntimeError:  # shut down meanwhile
-            return
+            self._background.do(self._write, booking)
 
     def _write(self, booking: Booking) -> None:
         """What is true now, and again if that changed while it was written."""

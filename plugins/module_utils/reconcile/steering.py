@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ..kube.errors import ApiError
 from ..scaling.view import PodRef
+from .background import Background
 from .world import Json
 from .writer import Writer
 
@@ -41,11 +40,11 @@ class Steering:
         self._writer, self._timeout = writer, timeout
         self._courses: dict[str, _Course] = {}
         self._lock = threading.Lock()
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="steer")
+        self._background = Background(THREADS, "steer")
 
     def stop(self) -> None:
         """Nominate no more."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._background.close()
 
     def set_course(self, pod: PodRef, node: str, claim: str) -> None:
         """Nominate now, in the calling thread, and keep doing so."""
@@ -64,19 +63,19 @@ class Steering:
                 del self._courses[uid]
                 return
         if (pod.get("status") or {}).get("nominatedNodeName") != course.node:
-            self._do(self.steer, uid, True)
+            self._background.do(self.steer, uid, True)
 
     def given_up(self, claim: Json) -> None:
         """The scheduler no longer reserves a claim that was told to move on: drop its allocation now."""
         if self._is_under_way(claim["metadata"]["uid"]):
-            self._do(self._deallocate, claim)
+            self._background.do(self._deallocate, claim)
 
     def deallocated(self, claim: Json) -> None:
         """A claim lost its allocation: its pods are placed anew in a moment."""
         with self._lock:
             uids = [uid for uid, course in self._courses.items() if course.claim == claim["metadata"]["uid"]]
         for uid in uids:
-            self._do(self.steer, uid, True)
+            self._background.do(self.steer, uid, True)
 
     def _is_under_way(self, claim: str) -> bool:
         with self._lock:
@@ -87,12 +86,6 @@ class Steering:
             self._writer.deallocate(claim)
         except ApiError:
             return  # the scheduler drops it itself in its next cycle
-
-    def _do(self, work: Callable[..., None], *args: object) -> None:
-        try:
-            self._threads.submit(work, *args)
-        except RuntimeError:  # shut down meanwhile
-            return
 
     def steer(self, uid: str, anyway: bool = False) -> None:
         """Write the nomination of one pod if it is still under way; ``anyway`` also when it seems to be there."""

@@ -50,7 +50,8 @@ def run(awx: Awx, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     def start(*options: str, **variables: t.Any) -> Played:
         # each module of awx.awx reads all certificate authorities, also where there is no TLS: a sixth of the time
         return play(folder, role("awx", **{**OPTIONS, **variables}), {}, *options,
-                    SSL_CERT_FILE="/dev/null", SSL_CERT_DIR="/dev/null", CONTROLLER_HOST=f"http://127.0.0.1:{server.server_address[1]}", CONTROLLER_OAUTH_TOKEN=TOKEN)
+                    SSL_CERT_FILE="/dev/null", SSL_CERT_DIR="/dev/null", CONTROLLER_OAUTH_TOKEN=TOKEN,
+                    CONTROLLER_HOST=f"http://127.0.0.1:{server.server_address[1]}")
 
     yield start
     server.shutdown()

@@ -31,7 +31,7 @@ def ready(found: Bookings, *names: str) -> list[str]:
     """Pods whose gates may be opened once these have their devices, too."""
     for name in names:
         found.make_ready(f"pod-{name}")
-    return sorted(b.pod.name for b in found.take_ready({"ns": {}}))
+    return sorted(b.pod.name for b in found.take_ready(lambda: {"ns": {}}))
 
 
 def test_claims_wait_on_their_node_once_reserved() -> None:
@@ -85,7 +85,6 @@ def test_member_that_went_before_is_not_waited_for() -> None:
     seat = found.get("pod-a")
     assert seat is not None
     assert seat.phase == OPEN
-    assert seat.opened > 0
 
 
 def test_dropped_booking_is_forgotten() -> None:

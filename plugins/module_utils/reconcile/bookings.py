@@ -109,14 +109,22 @@ class Bookings:
                 seat.phase = OPEN
             return [s.booking for s in found]
 
+    def in_the_way(self, pod: str, namespaces: Namespaces) -> bool:
+        """Whether a pod (its uid) would hinder one that was planned before it on its node, were it nominated already:
+        the scheduler counts it there, and the plan of the other did not."""
+        with self._lock:
+            seat = self._seats.get(pod)
+            return seat is not None and self._must_follow(seat, namespaces, seat.booking.node)
+
     def _complete(self, group: str) -> bool:
         members = (s for s in self._seats.values() if group and s.booking.group == group)
         return all(s.phase in (READY, OPEN) for s in members)
 
-    def _must_follow(self, seat: Seat, namespaces: Namespaces) -> bool:
+    def _must_follow(self, seat: Seat, namespaces: Namespaces, node: str = "") -> bool:
         if not (self._minding or seat.minds_order):
             return False
-        others = (s for s in self._seats.values() if s.number < seat.number and (seat.minds_order or s.minds_order))
+        others = (s for s in self._seats.values() if s.number < seat.number and (seat.minds_order or s.minds_order)
+                  and node in ("", s.booking.node))
         labels = namespaces()
         return any(follows(seat.booking.raw, s.booking.raw, labels) for s in others)
 

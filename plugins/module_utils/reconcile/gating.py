@@ -111,7 +111,7 @@ class Gating:
             self._tell(booking.pod, "NodeChosen", f"node {booking.node}: {booking.reason}")
         for node in {b.node for b in bookings}:
             self._enqueue(("node", node))
-        self._nominations.begin(bookings)
+        self._nominations.begin(bookings, self._namespaces)
 
     def _pools(self, bookings: Iterable[Booking]) -> set[tuple[str, int]]:
         found: set[tuple[str, int]] = set()

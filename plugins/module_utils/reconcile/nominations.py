@@ -5,7 +5,8 @@
 
 The scheduler counts a nominated pod on its node, also one that a gate holds, when it places pods of the same or a lower
 priority (kube-scheduler 1.36, ``backend/queue``: ``PriorityQueue.Update`` of an unschedulable pod). So nobody takes the
-room meanwhile, and nothing but the gate is left to write when the device is seen.
+room meanwhile, and nothing but the gate is left to write when the device is seen. A pod that would count against another
+one's spread there, which was planned without it, is nominated when its own gate is opened.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..kube import gates
 from ..kube.errors import ApiError
 from ..scaling.gating.view import Booking
 from .background import Background
-from .bookings import Bookings
+from .bookings import Bookings, Namespaces
 from .writer import Writer
 
 THREADS = 4
@@ -33,10 +34,11 @@ class Nominations:
         """Nominate no more."""
         self._background.close()
 
-    def begin(self, bookings: Iterable[Booking]) -> None:
+    def begin(self, bookings: Iterable[Booking], namespaces: Namespaces) -> None:
         """Their nodes were chosen."""
         for booking in bookings:
-            self._background.do(self._write, booking)
+            if not self._bookings.in_the_way(booking.pod.uid, namespaces):
+                self._background.do(self._write, booking)
 
     def end(self, booking: Booking) -> None:
         """The choice is void: the room is anybody's, if the pod is still held."""

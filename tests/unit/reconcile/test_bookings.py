@@ -136,3 +136,16 @@ def test_pod_waits_for_those_it_was_planned_after(first: dict[str, object], seco
     assert ready(found) == []
     found.drop("pod-a")
     assert ready(found) == (["b"] if waits else [])
+
+
+@pytest.mark.parametrize(("first", "second", "elsewhere", "hinders"), [
+    ({}, {}, False, False), (SPREAD, {}, False, True), ({}, SPREAD, False, True), (SPREAD, {}, True, False),
+], ids=["plain", "one that is spread", "spread itself", "on another node"])
+def test_pod_is_in_the_way_of_one_planned_before_it_on_its_node(first: dict[str, object], second: dict[str, object],
+                                                                elsewhere: bool, hinders: bool) -> None:
+    found, late = Bookings(), particular("b", **second)
+    found.add([particular("a", **first), replace(late, node="node-9") if elsewhere else late], RESERVED)
+    assert found.in_the_way("pod-b", dict) == hinders
+    assert not found.in_the_way("pod-a", dict), "whoever was planned first is in nobody's way"
+    found.drop("pod-a")
+    assert not found.in_the_way("pod-b", dict), "the other is bound"

@@ -5,8 +5,8 @@
 
 The scheduler counts a nominated pod on its node, also one that a gate holds, when it places pods of the same or a lower
 priority (kube-scheduler 1.36, ``backend/queue``: ``PriorityQueue.Update`` of an unschedulable pod). So nobody takes the
-room meanwhile, and nothing but the gate is left to write when the device is seen. A pod that would count against another
-one's spread there, which was planned without it, is nominated when its own gate is opened.
+room meanwhile, and nothing but the gate is left to write when the device is seen. A pod that would count against the
+spread of another there, which was planned without it, is nominated when its own gate is opened.
 """
 
 from __future__ import annotations

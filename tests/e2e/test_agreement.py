@@ -145,7 +145,7 @@ class Told:
     @property
     def node(self) -> str:
         """The node that it speaks of first."""
-        return re.findall(r"node (node-\d+)", self.line)[0]
+        return str(re.findall(r"node (node-\d+)", self.line)[0])
 
 
 def told_by(text: str) -> list[Told]:

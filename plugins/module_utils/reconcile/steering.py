@@ -16,6 +16,7 @@ import threading
 import time
 from dataclasses import dataclass
 
+from ..kube import gates
 from ..kube.errors import ApiError
 from ..scaling.view import PodRef
 from .background import Background
@@ -53,13 +54,15 @@ class Steering:
         self.steer(pod.uid)
 
     def seen(self, kind: str, pod: Json) -> None:
-        """A watched pod changed: it lost its nomination, was bound (leaves the watch) or deleted."""
+        """A watched pod changed: it lost its nomination, was bound (it leaves the watch then, unless pods are held), or
+        was deleted.
+        """
         uid = pod["metadata"]["uid"]
         with self._lock:
             course = self._courses.get(uid)
             if course is None:
                 return
-            if kind == "DELETED":
+            if kind == "DELETED" or gates.bound(pod):
                 del self._courses[uid]
                 return
         if (pod.get("status") or {}).get("nominatedNodeName") != course.node:

@@ -128,9 +128,10 @@ def test_allocation_that_cannot_be_dropped_is_left_to_the_scheduler(steering: St
     assert steering.under_way() == 1
 
 
-def test_bound_pod_leaves_the_watch_and_the_course(steering: Steering, writer: FakeWriter) -> None:
+@pytest.mark.parametrize("bound", [("DELETED", ""), ("MODIFIED", "node-0")], ids=["leaves the watch", "stays in it"])
+def test_bound_pod_is_steered_no_more(steering: Steering, writer: FakeWriter, bound: tuple[str, str]) -> None:
     steering.set_course(POD, "node-0", "uid-train")
-    seen(steering, "DELETED")
+    steering.seen(bound[0], {"metadata": {"uid": "pod-train"}, "spec": {"nodeName": bound[1]}})
     assert steering.under_way() == 0
     seen(steering)
     steering.stop()

@@ -60,13 +60,16 @@ KINDS: t.Final[dict[str, Callable[[random.Random], dict[str, t.Any]]]] = {
 RARE: t.Final = ("restart", "certificate")
 # Whoever is refused twice in a row is not logged in with the right words.
 ONCE: t.Final = ("revoked_token",)
+# Whoever is refused three times gives up, so one of these a run.
+REFUSING: t.Final = ("operation_failed", "health")
 CHANGES: t.Final = ("attach", "detach")
 
 
 def rules(rng: random.Random) -> list[dict[str, t.Any]]:
     """One to four faults, each struck at most twice, most of them at changes."""
     drawn = rng.choices(list(KINDS), [1 if kind in RARE else 10 for kind in KINDS], k=rng.randint(1, 4))
-    return [_rule(rng, kind) for kind in dict.fromkeys(drawn)]
+    refusing = [kind for kind in drawn if kind in REFUSING]
+    return [_rule(rng, kind) for kind in dict.fromkeys(drawn) if kind not in REFUSING or kind == refusing[0]]
 
 
 def _rule(rng: random.Random, kind: str) -> dict[str, t.Any]:

@@ -28,11 +28,12 @@ from .errors import FabricError, Missing
 from .fm import FabricManager
 from .fm_wire import Unreadable, read_error
 from .parallel import outcomes
-from .polling import Patience
+from .polling import Patience, tolerant
 from .session import Session
 from .types import Capabilities, Device, FabricSnapshot, Machine, Started, Task
 from .verdicts import Call, malformed
 
+LOOKS: t.Final = 3
 PREFIX: t.Final = "/cluster_manager/cluster_autoscaler"
 
 T = t.TypeVar("T")
@@ -151,10 +152,9 @@ class ClusterManager:
             patience.pause()
 
     def _free(self, key: Key) -> int | None:
-        try:
-            return self._fm.free(key.machine, key.model, key.kind)
-        except FabricError:
-            return None
+        """Devices that are free; None when that cannot be learned. What a refusal means hangs on it: look again."""
+        looks = (tolerant(lambda: self._fm.free(key.machine, key.model, key.kind)) for _attempt in range(LOOKS))
+        return next((found for found in looks if found is not None), None)
 
     def _group_sizes(self, group: str) -> dict[str, Mapping[str, wire.Size]]:
         members = self._read(Call("GET", self._v2(group), f"read node group {group}"), wire.members)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 
 from .batches import Batches, Take, Wish, task_of
 from .config import FabricConfig
-from .errors import FabricError, Missing, Refused, Uncertain
+from .errors import Busy, FabricError, Missing, Refused, Unavailable, Uncertain
 from .fm import healthy
 from .redfish import kinds
 from .redfish.compose import names
@@ -136,13 +136,20 @@ class Counts:
             "PATCH", COMPOSED, f"give {count} {model} to machine {machine.name}", effect=True, reads=False,
             body={"Name": machine.name, "Processors": {"Members": [member]}}, timeout=self._config.attach_timeout,
         )
+        lost: Uncertain | None = None
         for attempt in range(REPEATS):
             try:
                 self._session.call(call)
                 break
-            except Uncertain:
+            except Uncertain as error:
+                lost = error
                 if attempt == REPEATS - 1:
                     raise
+            except (Unavailable, Busy):
+                # this one has done nothing, but the one before may have
+                if lost:
+                    raise lost from None
+                raise
             except Refused as error:
                 error.exhausted = EXHAUSTED in (error.code or "")
                 raise

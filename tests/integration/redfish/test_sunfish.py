@@ -108,6 +108,15 @@ def test_a_lost_reply_is_answered_by_the_same_number(numbers: Emulator, sunfish:
     assert effects(numbers) == ["attached"]
 
 
+def test_a_lost_reply_stays_uncertain_when_the_same_number_cannot_be_sent(numbers: Emulator, sunfish: Make) -> None:
+    fabric = sunfish(numbers)
+    numbers.set_faults({"kind": "lost_reply", "method": "PATCH", "nth": 1},
+                       {"kind": "status", "method": "PATCH", "status": 503, "nth": list(range(2, 20))})
+    with pytest.raises(Uncertain):
+        fabric.attach(NODE_0, GPU)
+    assert len(attached(numbers)) == 1
+
+
 def test_a_reply_that_never_comes_is_uncertain(numbers: Emulator, sunfish: Make) -> None:
     numbers.set_faults({"kind": "lost_request", "method": "PATCH"})
     with pytest.raises(Uncertain):

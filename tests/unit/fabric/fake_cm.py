@@ -60,6 +60,7 @@ class FakeCm:
     reads: int = 0
     made: int = 0
     failing_reads: list[FabricError] = field(default_factory=list)
+    failing_counts: list[FabricError] = field(default_factory=list)
     replies: dict[str, t.Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -88,6 +89,8 @@ class FakeCm:
             if call.path.endswith(end):
                 return reply
         if "available-reserved-resources" in call.path:
+            if self.failing_counts:
+                raise self.failing_counts.pop(0)
             return {"reserved_res_num_per_fabric": self.free}
         if "/fabric_manager/" in call.path:
             return {"data": {"machines": [{"mach_uuid": MACHINE, "fabric_id": 7, "resources": []}]}}

@@ -159,6 +159,13 @@ def test_exhausted_serves_as_many_as_are_free(monkeypatch: Patch) -> None:
     assert fake.made == 2
 
 
+def test_what_is_free_is_looked_for_again_when_a_refusal_hangs_on_it(monkeypatch: Patch) -> None:
+    fake = FakeCm(free=0, failing_counts=[Unavailable("cut off"), Unavailable("no JSON")])
+    with pytest.raises(Refused) as caught:
+        connected(fake, monkeypatch).attach(MACHINE, MODEL)
+    assert (caught.value.exhausted, fake.failing_counts) == (True, [])
+
+
 def test_a_refusal_for_another_reason_is_not_exhaustion(monkeypatch: Patch) -> None:
     fake = FakeCm(before_post=raising(Refused("not licensed", code="E03")))
     with pytest.raises(Refused, match="not licensed") as caught:

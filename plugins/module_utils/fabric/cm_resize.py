@@ -165,11 +165,19 @@ class Resizer:
     def _one_by_one(self, key: Key, wishes: Wishes, error: FabricError) -> None:
         """After a refusal of all: each for itself, so that only the one that cannot leave stays."""
         if len({w.what for w in wishes}) == 1:
+            if isinstance(error, Missing) and self._is_leaving(key, str(wishes[0].what)):
+                self.await_removed(key, wishes)
+                return
             for wish in wishes:
                 wish.fail(error)
             return
         for wish in wishes:
             self._remove(key, self.quiet(key), [wish])
+
+    def _is_leaving(self, key: Key, uid: str) -> bool:
+        """Whether CM does not know the device since an earlier request, whose reply said otherwise, has removed it."""
+        now = tolerant(lambda: self.spec(key))
+        return now is not None and ((entry := now.entry(uid)) is None or entry.leaving)
 
     def _left(self, key: Key, spec: Spec, uids: list[str]) -> bool:
         """Whether a removal without a reply shows in the document."""

@@ -159,6 +159,24 @@ def test_exhausted_serves_as_many_as_are_free(monkeypatch: Patch) -> None:
     assert fake.made == 2
 
 
+@pytest.mark.parametrize("left", [True, False], ids=["an earlier request took it", "it is there"])
+def test_a_device_that_cm_does_not_know_is_gone_only_if_the_document_says_so(left: bool, monkeypatch: Patch) -> None:
+    fake = FakeCm(items=[Item("old", "ADD_COMPLETE")])
+    manager = connected(fake, monkeypatch)
+
+    def unknown(_call: t.Any) -> None:
+        if left:
+            fake.items.clear()
+        raise Missing("machine m-1 has no device GPU-old")
+
+    fake.before_post = unknown
+    if left:
+        assert manager.detach(MACHINE, "old").done
+    else:
+        with pytest.raises(Missing, match="has no device"):
+            manager.detach(MACHINE, "old")
+
+
 def test_what_is_free_is_looked_for_again_when_a_refusal_hangs_on_it(monkeypatch: Patch) -> None:
     fake = FakeCm(free=0, failing_counts=[Unavailable("cut off"), Unavailable("no JSON")])
     with pytest.raises(Refused) as caught:

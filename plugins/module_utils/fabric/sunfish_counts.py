@@ -136,19 +136,19 @@ class Counts:
             "PATCH", COMPOSED, f"give {count} {model} to machine {machine.name}", effect=True, reads=False,
             body={"Name": machine.name, "Processors": {"Members": [member]}}, timeout=self._config.attach_timeout,
         )
-        lost: Uncertain | None = None
+        lost: list[Uncertain] = []
         for attempt in range(REPEATS):
             try:
                 self._session.call(call)
                 break
             except Uncertain as error:
-                lost = error
+                lost.append(error)
                 if attempt == REPEATS - 1:
                     raise
             except (Unavailable, Busy):
                 # this one has done nothing, but the one before may have
                 if lost:
-                    raise lost from None
+                    raise lost[0] from None
                 raise
             except Refused as error:
                 error.exhausted = EXHAUSTED in (error.code or "")

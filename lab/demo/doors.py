@@ -17,6 +17,8 @@ from pathlib import Path
 from ansible_collections.composable.infra.lab.demo.stage import Stage
 
 PACKAGE = "ansible_collections.composable.infra"
+# A limit for hangs, not for speed: a killed leader's Lease alone lasts 15 s, and machines can be slow.
+PATIENCE = 90.0
 INVENTORY = "localhost ansible_connection=local ansible_python_interpreter={python}\n"
 
 
@@ -72,20 +74,29 @@ class Process:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
 
-    def wait_for(self, text: str, seconds: float = 30.0) -> None:
+    def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
         """Wait until the log holds a text; RuntimeError with the log's end when it does not come."""
         deadline = time.monotonic() + seconds
         while text not in self.text():
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{self.name} did not say {text!r}; the end of its log:\n{self.text()[-3000:]}")
+                raise RuntimeError(f"{self.name} {self._how_it_is()} and did not say {text!r}; the end of its log:\n"
+                                   f"{self.text()[-3000:]}")
             time.sleep(0.02)
+
+    def _how_it_is(self) -> str:
+        status = self.process.poll()
+        return "still runs" if status is None else f"ended with status {status}"
 
 
 def controller(stage: Stage, *args: str) -> Process:
     """The controller with the shipped RBAC, leading."""
     door = Process("controller", [sys.executable, "-m", f"{PACKAGE}.controller", "--config", str(stage.config_path),
                                   "--kubeconfig", str(stage.kubeconfig), "--listen", "127.0.0.1:0", *args], stage)
-    door.wait_for("leading as")
+    try:
+        door.wait_for("leading as")
+    except BaseException:
+        door.stop()
+        raise
     return door
 
 

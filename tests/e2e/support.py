@@ -28,7 +28,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.resource imp
 Json = dict[str, t.Any]
 Found = t.TypeVar("Found")
 # The scheduler looks every 5 s, and a busy machine makes everything slower: a limit is for hangs, not for speed.
-PATIENCE = 90.0
+PATIENCE = doors.PATIENCE
 LOG_END = 6000
 
 
@@ -134,6 +134,19 @@ def changes_asked(stage: Stage, since: int, *methods: str) -> list[Json]:
     return [e for e in stage.emulator.log(since) if e["method"] in (methods or ("PATCH", "DELETE"))]
 
 
+def states(stage: Stage) -> list[str]:
+    """States of all devices, as the emulator has them, in the order of the alphabet."""
+    return sorted(d["state"] for d in stage.emulator.state()["devices"])
+
+
+def lose_api_server_during_an_attach(stage: Stage) -> None:
+    """Take it away once an attach is under way, and bring it back when a device is attached."""
+    wait_for("an attach is under way", lambda: "attaching" in states(stage))
+    stage.lab.stop_component("kube-apiserver")
+    wait_for("the device is attached meanwhile", lambda: "attached" in states(stage))
+    stage.lab.start_component("kube-apiserver")
+
+
 def attached(stage: Stage) -> dict[str, Json]:
     """Attached devices by serial number, as the emulator has them."""
     return {d["serial"]: d for d in stage.emulator.state()["devices"] if d["state"] == "attached"}
@@ -170,8 +183,13 @@ def run_pods(stage: Stage, timeline: Timeline, serve: Callable[[], object],
     for name, (model, count) in devices.items():
         stage.pod(name, model, count, (nodes or {}).get(name))
     serve()
-    assert timeline.wait(lambda: settled(timeline, *devices), PATIENCE), unserved(stage, timeline, devices)
+    await_served(stage, timeline, *devices)
     return since
+
+
+def await_served(stage: Stage, timeline: Timeline, *names: str) -> None:
+    """Wait until the pods run; says whom nobody serves when they do not."""
+    assert timeline.wait(lambda: settled(timeline, *names), PATIENCE), unserved(stage, timeline, names)
 
 
 def unserved(stage: Stage, timeline: Timeline, names: Iterable[str]) -> str:

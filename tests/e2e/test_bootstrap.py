@@ -22,13 +22,7 @@ from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.label_chain import operator_says_ready
 from ansible_collections.composable.infra.tests.e2e.played import Json, Played, play, stored, well, whole_nodes
-from ansible_collections.composable.infra.tests.e2e.support import (
-    PATIENCE,
-    all_free,
-    delete_all,
-    settled,
-    wait_for,
-)
+from ansible_collections.composable.infra.tests.e2e.support import all_free, await_served, delete_all, wait_for
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 STAGE: dict[str, t.Any] = {"devices": {A100: 1}}
@@ -184,7 +178,7 @@ def test_a_claim_runs_with_what_was_stored_and_stands_in_the_way_of_uninstall(
     stage.kubeconfig = stage.lab.service_account_kubeconfig("composable-infra", "composable-infra")
     open_process(doors.controller, stage)
     stage.pod("train", A100)
-    assert timeline.wait(lambda: settled(timeline, "train"), PATIENCE)
+    await_served(stage, timeline, "train")
     before = stored(stage.lab)
     refused = run("uninstall")
     assert refused.status != 0

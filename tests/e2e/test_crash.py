@@ -21,13 +21,12 @@ from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.support import (
     OPENED,
-    PATIENCE,
     attached,
+    await_served,
     changes_asked,
     delete_all,
     mark,
-    settled,
-    unserved,
+    states,
     wait_for,
 )
 
@@ -46,14 +45,9 @@ def clean(stage: Stage) -> Iterator[None]:
     delete_all(stage)
     last = doors.controller(stage)
     try:
-        wait_for("all devices are free", lambda: states(stage) == {"free"})
+        wait_for("all devices are free", lambda: set(states(stage)) == {"free"})
     finally:
         last.stop()
-
-
-def states(stage: Stage) -> set[str]:
-    """States that devices are in."""
-    return {d["state"] for d in stage.emulator.state()["devices"]}
 
 
 def attaching(stage: Stage) -> int:
@@ -78,7 +72,7 @@ def apiserver(stage: Stage) -> int:
 
 def assert_one_device(stage: Stage, timeline: Timeline, since: int, *names: str) -> None:
     """All pods run, each device was attached once, and there are as many as claims."""
-    assert timeline.wait(lambda: settled(timeline, *names), PATIENCE), unserved(stage, timeline, names)
+    await_served(stage, timeline, *names)
     done = [e for e in changes_asked(stage, since, "PATCH") if e["device"]]
     assert len(done) == len({e["device"] for e in done}) == len(names), done
     assert set(attached(stage)) == {d for n in names for d in timeline.claims[n].devices}
@@ -124,7 +118,7 @@ def test_killed_with_two_devices_of_one_claim_under_way(
     wait_for("both are being attached", lambda: attaching(stage) == 2)
     first.kill()
     open_process(doors.controller, stage)
-    assert timeline.wait(lambda: settled(timeline, "two"), PATIENCE), unserved(stage, timeline, ["two"])
+    await_served(stage, timeline, "two")
     assert len(attached(stage)) == len([e for e in changes_asked(stage, since, "PATCH") if e["device"]]) == 2
 
 
@@ -141,7 +135,7 @@ def test_killed_at_random_moments(stage: Stage, timeline: Timeline, open_process
         timeline.wait(lambda: False, moment)
         door.kill()
     open_process(doors.controller, stage)
-    assert timeline.wait(lambda: settled(timeline, *names), PATIENCE), unserved(stage, timeline, names)
+    await_served(stage, timeline, *names)
     wait_for("exactly the claims' devices are attached",
              lambda: set(attached(stage)) == {d for n in names for d in timeline.claims[n].devices})
 

@@ -23,11 +23,12 @@ from ansible_collections.composable.infra.tests.e2e.support import (
     all_free,
     assert_served,
     attached,
+    await_served,
     changes_asked,
     delete_all,
+    lose_api_server_during_an_attach,
     mark,
     run_pods,
-    settled,
     wait_for,
 )
 
@@ -102,7 +103,7 @@ def test_no_pool_device_is_touched_on_the_way(stage: Stage, timeline: Timeline, 
 def test_pod_that_opts_out_takes_the_pools_way(stage: Stage, timeline: Timeline, open_process: OpenProcess) -> None:
     lead(stage, open_process)
     stage.pod("out", A100, gated=False)
-    assert timeline.wait(lambda: settled(timeline, "out"), 90)
+    await_served(stage, timeline, "out")
     it = timeline.claims["out"]
     assert (it.held, bool(it.allocated)) == (None, True)
 
@@ -117,7 +118,7 @@ def test_gate_of_somebody_else_is_left_alone(stage: Stage, timeline: Timeline, o
     assert sorted(names) == [gates.GATE, "example.com/other"]
     path = f"/spec/schedulingGates/{names.index('example.com/other')}"
     stage.client.json_patch(PODS, "both", [{"op": "remove", "path": path}], namespace="default")
-    assert timeline.wait(lambda: settled(timeline, "both"), 90)
+    await_served(stage, timeline, "both")
 
 
 def test_pod_that_cannot_be_served_is_let_go_with_the_reason(
@@ -140,7 +141,7 @@ def test_group_takes_all_or_nothing(stage: Stage, timeline: Timeline, open_proce
     assert gated(stage, "a")
     assert changes_asked(stage, since) == []
     grouped(stage, "c", 3)
-    assert timeline.wait(lambda: settled(timeline, "a", "b", "c"), 90)
+    await_served(stage, timeline, "a", "b", "c")
     opened = [timeline.claims[n].opened or 0.0 for n in ("a", "b", "c")]
     asked = [e["time_replied"] for e in changes_asked(stage, since, "PATCH")]
     assert min(opened) > max(asked), "a gate was opened before the group had all its devices"
@@ -173,7 +174,7 @@ def test_killed_on_the_way(stage: Stage, timeline: Timeline, open_process: OpenP
     first.wait_for(said)
     first.kill()
     open_process(doors.controller, stage)
-    assert timeline.wait(lambda: settled(timeline, "one"), 90)
+    await_served(stage, timeline, "one")
     done = [e for e in changes_asked(stage, since, "PATCH") if e["device"]]
     assert len({e["device"] for e in done}) == len(done) == 1
     assert set(attached(stage)) == set(timeline.claims["one"].devices)
@@ -201,12 +202,7 @@ def test_device_that_somebody_else_took_is_attached_anew(
     stage.client.create(PODS, body)
     wait_for("the thief waits", lambda: gates.unschedulable(pod(stage, "thief")))
     stage.pod("owner", A100)
-    assert timeline.wait(lambda: settled(timeline, "owner"), 90)
-
-
-def states(stage: Stage) -> set[str]:
-    """States that devices are in."""
-    return {d["state"] for d in stage.emulator.state()["devices"]}
+    await_served(stage, timeline, "owner")
 
 
 def test_api_server_away_during_an_attach(stage: Stage, timeline: Timeline, open_process: OpenProcess) -> None:
@@ -215,13 +211,10 @@ def test_api_server_away_during_an_attach(stage: Stage, timeline: Timeline, open
     stage.emulator.set_timing(attach=2.0)
     try:
         stage.pod("one", A100)
-        wait_for("an attach is under way", lambda: "attaching" in states(stage))
-        stage.lab.stop_component("kube-apiserver")
-        wait_for("the device is attached meanwhile", lambda: "attached" in states(stage))
-        stage.lab.start_component("kube-apiserver")
+        lose_api_server_during_an_attach(stage)
     finally:
         stage.emulator.set_timing(attach=0.3)
-    assert timeline.wait(lambda: settled(timeline, "one"), 90)
+    await_served(stage, timeline, "one")
     assert len([e for e in changes_asked(stage, since, "PATCH") if e["device"]]) == 1
 
 
@@ -235,5 +228,5 @@ def test_manager_away_holds_the_pod_until_it_is_back(
     wait_for("it is said why", lambda: "AttachFailed" in controller.text())
     assert gated(stage, "one")
     stage.emulator.restart()
-    assert timeline.wait(lambda: settled(timeline, "one"), 90)
+    await_served(stage, timeline, "one")
     assert len([e for e in changes_asked(stage, since, "PATCH") if e["device"]]) == 1

@@ -17,10 +17,10 @@ from ansible_collections.composable.infra.tests.e2e.modules import run_tasks
 from ansible_collections.composable.infra.tests.e2e.support import (
     OPENED,
     assert_served,
+    await_served,
     changes_asked,
     mark,
     run_pods,
-    settled,
     wait_for,
 )
 from ansible_collections.composable.infra.tests.e2e.test_gated import gated, holder
@@ -51,7 +51,7 @@ def test_held_pods_are_served(stage: Stage, timeline: Timeline, door: Door, requ
         for name, (model, count) in wanted.items():
             stage.pod(name, model, count, by_template=True)
         door.serve()
-        assert timeline.wait(lambda: settled(timeline, *wanted), 90)
+        await_served(stage, timeline, *wanted)
     assert_served(stage, timeline.finish(), since, wanted)
     assert all(it.opened and it.allocated is None for it in timeline.claims.values())
 

@@ -17,9 +17,9 @@ from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.support import (
     assert_served,
     attached,
+    await_served,
     mark,
     pools,
-    settled,
     wait_for,
 )
 
@@ -34,7 +34,7 @@ def test_pods_are_served_and_their_devices_go_back(
     wanted, since = {"one": (A100, 1), "two": (A100, 2)}, mark(stage)
     for name, (model, count) in wanted.items():
         stage.pod(name, model, count, by_template=True)
-    assert timeline.wait(lambda: settled(timeline, *wanted), 90)
+    await_served(stage, timeline, *wanted)
     assert_served(stage, timeline.finish(), since, wanted)
     assert all(it.opened and it.allocated is None for it in timeline.claims.values())
     for name in wanted:

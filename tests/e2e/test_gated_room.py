@@ -14,7 +14,7 @@ from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.plugins.module_utils.kube import gates
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import PODS
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
-from ansible_collections.composable.infra.tests.e2e.support import settled, wait_for
+from ansible_collections.composable.infra.tests.e2e.support import await_served, wait_for
 from ansible_collections.composable.infra.tests.e2e.test_gated import gated, lead, pod
 
 pytestmark = pytest.mark.e2e
@@ -43,6 +43,6 @@ def test_room_is_kept_while_the_device_is_on_its_way(
         del body["spec"]["resourceClaims"], body["spec"]["containers"][0]["resources"]["claims"]
         stage.client.create(PODS, body)
     bound = wait_for("one of them finds room", lambda: [n for n in ("second", "third") if gates.bound(pod(stage, n))])
-    assert timeline.wait(lambda: settled(timeline, "held"), 60)
+    await_served(stage, timeline, "held")
     assert bound == [n for n in ("second", "third") if gates.bound(pod(stage, n))]
     assert {gates.bound(pod(stage, n)) for n in ("held", *bound)} == set(stage.lab.nodes)

@@ -13,7 +13,7 @@ from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.flow import waits_for
-from ansible_collections.composable.infra.tests.e2e.support import settled, wait_for
+from ansible_collections.composable.infra.tests.e2e.support import await_served, wait_for
 from ansible_collections.composable.infra.tests.e2e.test_gated import gated, lead
 
 pytestmark = pytest.mark.e2e
@@ -23,13 +23,13 @@ STAGE: dict[str, t.Any] = {"handover": "gated", "nodes": 2, "devices": {A100: 1}
 def test_order_is_kept_and_said(stage: Stage, timeline: Timeline, open_process: OpenProcess) -> None:
     lead(stage, open_process)
     stage.pod("first", A100)
-    assert timeline.wait(lambda: settled(timeline, "first"), 90)
+    await_served(stage, timeline, "first")
     stage.pod("second", A100)
     wait_for("it is said why", lambda: "position 1 of 1: 0/2 nodes" in waits_for(stage, "second"))
     stage.pod("third", A100)
     wait_for("it is said who comes first", lambda: "position 2 of 2: 0/2 nodes" in waits_for(stage, "third"))
     assert gated(stage, "second")
     stage.delete_pod("first")
-    assert timeline.wait(lambda: settled(timeline, "second"), 90)
+    await_served(stage, timeline, "second")
     assert timeline.claims["second"].allocated is None
     assert gated(stage, "third")

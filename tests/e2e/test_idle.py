@@ -15,15 +15,13 @@ from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import EVENTS, RESOURCES
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.support import (
-    PATIENCE,
     all_free,
     attached,
+    await_served,
     changes_asked,
     delete_all,
     mark,
     pools,
-    settled,
-    unserved,
     wait_for,
 )
 
@@ -35,7 +33,7 @@ def serve(stage: Stage, timeline: Timeline, *names: str) -> None:
     """Have pods run."""
     for name in names:
         stage.pod(name, A100)
-    assert timeline.wait(lambda: settled(timeline, *names), PATIENCE), unserved(stage, timeline, names)
+    await_served(stage, timeline, *names)
 
 
 def open_device(folder: Path, uuid: str, pid: int = 4711) -> Path:

@@ -18,9 +18,8 @@ from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.support import (
     all_free,
     attached,
+    await_served,
     delete_all,
-    settled,
-    unserved,
     wait_for,
 )
 
@@ -39,7 +38,7 @@ def test_pods_get_their_devices_and_give_them_back(
     wait_for("all devices are in the pool", lambda: all_free(stage))
     stage.pod("one", A100)
     stage.pod("two", A100, 2)
-    assert timeline.wait(lambda: settled(timeline, "one", "two"), 90), unserved(stage, timeline, ("one", "two"))
+    await_served(stage, timeline, "one", "two")
     on = attached(stage)
     assert len(on) == 3
     for name in ("one", "two"):

@@ -19,11 +19,11 @@ from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.modules import Json, run_tasks
 from ansible_collections.composable.infra.tests.e2e.support import (
     PATIENCE,
+    await_served,
     changes_asked,
     delete_all,
     mark,
     pools,
-    settled,
 )
 
 STAGE: dict[str, t.Any] = {"devices": {A100: 4, H100: 2}, "hold": 600.0, "audit": True}
@@ -156,7 +156,7 @@ def test_check_mode_says_what_would_be_done(checked: Checked) -> None:
 def test_apply_carries_out_the_plan_of_check_mode_once(stage: Stage, checked: Checked, timeline: Timeline) -> None:
     plan, since, written = checked.results[0], mark(stage), len(writes(stage))
     apply, again, told = run_tasks(stage, [SCALE, SCALE, READ])
-    assert timeline.wait(lambda: settled(timeline, *WAITING), PATIENCE)
+    await_served(stage, timeline, *WAITING)
     assert changed([apply, again, told]) == [True, False, False]
     assert (apply["actions"], apply["diff"]) == (plan["actions"], plan["diff"])
     assert (apply["settled"], apply["verdicts"]) == (True, [])

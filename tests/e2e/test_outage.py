@@ -15,13 +15,13 @@ from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.tests.e2e.support import (
     OPENED,
-    PATIENCE,
     all_free,
+    await_served,
     changes_asked,
     delete_all,
+    lose_api_server_during_an_attach,
     mark,
-    settled,
-    unserved,
+    states,
     wait_for,
 )
 
@@ -51,10 +51,6 @@ def said_since(controller: doors.Process, before: str, *words: str) -> bool:
     return any(all(word in line for word in words) for line in controller.text()[len(before):].splitlines())
 
 
-def runs(stage: Stage, timeline: Timeline, name: str) -> None:
-    assert timeline.wait(lambda: settled(timeline, name), PATIENCE), unserved(stage, timeline, [name])
-
-
 def test_manager_away_while_a_claim_waits(stage: Stage, controller: doors.Process, timeline: Timeline) -> None:
     before, since = controller.text(), mark(stage)
     stage.emulator.kill()
@@ -63,7 +59,7 @@ def test_manager_away_while_a_claim_waits(stage: Stage, controller: doors.Proces
     wait_for("it tries", lambda: said_since(controller, before, "AttachFailed", stage.emulator.url, "refused"))
     assert not timeline.running("patient")
     stage.emulator.restart()
-    runs(stage, timeline, "patient")
+    await_served(stage, timeline, "patient")
     assert len(changes_asked(stage, since)) == 1
     wait_for("it says that this is over", lambda: said_since(controller, before, "Recovered fabric"))
 
@@ -73,30 +69,23 @@ def test_manager_dies_during_an_attach(stage: Stage, controller: doors.Process, 
     before, since = controller.text(), mark(stage)
     stage.emulator.set_timing(attach=2.0)
     stage.pod("orphan", A100)
-    wait_for("an attach is under way", lambda: _states(stage) == ["attaching", "free", "free"])
+    wait_for("an attach is under way", lambda: states(stage) == ["attaching", "free", "free"])
     stage.emulator.kill()
     wait_for("it says so", lambda: said_since(controller, before, "AttachFailed", "it may have taken effect"))
     stage.emulator.restart()
-    runs(stage, timeline, "orphan")
-    assert _states(stage) == ["attached", "free", "free"]
+    await_served(stage, timeline, "orphan")
+    assert states(stage) == ["attached", "free", "free"]
     assert len(changes_asked(stage, since, "PATCH")) == 1
     assert said_since(controller, before, "Adopted")
-
-
-def _states(stage: Stage) -> list[str]:
-    return sorted(d["state"] for d in stage.emulator.state()["devices"])
 
 
 def test_api_server_away_during_an_attach(stage: Stage, controller: doors.Process, timeline: Timeline) -> None:
     before, since = controller.text(), mark(stage)
     stage.emulator.set_timing(attach=2.0)
     stage.pod("held", A100)
-    wait_for("an attach is under way", lambda: "attaching" in _states(stage))
-    stage.lab.stop_component("kube-apiserver")
-    wait_for("the device is attached meanwhile", lambda: "attached" in _states(stage))
-    stage.lab.start_component("kube-apiserver")
-    runs(stage, timeline, "held")
-    assert _states(stage) == ["attached", "free", "free"]
+    lose_api_server_during_an_attach(stage)
+    await_served(stage, timeline, "held")
+    assert states(stage) == ["attached", "free", "free"]
     assert len(changes_asked(stage, since)) == 1
     assert said_since(controller, before, stage.lab.server.removeprefix("https://")), "it never named the API server"
 
@@ -104,5 +93,5 @@ def test_api_server_away_during_an_attach(stage: Stage, controller: doors.Proces
 def test_tokens_revoked(stage: Stage, timeline: Timeline) -> None:
     stage.emulator.set_tokens(lifetime=2.0, revoke=True)
     stage.pod("renewed", A100)
-    runs(stage, timeline, "renewed")
+    await_served(stage, timeline, "renewed")
     stage.emulator.set_tokens(lifetime=300.0)

@@ -15,13 +15,12 @@ from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.tests.e2e.support import (
     OPENED,
-    PATIENCE,
     all_free,
+    await_served,
     changes_asked,
     delete_all,
+    lose_api_server_during_an_attach,
     mark,
-    settled,
-    unserved,
     wait_for,
 )
 
@@ -45,20 +44,12 @@ def alive(stage: Stage, rulebook: doors.Process) -> Iterator[None]:
     assert rulebook.process.poll() is None, rulebook.text()
 
 
-def runs(stage: Stage, timeline: Timeline, name: str) -> None:
-    assert timeline.wait(lambda: settled(timeline, name), PATIENCE), unserved(stage, timeline, [name])
-
-
-def states(stage: Stage) -> list[str]:
-    return [d["state"] for d in stage.emulator.state()["devices"]]
-
-
 def test_api_server_away_between_claims(stage: Stage, rulebook: doors.Process, timeline: Timeline) -> None:
     since = mark(stage)
     stage.lab.stop_component("kube-apiserver")
     stage.lab.start_component("kube-apiserver")
     stage.pod("after", A100)
-    runs(stage, timeline, "after")
+    await_served(stage, timeline, "after")
     assert len(changes_asked(stage, since, "PATCH")) == 1
 
 
@@ -66,9 +57,6 @@ def test_api_server_away_during_an_attach(stage: Stage, rulebook: doors.Process,
     since = mark(stage)
     stage.emulator.set_timing(attach=3.0)
     stage.pod("held", A100)
-    wait_for("an attach is under way", lambda: "attaching" in states(stage))
-    stage.lab.stop_component("kube-apiserver")
-    wait_for("the device is attached meanwhile", lambda: "attached" in states(stage))
-    stage.lab.start_component("kube-apiserver")
-    runs(stage, timeline, "held")
+    lose_api_server_during_an_attach(stage)
+    await_served(stage, timeline, "held")
     assert len(changes_asked(stage, since, "PATCH")) == 1

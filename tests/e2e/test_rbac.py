@@ -24,9 +24,9 @@ from ansible_collections.composable.infra.tests.e2e.support import (
     PATIENCE,
     all_free,
     assert_served,
+    await_served,
     delete_all,
     run_pods,
-    settled,
     wait_for,
 )
 
@@ -98,7 +98,7 @@ def test_role_taken_away_and_given_back_while_it_runs(
         controller.wait_for("cannot create resource \"composableresources\"", PATIENCE)
         assert not timeline.running("patient")
         give()
-    assert timeline.wait(lambda: settled(timeline, "patient"), PATIENCE)
+    await_served(stage, timeline, "patient")
     assert "Recovered" in controller.text()
     assert "Traceback" not in controller.text()
     delete_all(stage)

@@ -27,13 +27,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.resource imp
 )
 from ansible_collections.composable.infra.tests.e2e.launch import begin, with_fabric, write_config
 from ansible_collections.composable.infra.tests.e2e.modules import Json, play
-from ansible_collections.composable.infra.tests.e2e.support import (
-    OPENED,
-    PATIENCE,
-    settled,
-    unserved,
-    wait_for,
-)
+from ansible_collections.composable.infra.tests.e2e.support import OPENED, PATIENCE, await_served, wait_for
 
 STAGE: dict[str, t.Any] = {"devices": {A100: 2}}
 NEW_PASSWORD = "a-renewed-password-of-the-test"
@@ -108,13 +102,13 @@ def test_password_changes_while_the_controller_runs(stage: Stage, old: dict[str,
     controller = begin(stage, "mounted", "--log-level", "debug", config=write_config(stage, "mounted", mounted))
     controller.wait_for("leading as", PATIENCE)
     stage.pod("before", A100)
-    assert timeline.wait(lambda: settled(timeline, "before"), PATIENCE), unserved(stage, timeline, ["before"])
+    await_served(stage, timeline, "before")
     change_password(stage, old["username"], NEW_PASSWORD)
     controller.wait_for("check username, password", PATIENCE)
     stage.pod("locked", A100)
     controller.wait_for("AttachFailed", PATIENCE)
     (folder / "password").write_text(NEW_PASSWORD, encoding="utf-8")
-    assert timeline.wait(lambda: settled(timeline, "locked"), PATIENCE), unserved(stage, timeline, ["locked"])
+    await_served(stage, timeline, "locked")
     wait_for("it says that this is over", lambda: "Recovered fabric" in controller.text())
     objects = json.dumps([stage.client.list(kind).items for kind in KINDS])
     assert OPENED.stop(controller) == 0

@@ -156,7 +156,7 @@ class Resizer:
             self._one_by_one(key, there, error)
             return
         except Uncertain as error:
-            if not self._left(key, spec, uids):
+            if not self._left(key, uids):
                 raise error from None
         for wish in there:
             wish.accept(handle(key, device=str(wish.what)))
@@ -165,7 +165,7 @@ class Resizer:
     def _one_by_one(self, key: Key, wishes: Wishes, error: FabricError) -> None:
         """After a refusal of all: each for itself, so that only the one that cannot leave stays."""
         if len({w.what for w in wishes}) == 1:
-            if isinstance(error, Missing) and self._is_leaving(key, str(wishes[0].what)):
+            if isinstance(error, Missing) and self._is_leaving(key, [str(wishes[0].what)]):
                 self.await_removed(key, wishes)
                 return
             for wish in wishes:
@@ -174,17 +174,16 @@ class Resizer:
         for wish in wishes:
             self._remove(key, self.quiet(key), [wish])
 
-    def _is_leaving(self, key: Key, uid: str) -> bool:
-        """Whether CM does not know the device since an earlier request, whose reply said otherwise, has removed it."""
+    def _is_leaving(self, key: Key, uids: Sequence[str]) -> bool:
+        """Whether the document shows that one of them is leaving or has left, whatever a reply said."""
         now = tolerant(lambda: self.spec(key))
-        return now is not None and ((entry := now.entry(uid)) is None or entry.leaving)
+        return now is not None and any((e := now.entry(uid)) is None or e.leaving for uid in uids)
 
-    def _left(self, key: Key, spec: Spec, uids: list[str]) -> bool:
+    def _left(self, key: Key, uids: Sequence[str]) -> bool:
         """Whether a removal without a reply shows in the document."""
         patience = Patience(min(polling.NOTICE_SECONDS, self._timeout))
         while not patience.over:
-            now = tolerant(lambda: self.spec(key))
-            if now and any((e := now.entry(uid)) is None or e.leaving for uid in uids):
+            if self._is_leaving(key, uids):
                 return True
             patience.pause()
         return False

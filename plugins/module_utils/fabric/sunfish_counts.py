@@ -137,13 +137,13 @@ class Counts:
             body={"Name": machine.name, "Processors": {"Members": [member]}}, timeout=self._config.attach_timeout,
         )
         lost: list[Uncertain] = []
-        for attempt in range(REPEATS):
+        while True:
             try:
                 self._session.call(call)
                 break
             except Uncertain as error:
                 lost.append(error)
-                if attempt == REPEATS - 1:
+                if len(lost) == REPEATS:
                     raise
             except (Unavailable, Busy):
                 # this one has done nothing, but the one before may have

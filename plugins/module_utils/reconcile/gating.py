@@ -9,6 +9,7 @@ and the gate goes last. The attaching itself is the node pass's; for it a booked
 
 from __future__ import annotations
 
+import functools
 import time
 import typing as t
 from collections.abc import Callable, Iterable
@@ -111,7 +112,7 @@ class Gating:
             self._tell(booking.pod, "NodeChosen", f"node {booking.node}: {booking.reason}")
         for node in {b.node for b in bookings}:
             self._enqueue(("node", node))
-        self._nominations.begin(bookings, self._namespaces)
+        self._nominations.begin(bookings, functools.cache(self._namespaces))
 
     def _pools(self, bookings: Iterable[Booking]) -> set[tuple[str, int]]:
         found: set[tuple[str, int]] = set()
@@ -141,7 +142,7 @@ class Gating:
 
     def _open_ready(self) -> None:
         """Open the gates of all pods that wait for nothing more."""
-        self._each(self._open, self.world.bookings.take_ready(self._namespaces))
+        self._each(self._open, self.world.bookings.take_ready(functools.cache(self._namespaces)))
 
     def _namespaces(self) -> dict[str, dict[str, str]]:
         return {n["metadata"]["name"]: n["metadata"].get("labels") or {} for n in self.world.namespaces.list()}

@@ -14,7 +14,15 @@ from ansible_collections.composable.infra.lab.demo.stage import A100, H100, Stag
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.tests.e2e.doorways import Door
 from ansible_collections.composable.infra.tests.e2e.modules import run_tasks
-from ansible_collections.composable.infra.tests.e2e.support import assert_served, run_pods, wait_for
+from ansible_collections.composable.infra.tests.e2e.support import (
+    assert_served,
+    await_served,
+    frozen,
+    mark,
+    pools,
+    run_pods,
+    wait_for,
+)
 
 STAGE: dict[str, t.Any] = {"nodes": 2, "devices": {A100: 3, H100: 3}}
 
@@ -47,7 +55,15 @@ class FlowTests:
         self, stage: Stage, door: Door, timeline: Timeline
     ) -> None:
         wanted = {f"{name}-{i}": (model, 1) for i in range(3) for name, model in (("a", A100), ("h", H100))}
-        since = run_pods(stage, timeline, door.serve, wanted)
+        wait_for("the pools show all devices", lambda: sum(pools(stage).values()) == len(wanted))
+        since = mark(stage)
+        # a pod that the scheduler looks at late may take a device that is there already for another
+        with frozen(stage.emulator.pid):
+            for name, (model, count) in wanted.items():
+                stage.pod(name, model, count)
+            wait_for("all are allocated from pools", lambda: _allocated(timeline, *wanted))
+        door.serve()
+        await_served(stage, timeline, *wanted)
         assert_served(stage, timeline.finish(), since, wanted)
         assert {it.node for it in timeline.claims.values()} == set(stage.lab.nodes)
 
@@ -66,6 +82,10 @@ class FlowTests:
             door.serve()
         assert timeline.wait(lambda: timeline.running("late"), 90), json.dumps(stage.emulator.state()["devices"])
         assert timeline.claims["late"].node == "node-1"
+
+
+def _allocated(timeline: Timeline, *names: str) -> bool:
+    return all(name in timeline.claims and timeline.claims[name].allocated for name in names)
 
 
 def _scheduler_tried(timeline: Timeline, name: str) -> bool:

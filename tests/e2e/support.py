@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 import typing as t
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -137,6 +140,16 @@ def changes_asked(stage: Stage, since: int, *methods: str) -> list[Json]:
 def states(stage: Stage) -> list[str]:
     """States of all devices, as the emulator has them, in the order of the alphabet."""
     return sorted(d["state"] for d in stage.emulator.state()["devices"])
+
+
+@contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """A process that does nothing for a while and knows nothing of it."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def lose_api_server_during_an_attach(stage: Stage) -> None:

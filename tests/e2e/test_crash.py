@@ -10,7 +10,6 @@ import random
 import signal
 import typing as t
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from ansible_collections.composable.infra.tests.e2e.support import (
     await_served,
     changes_asked,
     delete_all,
+    frozen,
     mark,
     states,
     wait_for,
@@ -53,16 +53,6 @@ def clean(stage: Stage) -> Iterator[None]:
 def attaching(stage: Stage) -> int:
     """How many devices the manager is attaching."""
     return sum(d["state"] == "attaching" for d in stage.emulator.state()["devices"])
-
-
-@contextmanager
-def frozen(pid: int) -> Iterator[None]:
-    """A process that does nothing for a while and knows nothing of it."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def apiserver(stage: Stage) -> int:

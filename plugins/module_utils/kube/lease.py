@@ -152,6 +152,7 @@ class Lease:
             return True
         self._seen = observe(current, self._seen, self._clock())
         if not may_take(self._seen, self.identity, self._acquired, self._clock(), self._dead):
+            self.last_error = None
             return False
         self._write(current)
         return True

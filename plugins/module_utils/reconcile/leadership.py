@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from ..kube.client import Client
+from ..kube.errors import Unreachable
 from ..kube.lease import Lease, process_identity
 
 ATTEMPT_SECONDS = 1.0
@@ -25,19 +26,34 @@ class Leadership:
         for lease in self._leases:
             lease.on_lost = on_lost
 
-    def lead(self, stop: threading.Event, timeout: float | None = None) -> bool:
-        """Wait until all leases are ours; False when stopped or out of time, then none is."""
-        deadline = time.monotonic() + timeout if timeout is not None else None
+    def lead(self, stop: threading.Event) -> bool:
+        """Wait until all leases are ours; False when stopped, then none is."""
+        return self._take(lambda _lease: stop.is_set())
+
+    def lead_unless_led(self, stop: threading.Event, timeout: float) -> tuple[str, ...]:
+        """Take all leases and return (), or who holds one, then none is ours.
+
+        An API server in trouble is waited for; raises Unreachable when it is not over in ``timeout`` seconds.
+        """
+        deadline = time.monotonic() + timeout
+        if self._take(lambda lease: stop.is_set() or not lease.last_error or time.monotonic() > deadline):
+            return ()
+        if holders := tuple(self.holders()):
+            return holders
+        why = next((lease.last_error for lease in self._leases if lease.last_error), "it was lost meanwhile")
+        raise Unreachable(f"nobody leads, but the Lease could not be taken in {timeout:g} s: {why}")
+
+    def _take(self, enough: Callable[[Lease], bool]) -> bool:
         for lease in self._leases:
             while not lease.acquire(ATTEMPT_SECONDS):
-                if stop.is_set() or (deadline is not None and time.monotonic() > deadline):
+                if enough(lease):
                     self.leave()
                     return False
         return True
 
     def holders(self) -> list[str]:
-        """Identities that hold leases which we do not."""
-        return sorted({h for lease in self._leases if not lease.held and (h := lease.holder)})
+        """Identities of others that hold leases, as far as the last look at each succeeded."""
+        return sorted({h for lease in self._leases if not (lease.held or lease.last_error) and (h := lease.holder)})
 
     def leave(self) -> None:
         """Give up what is held, so that the next one need not wait."""

@@ -91,8 +91,7 @@ class PoolRun(Run):
         stop = threading.Event()
         leadership = Leadership(self.client, self.config.lease_namespace, [COMPONENT], stop.set)
         try:
-            if not leadership.lead(stop, 0.0):
-                holders = tuple(leadership.holders()) or ("another run",)
+            if holders := leadership.lead_unless_led(stop, self.ready_timeout):
                 if must:
                     raise NotReady(f"pools are published by {', '.join(holders)}, which would publish them again; "
                                    "stop it first")

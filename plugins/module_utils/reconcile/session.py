@@ -99,12 +99,11 @@ class Run:
             leadership = Leadership(self.client, self.config.lease_namespace, sorted(ROLES), stop.set)
             first = forecast(engine)
             try:
-                leading = leadership.lead(stop, 0.0)
-                led_by = () if leading else tuple(leadership.holders())
-                if leading:
+                led_by = leadership.lead_unless_led(stop, timeout)
+                if not led_by:
                     engine.work()
                     engine.enqueue_all()
-                settled = settle(engine, timeout, stop, leading)
+                settled = settle(engine, timeout, stop, not led_by)
                 verdicts = tuple(v for v in explain(engine) if v.waits_for)
             finally:
                 engine.quiesce()

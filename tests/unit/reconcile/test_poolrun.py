@@ -35,11 +35,8 @@ class FakeLeadership:
     def __init__(self, client: object, namespace: str, components: list[str], on_lost: Callable[[], object]) -> None:
         assert components == ["publisher"]
 
-    def lead(self, stop: threading.Event, timeout: float | None = None) -> bool:
-        return not self.others
-
-    def holders(self) -> list[str]:
-        return self.others
+    def lead_unless_led(self, stop: threading.Event, timeout: float) -> tuple[str, ...]:
+        return tuple(self.others)
 
     def leave(self) -> None:
         self.left.append(True)

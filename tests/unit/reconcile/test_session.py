@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import typing as t
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
 from ansible_collections.composable.infra.plugins.module_utils.kube import cro
-from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, NotFound, Unreachable
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import (
     CLAIMS,
     NODES,
@@ -38,7 +39,7 @@ RESULT = objects.pool_result()
 
 
 class FakeLeadership:
-    """Leads or not, as told by ``holders``."""
+    """Leads or not, as told by ``others``."""
 
     others: t.ClassVar[list[str]] = []
     left: t.ClassVar[list[bool]] = []
@@ -46,11 +47,8 @@ class FakeLeadership:
     def __init__(self, client: object, namespace: str, components: list[str], on_lost: Callable[[], object]) -> None:
         assert components == ["operator", "publisher", "scaler"]
 
-    def lead(self, stop: threading.Event, timeout: float | None = None) -> bool:
-        return not self.others
-
-    def holders(self) -> list[str]:
-        return self.others
+    def lead_unless_led(self, stop: threading.Event, timeout: float) -> tuple[str, ...]:
+        return tuple(self.others)
 
     def leave(self) -> None:
         self.left.append(True)
@@ -185,7 +183,7 @@ class FakeLease:
     log: t.ClassVar[list[str]] = []
 
     def __init__(self, client: object, namespace: str, name: str, identity: str) -> None:
-        self.name, self.held, self.on_lost = f"{namespace}/{name}", False, None
+        self.name, self.held, self.on_lost, self.last_error = f"{namespace}/{name}", False, None, ""
 
     @property
     def holder(self) -> str | None:
@@ -219,17 +217,42 @@ FIRST, SECOND = "ns/composable-infra-operator", "ns/composable-infra-scaler"
 
 
 def test_all_leases_are_taken_and_given_back(leadership: Leadership) -> None:
-    assert leadership.lead(threading.Event(), 0.0)
+    assert leadership.lead(threading.Event())
     assert leadership.holders() == []
     leadership.leave()
     assert FakeLease.log == [f"+{FIRST}", f"+{SECOND}", f"-{FIRST}", f"-{SECOND}"]
 
 
-def test_one_that_is_taken_gives_back_the_others(leadership: Leadership) -> None:
+def test_run_takes_all_leases_or_names_who_holds_one_at_once(leadership: Leadership) -> None:
     FakeLease.taken_by[SECOND] = "controller-1"
-    assert not leadership.lead(threading.Event(), 0.0)
+    assert leadership.lead_unless_led(threading.Event(), 60.0) == ("controller-1",)
     assert FakeLease.log == [f"+{FIRST}", f"-{FIRST}"]
-    assert leadership.holders() == ["controller-1"]
+    FakeLease.taken_by.clear()
+    assert leadership.lead_unless_led(threading.Event(), 60.0) == ()
+
+
+def in_trouble(monkeypatch: pytest.MonkeyPatch, times: float) -> None:
+    """The API server does not answer the first ``times`` attempts."""
+    acquire, tries = FakeLease.acquire, []
+
+    def attempt(self: FakeLease, timeout: float) -> bool:
+        tries.append(timeout)
+        self.last_error = "GET: timed out" if len(tries) <= times else ""
+        return not self.last_error and acquire(self, timeout)
+
+    monkeypatch.setattr(FakeLease, "acquire", attempt)
+
+
+def test_run_waits_for_an_api_server_in_trouble(leadership: Leadership, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_trouble(monkeypatch, times=3)
+    assert leadership.lead_unless_led(threading.Event(), 60.0) == ()
+    assert FakeLease.log == [f"+{FIRST}", f"+{SECOND}"]
+
+
+def test_run_says_why_nobody_leads(leadership: Leadership, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_trouble(monkeypatch, times=math.inf)
+    with pytest.raises(Unreachable, match="nobody leads, but the Lease could not be taken in 0 s: GET: timed out"):
+        leadership.lead_unless_led(threading.Event(), 0.0)
 
 
 def test_stop_ends_the_wait_for_a_lease(leadership: Leadership) -> None:

@@ -51,7 +51,7 @@ def test_device_is_written_down_after_the_answer(bench: Bench) -> None:
     raw = only(bench)
     assert raw["status"] == {"state": "Attaching", "error": "", "device_id": "GPU-d1", "cdi_device_id": "d1"}
     assert bench.told("Attached") == [f"device GPU-d1 ({A100}) attached to node node-0"]
-    assert bench.landed == [("node-0", A100)]
+    bench.wait(lambda: bench.landed == [("node-0", A100)], "the passes are told")
 
 
 def test_intent_is_stored_before_the_manager_is_asked(bench: Bench) -> None:
@@ -176,7 +176,7 @@ def test_lost_reply_calls_for_a_pass(bench: Bench) -> None:
     bench.fabric.answers = [Uncertain("the reply was lost")]
     bench.flights.create(CREATE)
     bench.wait(lambda: bench.landed)
-    assert bench.landed == [("node-0", A100)]
+    bench.wait(lambda: bench.landed == [("node-0", A100)], "the passes are told")
 
 
 @pytest.mark.parametrize("error", [Refused("no: E02XXXX"), Missing("no such machine")], ids=["refused", "missing"])

@@ -52,7 +52,7 @@ def test_idle_device_is_detached(leaving: Bench) -> None:
     assert leaving.fabric.detaches == [("machine-0", "d1")]
     assert leaving.status() == {"state": "Deleting", "error": "", "device_id": "GPU-d1", "cdi_device_id": ""}
     assert leaving.told("Detached") == ["device d1 returned to the pool"]
-    assert leaving.landed == [("node-0", "A100 40G")]
+    leaving.wait(lambda: leaving.landed == [("node-0", "A100 40G")], "the passes are told")
 
 
 def test_device_that_a_claim_holds_stays(leaving: Bench) -> None:

@@ -164,11 +164,11 @@ class Bookings:
             waiting = [s.booking for s in sorted(here, key=lambda s: s.booking.since) if s.phase == RESERVED]
         return tuple(_claim(b, uid, name_of(uid), fabric, settings) for b in waiting for uid in b.needs)
 
-    def wanted(self, model: str) -> dict[str, int]:
-        """Devices of a model that are booked and not allocated yet, by node."""
+    def wanted(self, model: str, has_devices: Callable[[str], bool] = lambda _uid: False) -> dict[str, int]:
+        """Devices of a model that are booked for claims (their uids) that have none yet, by node."""
         found: dict[str, int] = {}
         for seat in self.all():
-            n = sum(need.get(model, 0) for need in seat.booking.needs.values())
+            n = sum(need.get(model, 0) for uid, need in seat.booking.needs.items() if not has_devices(uid))
             if n:
                 found[seat.booking.node] = found.get(seat.booking.node, 0) + n
         return found

@@ -63,9 +63,12 @@ def _placed(world: World) -> dict[str, int]:
 
 
 def _booking(world: World, seat: Seat) -> Booking:
-    """The booking with what is held for it by now."""
+    """The booking with what is held for it by now, or was given to it already."""
     holding: Counter[str] = Counter()
-    for uid in seat.booking.needs:
+    for uid, needs in seat.booking.needs.items():
+        if world.has_devices(uid):
+            holding.update(needs)
+            continue
         for raw in (world.resources.get(name) for name in world.holds.kept_for(uid)):
             if raw is not None:
                 holding[raw["spec"]["model"]] += 1

@@ -29,6 +29,7 @@ from .gateview import gate_view, waiting
 from .narrator import Narrator
 from .nominations import Nominations
 from .poolview import fabric_of
+from .triggers import node_key, pool_key
 from .world import Json, World
 from .writer import Writer
 
@@ -91,7 +92,7 @@ class Gating:
         self._book(plan.bookings)
         if first:
             for node in self.world.nodes.list():
-                self._enqueue(("node", node["metadata"]["name"]))
+                self._enqueue(node_key(node["metadata"]["name"]))
         self._each(self._let_go, plan.releases)
 
     def unplanned(self) -> bool:
@@ -111,7 +112,7 @@ class Gating:
         for booking in bookings:
             self._tell(booking.pod, "NodeChosen", f"node {booking.node}: {booking.reason}")
         for node in {b.node for b in bookings}:
-            self._enqueue(("node", node))
+            self._enqueue(node_key(node))
         self._nominations.begin(bookings, functools.cache(self._namespaces))
 
     def _pools(self, bookings: Iterable[Booking]) -> set[tuple[str, int]]:
@@ -179,7 +180,8 @@ class Gating:
             return
         self._end_holds(booking)
         self._nominations.end(booking)
-        self._enqueue(("node", booking.node))
+        for key in (node_key(booking.node), *(pool_key(m, f) for m, f in sorted(self._pools([booking])))):
+            self._enqueue(key)
         self._later(KEY, time.time() + GATHER)
 
     def _end_holds(self, booking: Booking) -> None:

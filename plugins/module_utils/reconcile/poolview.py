@@ -55,7 +55,7 @@ def promises(holders: list[Json], pool: str) -> Counter[str]:
 
 def bookings(world: World, model: DeviceModel, fabric: int, snapshot: FabricSnapshot) -> Counter[str]:
     """Devices of a model that are wanted for held pods on nodes of a fabric, by node."""
-    wanted = world.bookings.wanted(model.cdi_model_name)
+    wanted = world.bookings.wanted(model.cdi_model_name, world.has_devices)
     return Counter({node: n for node, n in wanted.items() if fabric_of(world, node, snapshot) == fabric})
 
 

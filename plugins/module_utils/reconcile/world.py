@@ -54,7 +54,7 @@ class World:
         self.holds, self.bookings = Holds(), Bookings()
         self._seen_used: dict[str, float] = {}
         self._blocked: dict[tuple[str, str], tuple[float, str]] = {}
-        self._lock = threading.Lock()
+        self._lock, self._settling = threading.Lock(), threading.Lock()
         driver = f"spec.driver={settings.drivers[0]}" if len(settings.drivers) == 1 else None
         watched: list[tuple[Resource, Store, str | None]] = [
             (CLAIMS, self.claims, None), (SLICES, self.slices, driver), (NODES, self.nodes, None),
@@ -114,8 +114,13 @@ class World:
 
     def holding(self, claim: str) -> set[str]:
         """Nodes that keep a device for a claim (its uid)."""
-        kept = [r for name in self.holds.kept_for(claim) if (r := self.resources.get(name))]
-        return {r["spec"]["target_node"] for r in (*kept, *self.resources.by("held", claim))}
+        return {raw["spec"]["target_node"] for raw in self._kept_for(claim)}
+
+    def _kept_for(self, claim: str) -> list[Json]:
+        """ComposableResources that are kept for a claim, in memory or by their annotations."""
+        found = {r["metadata"]["name"]: r for r in self.resources.by("held", claim)}
+        found |= {name: r for name in self.holds.kept_for(claim) if (r := self.resources.get(name))}
+        return [raw for _name, raw in sorted(found.items()) if self.holds.of(raw)[0] == claim]
 
     def forget(self, resource: str) -> None:
         """A ComposableResource is gone, and with it what was remembered of it."""
@@ -125,13 +130,33 @@ class World:
 
     def unwritten_holds(self, node: str) -> list[tuple[str, str]]:
         """(resource, claim uid) of holds on a node that the objects do not say yet; an empty uid: no longer held."""
-        found = []
-        for raw in self.resources.by("node", node):
-            used = bool(self.user(raw))
-            uid = self.holds.of(raw, used)[0]
-            if uid != cro.read_hold(raw)[0] and not used:
-                found.append((raw["metadata"]["name"], uid))
-        return found
+        users = self._users(node)
+        return [(name, uid) for raw in self.resources.by("node", node)
+                if (name := raw["metadata"]["name"]) not in users
+                and (uid := self.holds.of(raw)[0]) != cro.read_hold(raw)[0]]
+
+    def _users(self, node: str) -> dict[str, Json]:
+        """Claims that use devices of a node, by ComposableResource.
+
+        A used device is held for nobody. The scheduler takes any device that fits: who took one that was held for
+        another leaves its own to it.
+        """
+        with self._settling:
+            resources = self.resources.by("node", node)
+            users = {raw["metadata"]["name"]: c for raw in resources if (c := self._claim_with(self._local(raw)))}
+            for raw in (r for r in resources if r["metadata"]["name"] in users):
+                name = raw["metadata"]["name"]
+                taker, owner = users[name]["metadata"]["uid"], self.holds.of(raw)[0]
+                self.holds.end(name)
+                if owner not in ("", taker):
+                    self._leave(taker, owner, raw, users)
+            return users
+
+    def _leave(self, taker: str, owner: str, taken: Json, users: t.Container[str]) -> None:
+        for raw in self._kept_for(taker):
+            if raw["metadata"]["name"] not in users and raw["spec"] == taken["spec"]:
+                self.holds.keep(raw["metadata"]["name"], owner)
+                return
 
     def block(self, node: str, model: str, seconds: float, reason: str) -> None:
         """Do not attach a model to a node for a while."""
@@ -154,12 +179,14 @@ class World:
         if attached is None and not unread:
             attached = views.attached_models(snapshot, machine)
         owned = frozenset(u for u in attached or () if self.resources.by("device", u))
+        users = self._users(name)
         return NodeView(
             name=name, now=now, labels=(raw or {}).get("metadata", {}).get("labels") or {}, machine=machine,
             fabric=fabric, problem=problem, exists=raw is not None,
             claims=(*(c for r in self.claims.by("node", name) if (c := views.claim_view(r, self.settings))),
                     *self.bookings.claims(name, fabric, self.settings, self._claim_name)),
-            resources=tuple(self._resource(r, now) for r in self.resources.by("node", name)),
+            resources=tuple(self._resource(r, now, users.get(r["metadata"]["name"]))
+                            for r in self.resources.by("node", name)),
             requests=tuple(views.request_view(r) for r in self.requests.by("node", name)),
             other_requests=frozenset(r["metadata"]["name"] for r in self.requests.by("node", "")),
             attached=attached, owned=owned, blocked=self.blocked(name, now))
@@ -168,15 +195,14 @@ class World:
         claim = next(iter(self.claims.by("uid", uid)), None)
         return str(claim["metadata"]["name"]) if claim else uid
 
-    def _resource(self, raw: Json, now: float) -> ComposableResource:
-        key, name = self._local(raw), raw["metadata"]["name"]
-        user = self._user(key)
+    def _resource(self, raw: Json, now: float, claim: Json | None) -> ComposableResource:
+        name, user = raw["metadata"]["name"], _key(claim)
         with self._lock:
             busy = name in self._busy
-        held_for, held_since = self.holds.of(raw, bool(user))
+        held_for, held_since = self.holds.of(raw)
         return views.resource_view(
             raw, self.settings, self._note_use(name, user, now), held_for=held_for, held_since=held_since,
-            visible=key is not None, busy=busy, used_by=user,
+            visible=self._local(raw) is not None, busy=busy, used_by=user,
             hold_alive=self._hold_alive(raw["spec"]["target_node"], held_for, held_since, now))
 
     def _note_use(self, name: str, user: str, now: float) -> float:
@@ -192,11 +218,10 @@ class World:
 
     def user(self, raw: Json) -> str:
         """The claim (namespace/name) that uses the device of a ComposableResource, empty when none does."""
-        return self._user(self._local(raw))
+        return _key(self._claim_with(self._local(raw)))
 
-    def _user(self, key: DeviceKey | None) -> str:
-        claim = next(iter(self.claims.by("device", key)), None) if key else None
-        return f"{claim['metadata']['namespace']}/{claim['metadata']['name']}" if claim else ""
+    def _claim_with(self, key: DeviceKey | None) -> Json | None:
+        return next(iter(self.claims.by("device", key)), None) if key else None
 
     def local_device(self, node: str, uuid: str) -> DeviceKey | None:
         """(driver, pool, device) under which a node's own slices show a GPU UUID."""
@@ -204,6 +229,10 @@ class World:
             if slices.node(item) == node:
                 return next(key for found, key in slices.uuids(item) if found == uuid)
         return None
+
+    def has_devices(self, claim_uid: str) -> bool:
+        """Whether a claim (its uid) is allocated."""
+        return any(claims.results(claim) for claim in self.claims.by("uid", claim_uid))
 
     def _hold_alive(self, node: str, claim_uid: str, since: float, now: float) -> bool:
         """A claim that was given another node has left the device that was kept for it here."""
@@ -214,3 +243,8 @@ class World:
             told = views.claim_phase(claim) == RESCHEDULE and bool(claims.binding_results(claim))
             return told and claims.node(claim) == node
         return now - since < self.settings.handover_timeout or self.bookings.holds_for(claim_uid)
+
+
+def _key(claim: Json | None) -> str:
+    """namespace/name of a claim, empty for none."""
+    return f"{claim['metadata']['namespace']}/{claim['metadata']['name']}" if claim else ""

@@ -422,3 +422,55 @@ def test_crash_after_the_attach_finds_the_device_again(held: Bench) -> None:
     held.passes.run(KEY)
     held.run(1)
     assert (gate_names(held), len(held.fabric.attaches), len(held.api.of(RESOURCES))) == ([], 1, 1)
+
+
+def allocated(name: str, device: str) -> Json:
+    """The claim of a pod that the scheduler has given a device of the node."""
+    return {**objects.claim(name, objects.local_result(device)), "spec": claim(name)["spec"]}
+
+
+def test_pods_that_take_each_others_devices_keep_both(held: Bench) -> None:
+    """A third pod waits for its own; it must not be let go for a device that the second is about to take."""
+    for name in ("a", "b", "c"):
+        ask(held, name)
+    choose(held)
+    held.run(1)
+    serials = [str(d.serial) for d in held.fabric.attached.values()]
+    held.put(objects.local_slice(*serials[:2]))
+    held.run(1)
+    gone = [name for name in ("a", "b", "c") if not gate_names(held, name)]
+    assert len(gone) == 2
+    first, second = held.world.holds.kept_for(f"uid-{gone[0]}"), held.world.holds.kept_for(f"uid-{gone[1]}")
+    (owned,) = [r for r in held.world.node_view("node-0").resources if r.name == second[0]]
+    held.put(allocated(gone[0], f"gpu-{serials.index(owned.serial)}"))
+    held.run(1)
+    assert held.world.holds.kept_for(f"uid-{gone[1]}") == first
+    assert sum(bool(gate_names(held, name)) for name in ("a", "b", "c")) == 1
+    assert len(held.fabric.attaches) == 3
+
+
+def pool(bench: Bench) -> int:
+    """Devices that the pool shows."""
+    found = [s for s in bench.api.of(SLICES) if s["spec"]["pool"]["name"] == "a100-fabric1"]
+    return sum(len(s["spec"]["devices"]) for s in found)
+
+
+def test_pool_is_looked_at_when_a_booking_ends(held: Bench) -> None:
+    ask(held)
+    held.passes.run(KEY)
+    assert pool(held) == 3
+    held.keys.clear()
+    held.gating.drop("pod-train")
+    assert set(held.keys) == {("node", "node-0"), ("pool", A100, "1")}
+    for key in held.keys:
+        held.passes.run(key)
+    assert pool(held) == 4
+
+
+def test_device_that_was_given_to_its_pod_is_wanted_no_more(held: Bench) -> None:
+    ask(held)
+    serve(held)
+    held.put(allocated("train", "gpu-0"))
+    held.passes.run(("pool", A100, "1"))
+    assert pool(held) == 4, "the fake manager has four besides"
+    assert booked(held) == [("train", "node-0")]

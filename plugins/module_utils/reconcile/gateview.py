@@ -66,12 +66,8 @@ def _booking(world: World, seat: Seat) -> Booking:
     """The booking with what is held for it by now, or was given to it already."""
     holding: Counter[str] = Counter()
     for uid, needs in seat.booking.needs.items():
-        if world.has_devices(uid):
-            holding.update(needs)
-            continue
-        for raw in (world.resources.get(name) for name in world.holds.kept_for(uid)):
-            if raw is not None:
-                holding[raw["spec"]["model"]] += 1
+        given = needs if world.has_devices(uid) else [raw["spec"]["model"] for raw in world.holds.kept_for(uid)]
+        holding.update(given)
     return replace(seat.booking, holding=dict(holding)) if holding else seat.booking
 
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from ..kube import gates
 from ..kube.errors import ApiError
-from ..scaling.actions import Book, OpenGate, ReleaseGate, Unbook, Verdict
+from ..scaling.actions import OpenGate, Unbook, Verdict
 from ..scaling.gating.memo import Memo
 from ..scaling.gating.plan import plan_gates
 from ..scaling.gating.view import Booking, GatePlan, Release
@@ -175,19 +175,24 @@ class Gating:
 
     def drop(self, pod: str) -> None:
         """Forget a booking; what was held for it is anybody's."""
+        if booking := self._forget(pod):
+            self._end_holds(booking)
+            self._nominations.end(booking)
+
+    def _forget(self, pod: str) -> Booking | None:
+        """Forget a booking, but not its holds: which devices its claims took may not have been seen yet."""
         booking = self.world.bookings.drop(pod)
         if booking is None:
-            return
-        self._end_holds(booking)
-        self._nominations.end(booking)
+            return None
         for key in (node_key(booking.node), *(pool_key(m, f) for m, f in sorted(self._pools([booking])))):
             self._enqueue(key)
         self._later(KEY, time.time() + GATHER)
+        return booking
 
     def _end_holds(self, booking: Booking) -> None:
         for claim in booking.needs:
-            for resource in self.world.holds.kept_for(claim):
-                self.world.holds.end(resource)
+            for raw in self.world.holds.kept_for(claim):
+                self.world.holds.end(raw["metadata"]["name"])
 
     def seen(self, kind: str, pod: Json, old: Json | None) -> None:
         """A pod changed: a held one came or went, or one whose gate was opened is bound, refused or gone."""
@@ -212,7 +217,8 @@ class Gating:
         elif node := gates.bound(pod):
             if node != booking.node:
                 self._misjudged(booking, "elsewhere", f"the scheduler placed it on node {node}")
-            self.drop(booking.pod.uid)
+                self.drop(booking.pod.uid)
+            self._forget(booking.pod.uid)
         elif seat.phase == OPEN and gates.unschedulable(pod):
             self._refused(seat)
         elif not gates.held(pod) and seat.phase not in (OPEN, READY):
@@ -239,8 +245,3 @@ class Gating:
 
     def _tell(self, pod: PodRef, reason: str, message: str, type_: str = "Normal") -> None:
         self.narrator.about_pod(pod, reason, message, type_)
-
-    def actions(self, plan: GatePlan) -> list[Book | ReleaseGate]:
-        """The plan as data."""
-        return [*(Book(b.node, b.reason, b.pod, b.needs) for b in plan.bookings),
-                *(ReleaseGate("", r.reason, r.pod, r.judged) for r in plan.releases)]

@@ -8,8 +8,10 @@ from __future__ import annotations
 import threading
 import time
 import typing as t
+from collections.abc import Mapping
 
 from ..kube import cro
+from ..kube.store import Store
 
 Json = dict[str, t.Any]
 Hold = tuple[str, float]
@@ -17,12 +19,13 @@ NONE: t.Final[Hold] = ("", 0.0)
 
 
 class Holds:
-    """Holds by ComposableResource. Thread-safe; times are seconds since the epoch."""
+    """Holds by ComposableResource, of which ``resources`` is the store. Thread-safe; times: seconds since the epoch."""
 
-    def __init__(self) -> None:
+    def __init__(self, resources: Store) -> None:
+        self._resources = resources
         self._holds: dict[str, Hold] = {}
         self._by_claim: dict[str, set[str]] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def keep(self, resource: str, claim: str) -> None:
         """Keep a device for the claim (its uid) that it is handed to."""
@@ -45,10 +48,35 @@ class Holds:
             self._set(resource, NONE)
             self._holds.pop(resource, None)
 
-    def kept_for(self, claim: str) -> list[str]:
-        """ComposableResources kept in memory for a claim."""
+    def kept_for(self, claim: str) -> list[Json]:
+        """ComposableResources that are kept for a claim (its uid), in memory or by their annotations."""
         with self._lock:
-            return list(self._by_claim.get(claim, ()))
+            found = {raw["metadata"]["name"]: raw for raw in self._resources.by("held", claim)}
+            found |= {name: r for name in self._by_claim.get(claim, ()) if (r := self._resources.get(name))}
+            return [raw for _name, raw in sorted(found.items()) if self.of(raw)[0] == claim]
+
+    def settle(self, users: Mapping[str, str]) -> None:
+        """These are used by claims (uid by ComposableResource): a used device is kept for nobody.
+
+        The scheduler takes any device that fits: who took one that was kept for another leaves its own to it. What
+        else was kept for who has devices is anybody's.
+        """
+        with self._lock:
+            for name, taker in users.items():
+                if (raw := self._resources.get(name)) is None:
+                    continue
+                owner = self.of(raw)[0]
+                self._set(name, NONE)
+                if owner not in ("", taker) and (left := self._like(raw, self.kept_for(taker))):
+                    self.keep(left, owner)
+            for taker in set(users.values()):
+                for raw in self.kept_for(taker):
+                    self._set(raw["metadata"]["name"], NONE)
+
+    @staticmethod
+    def _like(taken: Json, kept: list[Json]) -> str:
+        """One of the same model on the same node."""
+        return next((raw["metadata"]["name"] for raw in kept if raw["spec"] == taken["spec"]), "")
 
     def _set(self, resource: str, hold: Hold) -> None:
         before = self._holds.get(resource, NONE)[0]

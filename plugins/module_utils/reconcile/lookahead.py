@@ -37,7 +37,7 @@ class Forecast:
 def forecast(engine: Engine) -> Forecast:
     """Plan every held pod, every pool and every node of an engine that is ready and has not begun to work."""
     plan = engine.gating.plan() if engine.gates else GatePlan()
-    actions: list[act.Action] = list(engine.gating.actions(plan))
+    actions: list[act.Action] = _of_gates(plan)
     verdicts = list(plan.verdicts)
     engine.world.bookings.add(plan.bookings, RESERVED)
     try:
@@ -55,6 +55,11 @@ def _forecast(engine: Engine, actions: list[act.Action], verdicts: list[act.Verd
         actions += planned
         verdicts += said
     return Forecast(tuple(p for p in pools if p and not p.empty), tuple(actions), tuple(verdicts))
+
+
+def _of_gates(plan: GatePlan) -> list[act.Action]:
+    return [*(act.Book(b.node, b.reason, b.pod, b.needs) for b in plan.bookings),
+            *(act.ReleaseGate("", r.reason, r.pod, r.judged) for r in plan.releases)]
 
 
 def _node(engine: Engine, name: str) -> tuple[list[act.Action], tuple[act.Verdict, ...]]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 
 from ..kube import cro
 from ..kube.client import Client
@@ -25,6 +26,11 @@ class PoolWriter:
     def __init__(self, client: Client, world: World) -> None:
         self._client, self._slices = client, world.slices
         self._keeps: bool | None = None
+        self._turns: dict[tuple[str, int], threading.Lock] = {}
+
+    def turn(self, pool: tuple[str, int]) -> threading.Lock:
+        """To be held from the look at a pool (model, fabric) until it is written."""
+        return self._turns.setdefault(pool, threading.Lock())
 
     def write(self, plan: PoolPlan) -> None:
         """Write what is changed and new, then delete. Raises Conflict for a slice that somebody else changed."""

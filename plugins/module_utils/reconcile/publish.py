@@ -57,13 +57,17 @@ def _withdraw(world: World, model: DeviceModel, fabric: int, why: str) -> PoolPl
 
 
 def run(world: World, writer: Writer, key: PoolKey) -> PoolPlan | None:
-    """Plan one pool and write it. Raises kube.errors.ApiError; the pool is then planned again."""
-    found, model = plan(world, key), world.settings.model(key[0])
-    if found is None or found.empty or model is None:
+    """Plan one pool and write it. Raises kube.errors.ApiError; the pool is then planned again.
+
+    One at a time: the pass over held pods and the pass over a pool would be in each other's way.
+    """
+    with writer.pools.turn(key):
+        found, model = plan(world, key), world.settings.model(key[0])
+        if found is None or found.empty or model is None:
+            return found
+        world.pools_problem = "" if writer.pools.is_safe(found) else DROPPED
+        if world.pools_problem:
+            found = _withdraw(world, model, key[1], "it would be unsafe")
+        if not found.empty:
+            writer.write_pool(found)
         return found
-    world.pools_problem = "" if writer.pools.is_safe(found) else DROPPED
-    if world.pools_problem:
-        found = _withdraw(world, model, key[1], "it would be unsafe")
-    if not found.empty:
-        writer.write_pool(found)
-    return found

@@ -51,10 +51,10 @@ class World:
         self.snapshot: FabricSnapshot | None = None
         self.fabric_problem = self.pools_problem = ""
         self._busy: set[str] = set()
-        self.holds, self.bookings = Holds(), Bookings()
+        self.holds, self.bookings = Holds(self.resources), Bookings()
         self._seen_used: dict[str, float] = {}
         self._blocked: dict[tuple[str, str], tuple[float, str]] = {}
-        self._lock, self._settling = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
         driver = f"spec.driver={settings.drivers[0]}" if len(settings.drivers) == 1 else None
         watched: list[tuple[Resource, Store, str | None]] = [
             (CLAIMS, self.claims, None), (SLICES, self.slices, driver), (NODES, self.nodes, None),
@@ -114,13 +114,7 @@ class World:
 
     def holding(self, claim: str) -> set[str]:
         """Nodes that keep a device for a claim (its uid)."""
-        return {raw["spec"]["target_node"] for raw in self._kept_for(claim)}
-
-    def _kept_for(self, claim: str) -> list[Json]:
-        """ComposableResources that are kept for a claim, in memory or by their annotations."""
-        found = {r["metadata"]["name"]: r for r in self.resources.by("held", claim)}
-        found |= {name: r for name in self.holds.kept_for(claim) if (r := self.resources.get(name))}
-        return [raw for _name, raw in sorted(found.items()) if self.holds.of(raw)[0] == claim]
+        return {raw["spec"]["target_node"] for raw in self.holds.kept_for(claim)}
 
     def forget(self, resource: str) -> None:
         """A ComposableResource is gone, and with it what was remembered of it."""
@@ -136,27 +130,11 @@ class World:
                 and (uid := self.holds.of(raw)[0]) != cro.read_hold(raw)[0]]
 
     def _users(self, node: str) -> dict[str, Json]:
-        """Claims that use devices of a node, by ComposableResource.
-
-        A used device is held for nobody. The scheduler takes any device that fits: who took one that was held for
-        another leaves its own to it.
-        """
-        with self._settling:
-            resources = self.resources.by("node", node)
-            users = {raw["metadata"]["name"]: c for raw in resources if (c := self._claim_with(self._local(raw)))}
-            for raw in (r for r in resources if r["metadata"]["name"] in users):
-                name = raw["metadata"]["name"]
-                taker, owner = users[name]["metadata"]["uid"], self.holds.of(raw)[0]
-                self.holds.end(name)
-                if owner not in ("", taker):
-                    self._leave(taker, owner, raw, users)
-            return users
-
-    def _leave(self, taker: str, owner: str, taken: Json, users: t.Container[str]) -> None:
-        for raw in self._kept_for(taker):
-            if raw["metadata"]["name"] not in users and raw["spec"] == taken["spec"]:
-                self.holds.keep(raw["metadata"]["name"], owner)
-                return
+        """Claims that use devices of a node, by ComposableResource; what they took and left is settled."""
+        resources = self.resources.by("node", node)
+        users = {raw["metadata"]["name"]: c for raw in resources if (c := self._claim_with(self._local(raw)))}
+        self.holds.settle({name: claim["metadata"]["uid"] for name, claim in users.items()})
+        return users
 
     def block(self, node: str, model: str, seconds: float, reason: str) -> None:
         """Do not attach a model to a node for a while."""

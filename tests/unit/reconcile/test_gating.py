@@ -429,7 +429,22 @@ def allocated(name: str, device: str) -> Json:
     return {**objects.claim(name, objects.local_result(device)), "spec": claim(name)["spec"]}
 
 
-def test_pods_that_take_each_others_devices_keep_both(held: Bench) -> None:
+def kept_for(bench: Bench, name: str) -> str:
+    """Serial number of the one device that is kept for the claim of a pod."""
+    (raw,) = bench.world.holds.kept_for(f"uid-{name}")
+    return str(raw["status"]["device_id"])
+
+
+def bind(bench: Bench, name: str) -> None:
+    """The scheduler has placed the pod where it was sent."""
+    raw = bench.api.one(PODS, name, "default")
+    new = {**raw, "spec": {**raw["spec"], "nodeName": "node-0"}}
+    bench.put(new)
+    bench.gating.seen("MODIFIED", new, raw)
+
+
+@pytest.mark.parametrize("bound_first", [False, True], ids=["the claim is seen first", "the pod is seen first"])
+def test_pods_that_take_each_others_devices_keep_both(held: Bench, bound_first: bool) -> None:
     """A third pod waits for its own; it must not be let go for a device that the second is about to take."""
     for name in ("a", "b", "c"):
         ask(held, name)
@@ -440,11 +455,12 @@ def test_pods_that_take_each_others_devices_keep_both(held: Bench) -> None:
     held.run(1)
     gone = [name for name in ("a", "b", "c") if not gate_names(held, name)]
     assert len(gone) == 2
-    first, second = held.world.holds.kept_for(f"uid-{gone[0]}"), held.world.holds.kept_for(f"uid-{gone[1]}")
-    (owned,) = [r for r in held.world.node_view("node-0").resources if r.name == second[0]]
-    held.put(allocated(gone[0], f"gpu-{serials.index(owned.serial)}"))
+    first, second = (kept_for(held, name) for name in gone)
+    if bound_first:
+        bind(held, gone[0])
+    held.put(allocated(gone[0], f"gpu-{serials.index(second)}"))
     held.run(1)
-    assert held.world.holds.kept_for(f"uid-{gone[1]}") == first
+    assert kept_for(held, gone[1]) == first
     assert sum(bool(gate_names(held, name)) for name in ("a", "b", "c")) == 1
     assert len(held.fabric.attaches) == 3
 

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube import cro
+from ansible_collections.composable.infra.plugins.module_utils.kube.store import Store
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.holds import NONE, Holds
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -109,20 +110,27 @@ def test_used_device_is_kept_for_nobody_afterwards(bench: Bench) -> None:
     assert kept(bench) == {}
 
 
-def test_kept_in_memory_by_claim() -> None:
-    holds = Holds()
-    for name in ("a", "b"):
+def names(holds: Holds, claim: str) -> list[str]:
+    """What is kept for a claim."""
+    return [raw["metadata"]["name"] for raw in holds.kept_for(claim)]
+
+
+def test_kept_by_claim(bench: Bench) -> None:
+    visible(bench, "a", "b")
+    bench.put(objects.resource("c", HELD_FOR=cro.hold("one", 5.0)))
+    holds = Holds(bench.world.resources)
+    for name in ("a", "b", "gone"):
         holds.keep(name, "one")
-    assert sorted(holds.kept_for("one")) == ["a", "b"]
+    assert names(holds, "one") == ["a", "b", "c"]
     holds.keep("a", "two")
     holds.end("b")
-    assert (holds.kept_for("one"), holds.kept_for("two")) == ([], ["a"])
+    assert (names(holds, "one"), names(holds, "two")) == (["c"], ["a"])
     holds.forget("a")
-    assert holds.kept_for("two") == []
+    assert names(holds, "two") == []
 
 
 def test_end_counts_more_than_the_annotation_until_it_is_forgotten() -> None:
-    holds, raw = Holds(), objects.resource("a", HELD_FOR=cro.hold("uid-one", 5.0))
+    holds, raw = Holds(Store({})), objects.resource("a", HELD_FOR=cro.hold("uid-one", 5.0))
     assert holds.of(raw) == ("uid-one", 5.0)
     holds.end("a")
     assert holds.of(raw) == NONE

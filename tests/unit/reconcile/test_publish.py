@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import typing as t
 from dataclasses import replace
@@ -95,6 +96,18 @@ def test_pool_is_written_and_then_left_alone(bench: Bench) -> None:
     publish.run(bench.world, bench.writer, KEY)
     assert written(bench) == [["a100-0", "a100-1"]]
     assert len(bench.api.writes(SLICES)) == 1
+
+
+def test_pool_is_looked_at_and_written_by_one_at_a_time(bench: Bench) -> None:
+    bench.world.snapshot = snapshot({KEY: 1})
+    other = threading.Thread(target=publish.run, args=(bench.world, bench.writer, KEY))
+    with bench.writer.pools.turn(KEY):
+        other.start()
+        other.join(0.05)
+        assert (other.is_alive(), written(bench)) == (True, [])
+        bench.world.snapshot = snapshot({KEY: 2})
+    other.join(10)
+    assert [len(devices) for devices in written(bench)] == [2]
 
 
 def test_pool_without_devices_is_one_empty_slice(bench: Bench) -> None:

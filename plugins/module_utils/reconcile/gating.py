@@ -24,24 +24,24 @@ from ..scaling.gating.plan import plan_gates
 from ..scaling.gating.view import Booking, GatePlan, Release
 from ..scaling.view import PodRef
 from .bookings import OPEN, READY, Seat
+from .burst import Burst
 from .counters import Counters
 from .gateview import gate_view, waiting
 from .narrator import Narrator
 from .nominations import Nominations
 from .poolview import fabric_of
-from .triggers import node_key, pool_key
+from .triggers import Enqueue, Later, node_key, pool_key
 from .world import Json, World
 from .writer import Writer
 
 KEY = ("gates",)
-GATHER = 0.01
+# Pods that are created together are planned together, when the API server is done with their creation.
+GATHER, GATHER_MOST = 0.015, 0.06
 # How long, in seconds, the scheduler may go on refusing a pod whose devices are there.
 PATIENCE = 0.8
 # Changes that may help a pod that was planned in vain wait for so many times the duration of a pass.
 REST = 3.0
 THREADS = 16
-Enqueue = Callable[[tuple[str, ...]], None]
-Later = Callable[[tuple[str, ...], float], None]
 Publish = Callable[[tuple[str, int]], object]
 
 
@@ -53,14 +53,14 @@ class Gating:
         self.world, self.writer, self.narrator, self.counters = world, writer, narrator, counters
         self._enqueue, self._later, self._publish = enqueue, later, publish
         self.verdicts: tuple[Verdict, ...] = ()
-        self._memo = Memo()
+        self._memo, self._coming = Memo(), Burst(GATHER, GATHER_MOST)
         self._left, self._took, self._planned = True, 0.0, False
         self._io = ThreadPoolExecutor(THREADS, thread_name_prefix="gate")
-        self._nominations = Nominations(writer, world.bookings)
+        self.nominations = Nominations(writer, self._namespaces, later)
 
     def stop(self) -> None:
         """Let the writing threads go."""
-        self._nominations.stop()
+        self.nominations.stop()
         self._io.shutdown(wait=False, cancel_futures=True)
 
     def plan(self) -> GatePlan:
@@ -80,6 +80,9 @@ class Gating:
 
     def run(self) -> None:
         """The pass over all held pods. Raises ApiError when a pool could not be written: nothing is chosen then."""
+        if more_until := self._coming.lasts_until():
+            self._later(KEY, more_until)
+            return
         began = time.monotonic()
         self._judge_refused()
         self._open_ready()
@@ -113,7 +116,7 @@ class Gating:
             self._tell(booking.pod, "NodeChosen", f"node {booking.node}: {booking.reason}")
         for node in {b.node for b in bookings}:
             self._enqueue(node_key(node))
-        self._nominations.begin(bookings, functools.cache(self._namespaces))
+        self.nominations.begin(bookings)
 
     def _pools(self, bookings: Iterable[Booking]) -> set[tuple[str, int]]:
         found: set[tuple[str, int]] = set()
@@ -177,7 +180,7 @@ class Gating:
         """Forget a booking; what was held for it is anybody's."""
         if booking := self._forget(pod):
             self._end_holds(booking)
-            self._nominations.end(booking)
+            self.nominations.end(booking)
 
     def _forget(self, pod: str) -> Booking | None:
         """Forget a booking, but not its holds: which devices its claims took may not have been seen yet."""
@@ -190,9 +193,8 @@ class Gating:
         return booking
 
     def _end_holds(self, booking: Booking) -> None:
-        for claim in booking.needs:
-            for raw in self.world.holds.kept_for(claim):
-                self.world.holds.end(raw["metadata"]["name"])
+        for raw in (r for claim in booking.needs for r in self.world.holds.kept_for(claim)):
+            self.world.holds.end(raw["metadata"]["name"])
 
     def seen(self, kind: str, pod: Json, old: Json | None) -> None:
         """A pod changed: a held one came or went, or one whose gate was opened is bound, refused or gone."""
@@ -201,7 +203,7 @@ class Gating:
         if seat is not None:
             self._follow(seat, pod, gone)
         elif not gone and gates.held(pod):
-            self._later(KEY, time.time() + max(GATHER, self._took))
+            self._later(KEY, max(self._coming.note(), time.time() + self._took))
         if seat is None and old is not None and gates.bound(pod) and (gone or not gates.bound(old)):
             self.changed()
 

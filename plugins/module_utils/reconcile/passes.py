@@ -23,7 +23,9 @@ from .flights import Flights
 from .gating import KEY as GATES
 from .gating import Gating
 from .narrator import Narrator
+from .nominations import KEY as NOMINATE
 from .steering import Steering
+from .triggers import Later
 from .world import World
 from .writer import Writer
 
@@ -31,7 +33,6 @@ RETRY_SECONDS = 1.0
 DETACH_RETRY_SECONDS = 3.0
 TIDY_SECONDS = 0.5
 TIDYING = (act.Touch, act.SetState, act.SetSize)
-Later = Callable[[tuple[str, ...], float], None]
 
 
 class Passes:
@@ -58,6 +59,8 @@ class Passes:
                 self._request(key[1])
             elif key == GATES and "scaler" in self.roles:
                 self.gating.run()
+            elif key == NOMINATE:
+                self.gating.nominations.run()
             elif key[0] == "tidy":
                 self._tidy(key[1])
             self.narrator.once("/".join(key), "")

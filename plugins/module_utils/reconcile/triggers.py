@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..fabric.types import FabricSnapshot
 from ..kube import claims, cro, slices
@@ -15,6 +15,9 @@ from .views import PROVIDER_PREFIX
 from .world import Json, World
 
 Key = tuple[str, ...]
+Enqueue = Callable[[Key], None]
+# With the moment, in seconds since the epoch.
+Later = Callable[[Key, float], None]
 
 
 def node_key(name: str) -> Key:

@@ -17,7 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube import cro, 
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import PODS, RESOURCES, SLICES
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
-from ansible_collections.composable.infra.plugins.module_utils.reconcile import gating
+from ansible_collections.composable.infra.plugins.module_utils.reconcile import gating, nominations
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import KEY
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -87,6 +87,7 @@ def nominated(bench: Bench, name: str = "train") -> str:
 def choose(bench: Bench) -> None:
     """Choose nodes, and wait until the pods are nominated."""
     bench.passes.run(KEY)
+    bench.passes.run(nominations.KEY)
     bench.wait(lambda: all(nominated(bench, name) == node for name, node in booked(bench)), "the nominations")
 
 
@@ -114,11 +115,33 @@ def test_pod_is_nominated_and_let_go_when_its_device_is_there(held: Bench) -> No
     assert verbs == ["merge_patch", "strategic_patch"], "the nomination must be there when the scheduler looks"
 
 
+def test_burst_of_pods_is_planned_at_its_end(held: Bench) -> None:
+    ask(held)
+    held.gating.seen("ADDED", pod("train"), None)
+    held.passes.run(KEY)
+    assert (booked(held), [key for key, _when in held.later]) == ([], [KEY, KEY])
+    held.wait(lambda: time.time() > held.later[-1][1], "the end of the burst")
+    held.passes.run(KEY)
+    assert booked(held) == [("train", "node-0")]
+
+
+def test_pod_that_waits_no_more_is_not_nominated_again(held: Bench) -> None:
+    ask(held)
+    held.passes.run(KEY)
+    assert [key for key, _when in held.later] == [nominations.KEY]
+    held.gating.drop("pod-train")
+    held.passes.run(nominations.KEY)
+    held.passes.run(nominations.KEY)
+    held.gating.stop()
+    assert nominated(held) == ""
+
+
 def test_nomination_that_failed_is_made_good_before_the_gate_goes(held: Bench) -> None:
     ask(held)
     held.api.fail("merge_patch", PODS, ApiError(500, "InternalError", "etcd is away"))
     held.passes.run(KEY)
     held.run(1)
+    held.passes.run(nominations.KEY)
     held.wait(lambda: held.api.writes(PODS), "a try")
     held.api.heal()
     announce(held)

@@ -11,6 +11,7 @@ from ..fabric.types import FabricSnapshot
 from ..kube import claims, cro, slices
 from ..kube.resource import CLAIMS, NODES, REQUESTS, RESOURCES, SLICES, Resource
 from ..scaling.settings import Settings
+from . import publish
 from .views import PROVIDER_PREFIX
 from .world import Json, World
 
@@ -78,17 +79,13 @@ def _node_facts(node: Json) -> tuple[object, ...]:
 
 
 def fabric_keys(world: World, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterator[Key]:
-    """Keys for what differs between two looks at the fabric; everything after the first."""
-    for model, fabric in sorted(new.free.keys() | (old.free.keys() if old else set())):
-        changed = old is None or old.free.get((model, fabric)) != new.free.get((model, fabric))
-        if changed or world.claims.by("pool", _pool_name(world, model, fabric)):
-            yield pool_key(model, fabric)
+    """Keys for what differs between two looks at the fabric, every node after the first; and for pools that do not
+    show what they should: what was asked for before a look has left the manager's count, which may look the same."""
+    if not world.pools_problem:
+        for pool in sorted(publish.pool_keys(world)):
+            if (plan := publish.plan(world, pool)) is not None and not plan.empty:
+                yield pool_key(*pool)
     for node in world.nodes.list():
         uid = str((node.get("spec") or {}).get("providerID") or "").removeprefix(PROVIDER_PREFIX).rpartition("/")[2]
         if old is None or old.machines.get(uid) != new.machines.get(uid):
             yield node_key(node["metadata"]["name"])
-
-
-def _pool_name(world: World, model: str, fabric: int) -> str:
-    row = world.settings.model(model)
-    return row.pool(fabric) if row else ""

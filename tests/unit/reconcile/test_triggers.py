@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -19,6 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.resource imp
     SLICES,
     Resource,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile import publish
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.triggers import fabric_keys, keys_of
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -91,38 +94,60 @@ def snapshot(free: dict[tuple[str, int], int], *devices: str) -> FabricSnapshot:
     return FabricSnapshot({"machine-0": machine}, free, 0.0)
 
 
+def looked(bench: Bench, old: FabricSnapshot | None, new: FabricSnapshot) -> set[tuple[str, ...]]:
+    """Keys for a look after another one."""
+    bench.world.snapshot = new
+    return set(fabric_keys(bench.world, old, new))
+
+
+def published(bench: Bench, free: dict[tuple[str, int], int], *devices: str) -> FabricSnapshot:
+    """A look whose counts all pools show."""
+    bench.world.snapshot = found = snapshot(free, *devices)
+    for key in publish.pool_keys(bench.world):
+        publish.run(bench.world, bench.writer, key)
+    return found
+
+
 def test_first_look_concerns_everything(bench: Bench) -> None:
-    found = set(fabric_keys(bench.world, None, snapshot({(A100, 1): 2, (H100, 1): 0})))
-    assert found == {NODE, POOL, ("pool", H100, "1")}
+    assert looked(bench, None, snapshot({(A100, 1): 2, (H100, 1): 0})) == {NODE, POOL, ("pool", H100, "1")}
 
 
 def test_look_that_shows_nothing_new_concerns_nobody(bench: Bench) -> None:
-    same = snapshot({(A100, 1): 2}, "d1")
-    assert list(fabric_keys(bench.world, same, snapshot({(A100, 1): 2}, "d1"))) == []
+    before = published(bench, {(A100, 1): 2}, "d1")
+    assert looked(bench, before, snapshot({(A100, 1): 2}, "d1")) == set()
 
 
 def test_other_count_concerns_its_pool(bench: Bench) -> None:
-    found = set(fabric_keys(bench.world, snapshot({(A100, 1): 2, (H100, 1): 1}),
-                            snapshot({(A100, 1): 3, (H100, 1): 1})))
-    assert found == {POOL}
+    before = published(bench, {(A100, 1): 2, (H100, 1): 1})
+    assert looked(bench, before, snapshot({(A100, 1): 3, (H100, 1): 1})) == {POOL}
 
 
-def test_count_that_is_gone_concerns_its_pool(bench: Bench) -> None:
-    assert set(fabric_keys(bench.world, snapshot({(A100, 1): 2}), snapshot({}))) == {POOL}
+def test_count_that_could_not_be_read_concerns_nobody(bench: Bench) -> None:
+    assert looked(bench, published(bench, {(A100, 1): 2}), snapshot({})) == set()
 
 
-def test_pool_that_claims_hold_is_looked_at_each_time(bench: Bench) -> None:
-    bench.put(objects.claim("c", objects.pool_result()))
-    same = snapshot({(A100, 1): 2})
-    assert set(fabric_keys(bench.world, same, same)) == {POOL}
+def test_pool_that_does_not_show_the_same_count_is_looked_at(bench: Bench) -> None:
+    """It was written while a device was on its way that was returned before anybody looked."""
+    before = published(bench, {(A100, 1): 2})
+    bench.put(objects.resource("r", asked=0.0))
+    publish.run(bench.world, bench.writer, (A100, 1))
+    assert looked(bench, before, replace(before, taken=time.time() + 1)) == {POOL}
+    bench.drop(objects.resource("r"))
+    assert looked(bench, before, before) == {POOL}
+
+
+def test_pools_that_must_not_be_written_concern_nobody(bench: Bench) -> None:
+    bench.world.pools_problem = "this API server drops bindingConditions"
+    assert looked(bench, None, snapshot({(A100, 1): 2})) == {NODE}
 
 
 def test_machine_that_changed_concerns_its_node(bench: Bench) -> None:
     bench.put(objects.node("node-1", "machine-1"), objects.node("node-2", None))
     free = {(A100, 1): 2}
-    assert set(fabric_keys(bench.world, snapshot(free, "d1"), snapshot(free, "d2"))) == {NODE}
+    assert looked(bench, published(bench, free, "d1"), snapshot(free, "d2")) == {NODE}
 
 
 def test_machine_that_vanished_concerns_its_node(bench: Bench) -> None:
     gone = FabricSnapshot({}, {(A100, 1): 2}, 0.0)
-    assert set(fabric_keys(bench.world, snapshot({(A100, 1): 2}), gone)) == {NODE}
+    before = published(bench, {(A100, 1): 2})
+    assert NODE in looked(bench, before, gone)

@@ -228,16 +228,17 @@ class Gating:
 
     def _refused(self, seat: Seat) -> None:
         """The scheduler may have looked before it saw the device, or that its last claim is gone: look again soon."""
-        if not seat.refused:
-            seat.refused = time.time()
-            self._later(KEY, seat.refused + PATIENCE)
+        seat.refused = seat.refused or time.time()
+        self._later(KEY, seat.refused + PATIENCE)
 
     def _judge_refused(self) -> None:
         """Pods that are still refused a second later were misjudged."""
-        for seat in self.world.bookings.all():
+        for seat in (s for s in self.world.bookings.all() if s.refused):
             pod = self.world.pods.get(seat.booking.pod.name, seat.booking.pod.namespace)
-            said = gates.unschedulable(pod) if pod and seat.refused and not gates.bound(pod) else ""
-            if said and time.time() - seat.refused >= PATIENCE:
+            said = gates.unschedulable(pod) if pod and not gates.bound(pod) else ""
+            if said and time.time() - seat.refused < PATIENCE:
+                self._later(KEY, seat.refused + PATIENCE)
+            elif said:
                 self._misjudged(seat.booking, "unschedulable", f"the scheduler refused it: {said}")
                 self.drop(seat.booking.pod.uid)
 

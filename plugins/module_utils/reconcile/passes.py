@@ -201,13 +201,17 @@ class Passes:
         self.narrator.note("Releasing", action.resource, action.reason)
 
     def _detach(self, action: act.Detach) -> None:
-        """Detach now, or at its next turn: a refused detach is not tried again at once."""
+        """Detach now, or at its next turn: a refused detach is not tried again at once.
+
+        The turn is appointed at each pass: of two appointments of a node only the earlier one is kept.
+        """
         now = time.time()
-        if self._detach_after.get(action.resource, 0.0) > now:
-            return
-        self._detach_after[action.resource] = now + DETACH_RETRY_SECONDS
-        self.later(("node", action.node), now + DETACH_RETRY_SECONDS + 0.05)
-        self.flights.detach(action)
+        wait = self._detach_after.get(action.resource, 0.0) > now
+        if not wait:
+            self._detach_after[action.resource] = now + DETACH_RETRY_SECONDS
+        self.later(("node", action.node), self._detach_after[action.resource] + 0.05)
+        if not wait:
+            self.flights.detach(action)
 
     def _mark(self, action: act.MarkClaim) -> None:
         """Keep the devices for the claim, steer its pods, then let the scheduler know."""

@@ -23,7 +23,7 @@ BASELINE = [
     *(Scenario(f"1 claim of 4 GPUs, F={f:g}", pods=1, nodes=1, attach=f, gpus=4, announce=2.0) for f in (0.0, 10.0)),
     *(Scenario(f"8 pods over 4 nodes, F={f:g}", pods=8, nodes=4, attach=f, announce=2.0) for f in (0.0, 10.0)),
 ]
-GATED = [replace(s, gated=True) for s in BASELINE]
+GATED = [replace(s, gated=True, alone=True) for s in BASELINE]
 SCALE = [Scenario("1,000 pods on 500 nodes, F=0", pods=1000, nodes=500, attach=0.0, gated=True, alone=True)]
 SETS = {"hops": HOPS, "baseline": BASELINE, "gated": GATED, "scale": SCALE}
 
@@ -42,6 +42,7 @@ def record(name: str, runs: list[Figures]) -> dict[str, object]:
         "visible_to_running_ms": quantiles([v for r in runs for v in r.ran] or [0.0]),
         "pods_per_second": statistics.median(r.rate for r in runs),
         "scheduler_alone_pods_per_second": statistics.median(r.alone for r in runs),
+        "scheduler_alone_seconds": statistics.median(r.alone_total for r in runs),
         "cpu_seconds": statistics.median(r.cpu_seconds for r in runs), "rss_mib": max(r.rss_mib for r in runs),
     }
 

@@ -46,7 +46,8 @@ class Figures:
 
     Gated: ``asked`` counts from the pod's creation, ``conditioned`` is from the device seen to the gate removed,
     ``scheduler`` from there to the pod Running, ``ran`` from the device seen to the pod Running. ``rate`` is pods per
-    second from the first to the last binding, ``alone`` the same of the scheduler without us.
+    second from the first to the last binding; ``alone`` and ``alone_total`` are rate and total of the scheduler with
+    the same pods and claims when their devices are there already.
     """
 
     scenario: dict[str, t.Any]
@@ -58,6 +59,7 @@ class Figures:
     overhead: float = 0.0
     rate: float = 0.0
     alone: float = 0.0
+    alone_total: float = 0.0
     at_home: int = 0
     cpu_seconds: float = 0.0
     rss_mib: float = 0.0
@@ -91,12 +93,12 @@ def _on(stage: Stage, scenario: Scenario, door: doors.Process) -> Figures:
     figures = Figures(asdict(scenario), cpu_seconds=round(_cpu(door.pid) - cpu, 3), rss_mib=_rss(door.pid))
     (_reduce_gated if scenario.gated else _reduce)(stage, figures)
     if scenario.alone:
-        figures.alone = _alone(stage, scenario)
+        _alone(stage, scenario, figures)
     return figures
 
 
-def _alone(stage: Stage, scenario: Scenario) -> float:
-    """Pods per second of the scheduler with the same pods, claims and devices, which are attached already."""
+def _alone(stage: Stage, scenario: Scenario, figures: Figures) -> None:
+    """What the scheduler does with the same pods, claims and devices, which are attached already."""
     for kind in (PODS, CLAIMS):
         for item in stage.client.list(kind, namespace="default").items:
             stage.client.delete(kind, item["metadata"]["name"], namespace="default")
@@ -107,7 +109,8 @@ def _alone(stage: Stage, scenario: Scenario) -> float:
         list(pool.map(lambda name: stage.pod(name, A100, scenario.gpus, gated=False), names))
     _wait(lambda: running(stage) >= len(names), 300, "all pods run that the scheduler places alone")
     marks = audit.claim_marks(stage.lab.audit_log, CONTROLLER)
-    return _rate([marks[name].bound for name in names], [marks[name].created for name in names])
+    figures.alone = _rate([marks[name].bound for name in names], [marks[name].created for name in names])
+    figures.alone_total = max(marks[n].running for n in names) - min(marks[n].created for n in names)
 
 
 def _rate(bound: list[float], created: list[float]) -> float:

@@ -57,9 +57,10 @@ def gated_table(rows: list[dict[str, t.Any]]) -> str:
     for row in rows:
         cohdi, total = COHDI[row["name"]][0], row["total_seconds"]
         rest = cohdi - row["scenario"]["attach"] - row["scenario"]["announce"]
+        alone = row.get("scheduler_alone_seconds")
         lines.append(f"| {row['name']} | {row['runs']} | {cohdi} | {rest:.1f} | {total['median']:.2f} "
                      f"[{total['min']:.2f}..{total['max']:.2f}] | {row['overhead_seconds']:.2f} | "
-                     f"{row['scheduler_alone_seconds']:.2f} | {_hop(row['visible_to_running_ms'])} | "
+                     f"{f'{alone:.2f}' if alone else '–'} | {_hop(row['visible_to_running_ms'])} | "
                      f"{row['pods_on_their_node']} |")
     return "\n".join(lines)
 

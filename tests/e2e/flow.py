@@ -15,6 +15,7 @@ from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.tests.e2e.doorways import Door
 from ansible_collections.composable.infra.tests.e2e.modules import run_tasks
 from ansible_collections.composable.infra.tests.e2e.support import (
+    allocated,
     assert_served,
     await_served,
     frozen,
@@ -61,7 +62,7 @@ class FlowTests:
         with frozen(stage.emulator.pid):
             for name, (model, count) in wanted.items():
                 stage.pod(name, model, count)
-            wait_for("all are allocated from pools", lambda: _allocated(timeline, *wanted))
+            wait_for("all are allocated from pools", lambda: allocated(timeline, *wanted))
         door.serve()
         await_served(stage, timeline, *wanted)
         assert_served(stage, timeline.finish(), since, wanted)
@@ -82,10 +83,6 @@ class FlowTests:
             door.serve()
         assert timeline.wait(lambda: timeline.running("late"), 90), json.dumps(stage.emulator.state()["devices"])
         assert timeline.claims["late"].node == "node-1"
-
-
-def _allocated(timeline: Timeline, *names: str) -> bool:
-    return all(name in timeline.claims and timeline.claims[name].allocated for name in names)
 
 
 def _scheduler_tried(timeline: Timeline, name: str) -> bool:

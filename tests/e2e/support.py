@@ -184,6 +184,11 @@ def assert_served(stage: Stage, times: Iterable[ClaimTimes], since: int, devices
     assert {e["device"] for e in asked} == {on[s]["uid"] for s in serials}
 
 
+def allocated(timeline: Timeline, *names: str) -> bool:
+    """Whether the scheduler has given each claim devices of a pool."""
+    return all(name in timeline.claims and timeline.claims[name].allocated for name in names)
+
+
 def settled(timeline: Timeline, *names: str) -> bool:
     """Whether the pods run and the watch has seen which devices they got."""
     return timeline.running(*names) and all(timeline.claims[n].devices and timeline.claims[n].node for n in names)

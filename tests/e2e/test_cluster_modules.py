@@ -20,7 +20,14 @@ from ansible_collections.composable.infra.lab.names import machine_uuid
 from ansible_collections.composable.infra.tests.e2e.cluster_state import picture
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.modules import Json, run_tasks
-from ansible_collections.composable.infra.tests.e2e.support import PATIENCE, delete_all, mark, pools, wait_for
+from ansible_collections.composable.infra.tests.e2e.support import (
+    PATIENCE,
+    allocated,
+    delete_all,
+    mark,
+    pools,
+    wait_for,
+)
 
 STAGE: dict[str, t.Any] = {"devices": {A100: 4, H100: 2}, "hold": 600.0}
 CHECK: Json = {"check_mode": True, "diff": True}
@@ -90,7 +97,7 @@ def test_condition(stage: Stage) -> None:
     line = Timeline(stage)
     try:
         stage.pod("train", A100)
-        assert line.wait(lambda: "train" in line.claims and bool(line.claims["train"].allocated), PATIENCE)
+        assert line.wait(lambda: allocated(line, "train"), PATIENCE)
         task = {"composable.infra.claim_condition": {"namespace": "default", "name": "train",
                                                      "condition": "FabricDeviceFailed", "text": "by hand"}}
         wrong = {"composable.infra.claim_condition": {"namespace": "default", "name": "train", "condition": "Done"}}

@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.tests.e2e.modules import run_tasks
 from ansible_collections.composable.infra.tests.e2e.support import (
     PATIENCE,
     Json,
+    allocated,
     changes_asked,
     delete_all,
     mark,
@@ -81,9 +82,8 @@ def test_nodes_without_a_machine(stage: Stage, timeline: Timeline, open_process:
     make_room(stage, pool, len(strays))
     for name in strays:
         stage.pod(f"on-{name}", A100, 1, name)
-    allocated = [f"on-{name}" for name in strays]
-    assert timeline.wait(lambda: all(n in timeline.claims and timeline.claims[n].allocated for n in allocated),
-                         PATIENCE)
+    placed = [f"on-{name}" for name in strays]
+    assert timeline.wait(lambda: allocated(timeline, *placed), PATIENCE)
     since = mark(stage)
     controller = open_process(doors.controller, stage)
     said = {name: wait_for(f"{name} is failed", partial(failure, stage, f"on-{name}")) for name in strays}

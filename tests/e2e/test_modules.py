@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.modules import Json, run_tasks
 from ansible_collections.composable.infra.tests.e2e.support import (
     PATIENCE,
+    allocated,
     await_served,
     changes_asked,
     delete_all,
@@ -109,7 +110,7 @@ def waiting(stage: Stage) -> t.Iterator[None]:
     line = Timeline(stage)
     for name, (model, count) in WAITING.items():
         stage.pod(name, model, count)
-    assert line.wait(lambda: all(n in line.claims and line.claims[n].allocated for n in WAITING), PATIENCE)
+    assert line.wait(lambda: allocated(line, *WAITING), PATIENCE)
     line.stop()
     yield
     delete_all(stage)

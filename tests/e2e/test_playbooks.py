@@ -17,7 +17,14 @@ from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import NODES, PODS
 from ansible_collections.composable.infra.tests.e2e.cluster_state import picture
 from ansible_collections.composable.infra.tests.e2e.played import Json, Played, play, well
-from ansible_collections.composable.infra.tests.e2e.support import PATIENCE, attached, await_served, delete_all, mark
+from ansible_collections.composable.infra.tests.e2e.support import (
+    PATIENCE,
+    allocated,
+    attached,
+    await_served,
+    delete_all,
+    mark,
+)
 
 STAGE: dict[str, t.Any] = {"devices": {A100: 2, H100: 2}, "hold": 600.0}
 Run = t.Callable[..., Played]
@@ -42,7 +49,7 @@ def busy(stage: Stage, run: Run) -> Iterator[str]:
     line = Timeline(stage)
     stage.pod("works", A100, node="node-0")
     stage.pod("leaves", H100, node="node-0")
-    assert line.wait(lambda: all(n in line.claims and line.claims[n].allocated for n in ("works", "leaves")), PATIENCE)
+    assert line.wait(lambda: allocated(line, "works", "leaves"), PATIENCE)
     well(run("attach"))
     await_served(stage, line, "works", "leaves")
     line.stop()

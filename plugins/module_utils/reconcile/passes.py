@@ -206,12 +206,11 @@ class Passes:
         The turn is appointed at each pass: of two appointments of a node only the earlier one is kept.
         """
         now = time.time()
-        wait = self._detach_after.get(action.resource, 0.0) > now
-        if not wait:
-            self._detach_after[action.resource] = now + DETACH_RETRY_SECONDS
-        self.later(("node", action.node), self._detach_after[action.resource] + 0.05)
-        if not wait:
+        turn = self._detach_after.get(action.resource, 0.0)
+        if turn <= now:
+            turn = self._detach_after[action.resource] = now + DETACH_RETRY_SECONDS
             self.flights.detach(action)
+        self.later(("node", action.node), turn + 0.05)
 
     def _mark(self, action: act.MarkClaim) -> None:
         """Keep the devices for the claim, steer its pods, then let the scheduler know."""

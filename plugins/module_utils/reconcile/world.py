@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import typing as t
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..fabric.types import FabricSnapshot
 from ..kube import claims, cro, gates, slices
@@ -124,15 +124,18 @@ class World:
 
     def unwritten_holds(self, node: str) -> list[tuple[str, str]]:
         """(resource, claim uid) of holds on a node that the objects do not say yet; an empty uid: no longer held."""
-        users = self._users(node)
-        return [(name, uid) for raw in self.resources.by("node", node)
+        resources = self.resources.by("node", node)
+        users = self._users({raw["metadata"]["name"]: self._local(raw) for raw in resources})
+        return [(name, uid) for raw in resources
                 if (name := raw["metadata"]["name"]) not in users
                 and (uid := self.holds.of(raw)[0]) != cro.read_hold(raw)[0]]
 
-    def _users(self, node: str) -> dict[str, Json]:
-        """Claims that use devices of a node, by ComposableResource; what they took and left is settled."""
-        resources = self.resources.by("node", node)
-        users = {raw["metadata"]["name"]: c for raw in resources if (c := self._claim_with(self._local(raw)))}
+    def _users(self, local: Mapping[str, DeviceKey | None]) -> dict[str, Json]:
+        """Claims that use devices of a node, by ComposableResource; what they took and left is settled.
+
+        ``local``: how the node's slices show the devices of its ComposableResources.
+        """
+        users = {name: claim for name, key in local.items() if (claim := self._claim_with(key))}
         self.holds.settle({name: claim["metadata"]["uid"] for name, claim in users.items()})
         return users
 
@@ -157,14 +160,16 @@ class World:
         if attached is None and not unread:
             attached = views.attached_models(snapshot, machine)
         owned = frozenset(u for u in attached or () if self.resources.by("device", u))
-        users = self._users(name)
+        resources = self.resources.by("node", name)
+        local = {raw["metadata"]["name"]: self._local(raw) for raw in resources}
+        users = self._users(local)
         return NodeView(
             name=name, now=now, labels=(raw or {}).get("metadata", {}).get("labels") or {}, machine=machine,
             fabric=fabric, problem=problem, exists=raw is not None,
             claims=(*(c for r in self.claims.by("node", name) if (c := views.claim_view(r, self.settings))),
                     *self.bookings.claims(name, fabric, self.settings, self._claim_name)),
-            resources=tuple(self._resource(r, now, users.get(r["metadata"]["name"]))
-                            for r in self.resources.by("node", name)),
+            resources=tuple(self._resource(r, now, local[n] is not None, users.get(n))
+                            for r in resources if (n := r["metadata"]["name"])),
             requests=tuple(views.request_view(r) for r in self.requests.by("node", name)),
             other_requests=frozenset(r["metadata"]["name"] for r in self.requests.by("node", "")),
             attached=attached, owned=owned, blocked=self.blocked(name, now))
@@ -173,14 +178,14 @@ class World:
         claim = next(iter(self.claims.by("uid", uid)), None)
         return str(claim["metadata"]["name"]) if claim else uid
 
-    def _resource(self, raw: Json, now: float, claim: Json | None) -> ComposableResource:
+    def _resource(self, raw: Json, now: float, visible: bool, claim: Json | None) -> ComposableResource:
         name, user = raw["metadata"]["name"], _key(claim)
         with self._lock:
             busy = name in self._busy
         held_for, held_since = self.holds.of(raw)
         return views.resource_view(
             raw, self.settings, self._note_use(name, user, now), held_for=held_for, held_since=held_since,
-            visible=self._local(raw) is not None, busy=busy, used_by=user,
+            visible=visible, busy=busy, used_by=user,
             hold_alive=self._hold_alive(raw["spec"]["target_node"], held_for, held_since, now))
 
     def _note_use(self, name: str, user: str, now: float) -> float:

@@ -150,4 +150,4 @@ def test_machine_that_changed_concerns_its_node(bench: Bench) -> None:
 def test_machine_that_vanished_concerns_its_node(bench: Bench) -> None:
     gone = FabricSnapshot({}, {(A100, 1): 2}, 0.0)
     before = published(bench, {(A100, 1): 2})
-    assert NODE in looked(bench, before, gone)
+    assert looked(bench, before, gone) == {NODE}

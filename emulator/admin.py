@@ -34,6 +34,7 @@ from .fault_rules import Faulty, faults_in
 from .fields import Fields, SpecError
 from .parts import HEALTHS
 from .pool import PooledDevice, UnknownDevice
+from .pooled import ATTACHED
 
 LONGEST_WAIT: t.Final = 300.0
 
@@ -166,5 +167,5 @@ class _Admin:
 def _device(device: PooledDevice) -> dict[str, t.Any]:
     return {
         **dataclasses.asdict(device.spec), "kind": device.kind, "machine": device.machine, "state": device.state,
-        "health": device.health,
+        "health": device.health, "since": device.due if device.state == ATTACHED else 0.0,
     }

@@ -33,6 +33,7 @@ class Announcer:
         self._delay = delay
         self._log = log
         self._published: dict[str, dict[str, Any]] = {}
+        self._appointed: dict[str, float] = {}
         self._queues: list[queue.SimpleQueue[str]] = [queue.SimpleQueue() for _worker in range(_WORKERS)]
 
     def start(self) -> None:
@@ -63,13 +64,9 @@ class Announcer:
                 self._later(_RETRY_SECONDS, node)
 
     def _publish(self, node: str) -> None:
-        now, due = time.time(), []
-        for device in self._trees[node].found():
-            if device.appeared + self._delay <= now:
-                due.append(device)
-            else:
-                self._later(device.appeared + self._delay - now, node)
-        entries = device_entries(due)
+        now, found = time.time(), self._trees[node].found()
+        self._appoint(node, [when for d in found if (when := d.appeared + self._delay) > now], now)
+        entries = device_entries(d for d in found if d.appeared + self._delay <= now)
         current = self._published.get(node) or self._read(node)
         if current is None and entries:
             self._published[node] = self._api.request("POST", _PATH, node_slice(node, entries, 1))
@@ -77,6 +74,12 @@ class Announcer:
             self._published[node] = self._replace(node, current, entries)
         elif current is not None:
             self._published[node] = current
+
+    def _appoint(self, node: str, due: list[float], now: float) -> None:
+        """See to the next device when it is due; the one after that is seen to then."""
+        if due and self._appointed.get(node) != min(due):
+            self._appointed[node] = min(due)
+            self._later(min(due) - now, node)
 
     def _replace(self, node: str, current: dict[str, Any], entries: list[dict[str, Any]]) -> dict[str, Any]:
         body = node_slice(node, entries, int(current["spec"]["pool"]["generation"]) + 1)

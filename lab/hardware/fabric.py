@@ -22,12 +22,16 @@ _PLUGGED = frozenset({"attached", "detaching"})
 
 @dataclass(frozen=True, slots=True)
 class PluggedDevice:
-    """A device on a machine's bus: `uid` as the fabric names it, `serial` as the node sees it (GPU UUID)."""
+    """A device on a machine's bus: `uid` as the fabric names it, `serial` as the node sees it (GPU UUID).
+
+    `since`: when the fabric had plugged it in, in seconds since the epoch; 0.0: not known.
+    """
 
     uid: str
     serial: str
     model: str
     properties: Mapping[str, Any] = field(default_factory=dict)
+    since: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,8 @@ def parse_state(raw: Mapping[str, Any]) -> FabricState:
         if entry.get("machine") and entry["state"] in _PLUGGED and entry.get("kind", "gpu") == "gpu":
             model = str(entry["model"])
             properties = raw.get("models", {}).get(model) or {}
-            device = PluggedDevice(str(entry["uid"]), str(entry["serial"]), model, properties)
+            since = float(entry.get("since") or 0.0)
+            device = PluggedDevice(str(entry["uid"]), str(entry["serial"]), model, properties, since)
             machines.setdefault(str(entry["machine"]), []).append(device)
     return FabricState(int(raw["generation"]), {uid: tuple(found) for uid, found in machines.items()})
 

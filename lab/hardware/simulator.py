@@ -72,15 +72,16 @@ class Simulator:
         node = path.relative_to(self._options.state_dir / "nodes").parts[0]
         if path.name == "rescan" and path.parent == self._trees[node].pci:
             self._trees[node].rescan()
-            self._sync(node, discover=True)
+            self._sync(node, discover=True, rescanned=True)
         elif path.name == "remove":
             if self._trees[node].remove(path.parent.name):
                 self._announcer.announce(node)
             else:
                 self._log(f"{node}: {path.parent.name} is open or gone, it is not removed")
 
-    def _sync(self, node: str, *, discover: bool, announce: bool = False) -> None:
-        if self._trees[node].sync(self._plugged.get(node, ()), discover=discover) or announce:
+    def _sync(self, node: str, *, discover: bool, rescanned: bool = False, announce: bool = False) -> None:
+        changed = self._trees[node].sync(self._plugged.get(node, ()), discover=discover, rescanned=rescanned)
+        if changed or announce:
             self._watch_devices(node)
             self._announcer.announce(node)
 

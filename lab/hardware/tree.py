@@ -65,8 +65,11 @@ class NodeTree:
         paths = self.devices.glob(f"*/{IDENTITY}")
         return sorted((FoundDevice(**json.loads(path.read_text("utf-8"))) for path in paths), key=_minor)
 
-    def sync(self, plugged: Iterable[PluggedDevice], *, discover: bool) -> bool:
-        """Make the bus show what is plugged in, new devices only with `discover`. True when it changed."""
+    def sync(self, plugged: Iterable[PluggedDevice], *, discover: bool, rescanned: bool = False) -> bool:
+        """Make the bus show what is plugged in, new devices only with `discover`. True when it changed.
+
+        They appear now when they were looked for, `rescanned`, else when the fabric plugged them in.
+        """
         wanted = {device.uid: device for device in plugged}
         present = {device.uid: device for device in self.found()}
         for uid in present.keys() - wanted.keys():
@@ -77,7 +80,7 @@ class NodeTree:
         hidden = {marker.name for marker in self._removed.iterdir()}
         fresh = sorted(wanted.keys() - present.keys() - hidden) if discover else []
         for uid in fresh:
-            self._plug(wanted[uid])
+            self._plug(wanted[uid], 0.0 if rescanned else wanted[uid].since)
         return bool(fresh or present.keys() - wanted.keys())
 
     def rescan(self) -> None:
@@ -99,12 +102,13 @@ class NodeTree:
         handles = self.root.glob("proc/[0-9]*/fd/*")
         return any(path.is_symlink() and os.readlink(path) == f"/dev/nvidia{minor}" for path in handles)
 
-    def _plug(self, device: PluggedDevice) -> None:
+    def _plug(self, device: PluggedDevice, since: float) -> None:
         present = self.found()
         minor = _lowest({entry.minor for entry in present}, 0)
         bus = _lowest({int(entry.address[5:7], 16) for entry in present}, _FIRST_BUS)
         address = f"0000:{bus:02x}:00.0"
-        found = FoundDevice(device.uid, device.serial, device.model, address, minor, time.time(), device.properties)
+        found = FoundDevice(device.uid, device.serial, device.model, address, minor,
+                            since or time.time(), device.properties)
         _fill(self._proc(address), {"information": _information(found)})
         (self.root / "dev" / f"nvidia{minor}").touch()
         # Built aside and renamed: a program that looks meanwhile sees all of the device or nothing.

@@ -12,12 +12,14 @@ from ..kube import cro
 from ..kube.client import Client
 from ..kube.errors import NotFound
 from ..kube.resource import SLICES
-from ..scaling.pools import PoolPlan
+from ..scaling.pools import FAILURE_CONDITIONS, READY_CONDITION, PoolPlan
 from .world import Json, World
 
 DROPPED = ("pools are not published: this API server drops bindingConditions of ResourceSlices, so pods would be given "
            "devices that are not there; switch the feature gate DRADeviceBindingConditions on, for API server and "
            "scheduler, or hold pods by the scheduling gate, which needs no pools")
+TRIAL: Json = {"name": "trial", "bindsToNode": True, "bindingConditions": [READY_CONDITION],
+               "bindingFailureConditions": list(FAILURE_CONDITIONS)}
 
 
 class PoolWriter:
@@ -49,13 +51,14 @@ class PoolWriter:
     def is_safe(self, plan: PoolPlan) -> bool:
         """False when the API server would drop the binding conditions (KEP-5007, a feature gate before 1.36).
 
-        Asked by a dry run until it was seen once; slices without devices only follow what is known. Raises
-        kube.errors.ApiError.
+        Asked by a dry run until it was seen once, with a device of the pool, or one for the trial when it has none
+        now; a plan that only deletes follows what is known. Raises kube.errors.ApiError.
         """
-        spec = next((s for s in (*plan.create, *plan.replace.values()) if s["devices"]), None)
+        spec = next(iter((*plan.create, *plan.replace.values())), None)
         if spec is None or self._keeps:
             return self._keeps is not False
-        tried = {**spec, "pool": {**spec["pool"], "name": f"{spec['pool']['name']}-try"}}
+        tried = {**spec, "pool": {**spec["pool"], "name": f"{spec['pool']['name']}-try"},
+                 "devices": spec["devices"] or [TRIAL]}
         answer = self._client.create(SLICES, _slice(tried), dry_run=True)
         self._keeps = all(d.get("bindingConditions") for d in answer["spec"]["devices"])
         return self._keeps

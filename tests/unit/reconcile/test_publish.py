@@ -223,9 +223,11 @@ def test_pool_is_not_published_where_pods_would_get_what_is_not_there(bench: Ben
     assert bench.world.problems() == []
 
 
-def test_empty_pool_follows_what_is_known(bench: Bench) -> None:
+@pytest.mark.parametrize("counts", [(2, 0), (0,)], ids=["after some", "from the start"])
+def test_empty_pool_is_published_no_more_than_a_full_one(bench: Bench, counts: tuple[int, ...]) -> None:
+    """All devices can be booked before the pool is published for the first time."""
     bench.api.dropped = CONDITIONS
-    for free in (2, 0):
+    for free in counts:
         bench.world.snapshot = snapshot({KEY: free})
         publish.run(bench.world, bench.writer, KEY)
     assert bench.api.writes() == []

@@ -80,8 +80,8 @@ def _allocated(mark: ClaimMarks, entry: dict[str, t.Any]) -> None:
         mark.allocated, mark.node = moment(entry), node
 
 
-def visible(path: Path) -> dict[str, tuple[float, str]]:
-    """GPU UUID to (moment, node): when its node's ResourceSlice first showed it."""
+def visible(path: Path, since: float = 0.0) -> dict[str, tuple[float, str]]:
+    """GPU UUID to (moment, node): when its node's ResourceSlice first showed it, of the writes after ``since``."""
     found: dict[str, tuple[float, str]] = {}
     for entry in entries(path):
         spec = (entry.get("requestObject") or {}).get("spec") or {}
@@ -89,6 +89,6 @@ def visible(path: Path) -> dict[str, tuple[float, str]]:
             continue
         for device in spec.get("devices") or []:
             uuid = (device.get("attributes") or {}).get("uuid", {}).get("string")
-            if uuid:
+            if uuid and moment(entry) > since:
                 found.setdefault(uuid, (moment(entry), spec["nodeName"]))
     return found

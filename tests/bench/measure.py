@@ -1,75 +1,36 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run one scenario on a fresh stage and reduce what was seen to figures."""
+"""Run one scenario on a fresh stage: create the pods, wait until they run, have what was seen reduced to figures."""
 
 from __future__ import annotations
 
 import os
-import statistics
 import time
 import typing as t
-from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ansible_collections.composable.infra.lab.demo import doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, StageOptions, pod_body
-from ansible_collections.composable.infra.lab.names import machine_uuid
 from ansible_collections.composable.infra.plugins.module_utils.kube import gates
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, PODS, SLICES
-from ansible_collections.composable.infra.tests.bench import audit
+from ansible_collections.composable.infra.tests.bench import reduce
+from ansible_collections.composable.infra.tests.bench.figures import Figures, Scenario
 
-Moments = list[tuple[str, float]]
-CONTROLLER = "system:serviceaccount:composable-infra:composable-infra"
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """``pods`` pods of ``gpus`` devices each on ``nodes`` nodes; F = ``attach`` and ``announce`` in seconds."""
-
-    name: str
-    pods: int
-    nodes: int
-    attach: float
-    gpus: int = 1
-    announce: float = 0.05
-    spread: bool = False
-    gated: bool = False
-    alone: bool = False
-
-
-@dataclass(slots=True)
-class Figures:
-    """Seconds; hops as lists over claims, ``total`` from the first claim created to the last pod bound.
-
-    Gated: ``asked`` counts from the pod's creation, ``conditioned`` is from the device seen to the gate removed,
-    ``scheduler`` from there to the pod Running, ``ran`` from the device seen to the pod Running. ``rate`` is pods per
-    second from the first to the last binding; ``alone`` and ``alone_total`` are rate and total of the scheduler with
-    the same pods and claims when their devices are there already.
-    """
-
-    scenario: dict[str, t.Any]
-    total: float = 0.0
-    asked: list[float] = field(default_factory=list)
-    conditioned: list[float] = field(default_factory=list)
-    scheduler: list[float] = field(default_factory=list)
-    ran: list[float] = field(default_factory=list)
-    overhead: float = 0.0
-    rate: float = 0.0
-    alone: float = 0.0
-    alone_total: float = 0.0
-    at_home: int = 0
-    cpu_seconds: float = 0.0
-    rss_mib: float = 0.0
+THREADS = 8
+# Longer than the scheduler needs for its own run with the devices of the one before, in seconds.
+HOLD = 20.0
+LOOP = 1_000_000
 
 
 def run(scenario: Scenario) -> Figures:
     """One run. RuntimeError when a pod did not run in time."""
     options = StageOptions(nodes=scenario.nodes, devices={A100: scenario.pods * scenario.gpus},
                            attach=scenario.attach, announce=scenario.announce, attach_timeout=180.0, audit=True,
-                           handover="gated" if scenario.gated else "reschedule")
+                           handover="gated" if scenario.gated else "reschedule",
+                           hold=HOLD if scenario.twice else 600.0, extra={"allocation_policy": scenario.policy})
     with Stage(options) as stage:
         door = doors.controller(stage)
         try:
@@ -82,61 +43,58 @@ def _on(stage: Stage, scenario: Scenario, door: doors.Process) -> Figures:
     _wait(lambda: published(stage) == scenario.pods * scenario.gpus, 60, "pools are published")
     if scenario.gated:
         _wait(lambda: gated(stage), 60, "new pods are gated")
-    cpu = _cpu(door.pid)
-    names = [f"pod-{i}" for i in range(scenario.pods)]
-    nodes = stage.lab.nodes
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda i: stage.pod(names[i], A100, scenario.gpus,
-                                          nodes[i % len(nodes)] if scenario.spread else None), range(len(names))))
-    limit = 120 + 3 * scenario.attach
-    _wait(lambda: running(stage) >= len(names), limit, "all pods run")
-    figures = Figures(asdict(scenario), cpu_seconds=round(_cpu(door.pid) - cpu, 3), rss_mib=_rss(door.pid))
-    (_reduce_gated if scenario.gated else _reduce)(stage, figures)
+    stage.client.warm(THREADS)
+    names, first = _names("pod", scenario), 0.0
+    if scenario.twice:
+        names = _names("first", scenario)
+        first = _burst(stage, scenario, door, names).overhead
+        _clear(stage)
+        _wait(lambda: _returned(stage), 120 + HOLD, "all devices are back in the pool")
+        _wait(lambda: published(stage) == scenario.pods * scenario.gpus, 60, "pools are published again")
+        names = _names("pod", scenario)
+    figures = _burst(stage, scenario, door, names)
+    figures.first_overhead = first
     if scenario.alone:
-        _alone(stage, scenario, figures)
+        _clear(stage)
+        alone = _names("alone", scenario)
+        _create(stage, alone, lambda name: stage.pod(name, A100, scenario.gpus, gated=False))
+        _wait(lambda: running(stage) >= len(alone), 300, "all pods run that the scheduler places alone")
+        reduce.alone(stage, alone, figures)
     return figures
 
 
-def _alone(stage: Stage, scenario: Scenario, figures: Figures) -> None:
-    """What the scheduler does with the same pods, claims and devices, which are attached already."""
+def _names(prefix: str, scenario: Scenario) -> list[str]:
+    return [f"{prefix}-{i}" for i in range(scenario.pods)]
+
+
+def _burst(stage: Stage, scenario: Scenario, door: doors.Process, names: Sequence[str]) -> Figures:
+    nodes = stage.lab.nodes
+    pinned = {name: nodes[i % len(nodes)] if scenario.spread else None for i, name in enumerate(names)}
+    loop, cpu, begin = _loop(), _cpu(door.pid), time.time()
+    _create(stage, names, lambda name: stage.pod(name, A100, scenario.gpus, pinned[name]))
+    _wait(lambda: running(stage) >= len(names), 120 + 3 * scenario.attach, "all pods run")
+    figures = Figures(scenario, loop_seconds=loop, cpu_seconds=round(_cpu(door.pid) - cpu, 3), rss_mib=_rss(door.pid))
+    (reduce.gated if scenario.gated else reduce.rescheduled)(stage, names, begin, figures)
+    return figures
+
+
+def _create(stage: Stage, names: Sequence[str], create: t.Callable[[str], None]) -> None:
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(create, names))
+
+
+def _clear(stage: Stage) -> None:
+    """No pods and no claims any more; the devices stay where they are for the hold time."""
     for kind in (PODS, CLAIMS):
         for item in stage.client.list(kind, namespace="default").items:
             stage.client.delete(kind, item["metadata"]["name"], namespace="default")
-    _wait(lambda: not stage.client.list(PODS, namespace="default").items, 120, "all pods are gone")
-    _wait(lambda: not stage.client.list(CLAIMS, namespace="default").items, 120, "all claims are gone")
-    names = [f"alone-{i}" for i in range(scenario.pods)]
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda name: stage.pod(name, A100, scenario.gpus, gated=False), names))
-    _wait(lambda: running(stage) >= len(names), 300, "all pods run that the scheduler places alone")
-    marks = audit.claim_marks(stage.lab.audit_log, CONTROLLER)
-    figures.alone = _rate([marks[name].bound for name in names], [marks[name].created for name in names])
-    figures.alone_total = max(marks[n].running for n in names) - min(marks[n].created for n in names)
+    for kind in (PODS, CLAIMS):
+        _wait(lambda kind=kind: not stage.client.list(kind, namespace="default").items, 120,  # type: ignore[misc]
+              f"all {kind.plural} are gone")
 
 
-def _rate(bound: list[float], created: list[float]) -> float:
-    return len(bound) / max(0.001, max(bound) - min(created))
-
-
-def _reduce_gated(stage: Stage, figures: Figures) -> None:
-    log = stage.lab.audit_log
-    marks, seen = audit.claim_marks(log, CONTROLLER), audit.visible(log)
-    attaches = [e for e in stage.emulator.log() if e["method"] == "PATCH" and e["device"]]
-    serial = {d["uid"]: d["serial"] for d in stage.emulator.state()["devices"]}
-    scenario, begin = figures.scenario, min(m.created for m in marks.values())
-    figures.total = max(m.running for m in marks.values()) - begin
-    figures.overhead = figures.total - scenario["attach"] - scenario["announce"]
-    figures.rate = _rate([m.bound for m in marks.values()], [m.created for m in marks.values()])
-    order = sorted(m.created for m in marks.values() for _unused in range(scenario["gpus"]))
-    figures.asked = [a - c for a, c in zip(sorted(e["time_received"] for e in attaches), order, strict=True)]
-    shown = [(node, moment) for moment, node in (seen[serial[e["device"]]] for e in attaches)]
-    visible = last_of(shown, scenario["gpus"])
-    figures.conditioned = differences(*of_same_nodes([(m.node, m.opened) for m in marks.values()], visible))
-    figures.ran = differences(*of_same_nodes([(m.node, m.running) for m in marks.values()], visible))
-    figures.scheduler = [m.running - m.opened for m in marks.values()]
-    machine_node = {machine_uuid(n): n for n in stage.lab.nodes}
-    homes = Counter(machine_node[e["machine"]] for e in attaches)
-    figures.at_home = sum((Counter(m.node for m in marks.values()) & Counter(
-        {node: n // scenario["gpus"] for node, n in homes.items()})).values())
+def _returned(stage: Stage) -> bool:
+    return all(d["state"] == "free" for d in stage.emulator.state()["devices"])
 
 
 def _wait(condition: t.Callable[[], bool], seconds: float, what: str) -> None:
@@ -168,50 +126,12 @@ def running(stage: Stage) -> int:
     return len(stage.client.list(PODS, namespace="default", field_selector="status.phase=Running").items)
 
 
-def _reduce(stage: Stage, figures: Figures) -> None:
-    log = stage.lab.audit_log
-    marks = audit.claim_marks(log, CONTROLLER)
-    seen = audit.visible(log)
-    attaches = [e for e in stage.emulator.log() if e["method"] == "PATCH" and e["device"]]
-    serial = {d["uid"]: d["serial"] for d in stage.emulator.state()["devices"]}
-    figures.total = max(m.bound for m in marks.values()) - min(m.created for m in marks.values())
-    machine_node = {machine_uuid(n): n for n in stage.lab.nodes}
-    gpus = figures.scenario["gpus"]
-    asked = [(machine_node[e["machine"]], e["time_received"]) for e in attaches]
-    allocated = [(m.node, m.allocated) for m in marks.values() for _unused in range(gpus)]
-    figures.asked = differences(asked, allocated)
-    shown = [(node, moment) for moment, node in (seen[serial[e["device"]]] for e in attaches)]
-    conditions = [(m.node, m.condition) for m in marks.values()]
-    figures.conditioned = differences(conditions, last_of(shown, gpus))
-    figures.scheduler = [m.bound - m.condition for m in marks.values()]
-    figures.at_home = sum(m.node == stage.client.get(PODS, n, "default")["spec"]["nodeName"] for n, m in marks.items())
-
-
-def differences(after: Moments, before: Moments) -> list[float]:
-    """Node by node, the k-th of ``after`` minus the k-th of ``before``: devices of one node are interchangeable."""
-    pairs = list(zip(sorted(after), sorted(before), strict=True))
-    if strange := [(a[0], b[0]) for a, b in pairs if a[0] != b[0]]:
-        raise RuntimeError(f"something on {strange[0][0]} answers something on {strange[0][1]}")
-    return [a[1] - b[1] for a, b in pairs]
-
-
-def of_same_nodes(after: Moments, before: Moments) -> tuple[Moments, Moments]:
-    """Both without the nodes where their numbers differ: a pod ended elsewhere, which `at_home` counts."""
-    counts = [Counter(node for node, _moment in side) for side in (after, before)]
-    same = {node for node in counts[0] if counts[0][node] == counts[1][node]}
-    return [m for m in after if m[0] in same], [m for m in before if m[0] in same]
-
-
-def last_of(shown: Moments, gpus: int) -> Moments:
-    """Of each run of ``gpus`` devices of a node the last moment: a claim waits for all its devices."""
-    return sorted(shown)[gpus - 1::gpus]
-
-
-def quantiles(values: list[float]) -> dict[str, float]:
-    """p50, p99 and max, in milliseconds."""
-    ordered = sorted(values)
-    at = min(len(ordered) - 1, round(0.99 * (len(ordered) - 1)))
-    return {"p50": 1000 * statistics.median(ordered), "p99": 1000 * ordered[at], "max": 1000 * ordered[-1]}
+def _loop() -> float:
+    """How fast the machine is just now: seconds of ten million additions in Python."""
+    began, total = time.perf_counter(), 0
+    while total < LOOP:
+        total += 1
+    return (time.perf_counter() - began) * 10_000_000 / LOOP
 
 
 def _cpu(pid: int) -> float:

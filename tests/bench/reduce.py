@@ -1,0 +1,102 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the audit log and the emulator's journal to figures: server-side times, one clock."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ansible_collections.composable.infra.lab.demo.stage import Stage
+from ansible_collections.composable.infra.lab.names import machine_uuid
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import PODS
+from ansible_collections.composable.infra.tests.bench import audit
+from ansible_collections.composable.infra.tests.bench.figures import Figures
+
+Moments = list[tuple[str, float]]
+CONTROLLER = "system:serviceaccount:composable-infra:composable-infra"
+
+
+def gated(stage: Stage, names: Sequence[str], since: float, figures: Figures) -> None:
+    """A burst of held pods; ``since``: when it began, in seconds since the epoch."""
+    scenario, marks = figures.scenario, _marks(stage, names)
+    attaches = _attaches(stage, since)
+    begin = min(m.created for m in marks)
+    figures.total = max(m.running for m in marks) - begin
+    figures.overhead = figures.total - scenario.attach - scenario.announce
+    figures.rate = _rate(marks)
+    order = sorted(m.created for m in marks for _unused in range(scenario.gpus))
+    figures.asked = [a - c for a, c in zip(sorted(e["time_received"] for e in attaches), order, strict=True)]
+    visible = last_of(_shown(stage, attaches, since), scenario.gpus)
+    figures.conditioned = differences(*of_same_nodes([(m.node, m.opened) for m in marks], visible))
+    figures.ran = differences(*of_same_nodes([(m.node, m.running) for m in marks], visible))
+    figures.scheduler = [m.running - m.opened for m in marks]
+    homes = Counter(node for node, _moment in _asked(stage, attaches))
+    figures.at_home = sum((Counter(m.node for m in marks) & Counter(
+        {node: n // scenario.gpus for node, n in homes.items()})).values())
+
+
+def rescheduled(stage: Stage, names: Sequence[str], since: float, figures: Figures) -> None:
+    """A burst of pods that the scheduler took to the pool first."""
+    marks, attaches, gpus = _marks(stage, names), _attaches(stage, since), figures.scenario.gpus
+    figures.total = max(m.bound for m in marks) - min(m.created for m in marks)
+    allocated = [(m.node, m.allocated) for m in marks for _unused in range(gpus)]
+    figures.asked = differences(_asked(stage, attaches), allocated)
+    figures.conditioned = differences([(m.node, m.condition) for m in marks],
+                                      last_of(_shown(stage, attaches, since), gpus))
+    figures.scheduler = [m.bound - m.condition for m in marks]
+    figures.at_home = sum(m.node == stage.client.get(PODS, name, "default")["spec"]["nodeName"]
+                          for name, m in zip(names, marks, strict=True))
+
+
+def alone(stage: Stage, names: Sequence[str], figures: Figures) -> None:
+    """A burst of pods whose devices were there already."""
+    marks = _marks(stage, names)
+    figures.alone = _rate(marks)
+    figures.alone_total = max(m.running for m in marks) - min(m.created for m in marks)
+
+
+def _marks(stage: Stage, names: Sequence[str]) -> list[audit.ClaimMarks]:
+    found = audit.claim_marks(stage.lab.audit_log, CONTROLLER)
+    return [found[name] for name in names]
+
+
+def _attaches(stage: Stage, since: float) -> list[dict[str, t.Any]]:
+    return [e for e in stage.emulator.log() if e["method"] == "PATCH" and e["device"] and e["time_received"] > since]
+
+
+def _asked(stage: Stage, attaches: Iterable[dict[str, t.Any]]) -> Moments:
+    machine_node = {machine_uuid(n): n for n in stage.lab.nodes}
+    return [(machine_node[e["machine"]], e["time_received"]) for e in attaches]
+
+
+def _shown(stage: Stage, attaches: Iterable[dict[str, t.Any]], since: float) -> Moments:
+    seen = audit.visible(stage.lab.audit_log, since)
+    serial = {d["uid"]: d["serial"] for d in stage.emulator.state()["devices"]}
+    return [(node, moment) for moment, node in (seen[serial[e["device"]]] for e in attaches)]
+
+
+def _rate(marks: Sequence[audit.ClaimMarks]) -> float:
+    return len(marks) / max(0.001, max(m.bound for m in marks) - min(m.created for m in marks))
+
+
+def differences(after: Moments, before: Moments) -> list[float]:
+    """Node by node, the k-th of ``after`` minus the k-th of ``before``: devices of one node are interchangeable."""
+    pairs = list(zip(sorted(after), sorted(before), strict=True))
+    if strange := [(a[0], b[0]) for a, b in pairs if a[0] != b[0]]:
+        raise RuntimeError(f"something on {strange[0][0]} answers something on {strange[0][1]}")
+    return [a[1] - b[1] for a, b in pairs]
+
+
+def of_same_nodes(after: Moments, before: Moments) -> tuple[Moments, Moments]:
+    """Both without the nodes where their numbers differ: a pod ended elsewhere, which `at_home` counts."""
+    counts = [Counter(node for node, _moment in side) for side in (after, before)]
+    same = {node for node in counts[0] if counts[0][node] == counts[1][node]}
+    return [m for m in after if m[0] in same], [m for m in before if m[0] in same]
+
+
+def last_of(shown: Moments, gpus: int) -> Moments:
+    """Of each run of ``gpus`` devices of a node the last moment: a claim waits for all its devices."""
+    return sorted(shown)[gpus - 1::gpus]

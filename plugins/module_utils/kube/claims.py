@@ -13,12 +13,25 @@ from .times import parse_time
 Json = dict[str, t.Any]
 DeviceKey = tuple[str, str, str]
 
+# ``resourceapi.Finalizer``: kept on a claim while it is allocated.
+FINALIZER: t.Final = "resource.kubernetes.io/delete-protection"
+
 
 def results(claim: Json) -> list[Json]:
     """``status.allocation.devices.results``, empty when the claim is not allocated."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     found: list[Json] = (allocation.get("devices") or {}).get("results") or []
     return found
+
+
+def protected(claim: Json) -> bool:
+    """Whether the claim has the finalizer that the scheduler wants on it before it allocates."""
+    return FINALIZER in (claim["metadata"].get("finalizers") or [])
+
+
+def protection(uid: str) -> Json:
+    """A strategic merge patch that gives it to the claim with this uid, and takes no other finalizer away."""
+    return {"metadata": {"uid": uid, "finalizers": [FINALIZER]}}
 
 
 def binding_results(claim: Json) -> list[Json]:

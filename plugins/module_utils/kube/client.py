@@ -87,25 +87,13 @@ class Client:
         where = namespace or body.get("metadata", {}).get("namespace")
         return self.raw("POST", res.path(namespace=where), body, query=query)
 
-    def replace(
-        self,
-        res: Resource,
-        name: str,
-        body: Object,
-        namespace: str | None = None,
-        subresource: str | None = None,
-    ) -> Object:
+    def replace(self, res: Resource, name: str, body: Object, namespace: str | None = None,
+                subresource: str | None = None) -> Object:
         """PUT; Conflict when ``metadata.resourceVersion`` is not the current one."""
         return self.raw("PUT", res.path(name, namespace or _namespace(body), subresource), body)
 
-    def merge_patch(
-        self,
-        res: Resource,
-        name: str,
-        body: Object,
-        namespace: str | None = None,
-        subresource: str | None = None,
-    ) -> Object:
+    def merge_patch(self, res: Resource, name: str, body: Object, namespace: str | None = None,
+                    subresource: str | None = None) -> Object:
         """JSON merge patch (RFC 7386): lists are replaced whole, None removes."""
         return self._patch(MERGE_PATCH, res.path(name, namespace, subresource), body)
 
@@ -120,14 +108,8 @@ class Client:
         """JSON patch (RFC 6902); a failed ``test`` operation raises Invalid."""
         return self._patch(JSON_PATCH, res.path(name, namespace, subresource), body)
 
-    def strategic_patch(
-        self,
-        res: Resource,
-        name: str,
-        body: Object,
-        namespace: str | None = None,
-        subresource: str | None = None,
-    ) -> Object:
+    def strategic_patch(self, res: Resource, name: str, body: Object, namespace: str | None = None,
+                        subresource: str | None = None) -> Object:
         """Strategic merge patch: lists are merged by their keys, ``$patch: delete`` removes an item.
 
         Built-in resources only; the API server refuses it for those of a CRD (ApiError, 415).
@@ -173,6 +155,10 @@ class Client:
             path = f"{path}?{urlencode(query)}"
         answer = self._transport.request(method, path, data, content_type if data else None, limits)
         return _decoded(answer, method, path)
+
+    def warm(self, count: int) -> None:
+        """Have ``count`` connections open: a burst of requests then need not wait for TLS. Raises Unreachable."""
+        self._transport.warm(count)
 
     def text(self, path: str) -> str:
         """The plain text of a GET, e.g. ``/readyz`` or ``/metrics``."""

@@ -22,8 +22,8 @@ from .transport import Limits
 _SAME_WITHIN = 600.0
 REMEMBERED = 4096
 QUEUED = 4096
-# Events must not compete with what people wait for.
-PACE = 0.1
+# Events must not compete with what people wait for: seconds between two of them, and from the telling to the sending.
+PACE, DELAY = 0.1, 0.5
 _MESSAGE_LIMIT = 1024
 _REFERENCE = ("apiVersion", "kind", "namespace", "name", "uid", "resourceVersion", "fieldPath")
 _LIMITS = Limits(connect=3.0, read=5.0, patience=10.0)
@@ -60,7 +60,9 @@ def reference(obj: Object) -> Object:
 
 
 class Recorder:
-    """Sends events in one daemon thread, ``pace`` seconds apart. ``component`` and ``instance`` say who reports.
+    """Sends events in one daemon thread, ``delay`` seconds after they were told and ``pace`` seconds apart.
+
+    ``component`` and ``instance`` say who reports.
 
     A full queue drops the event (``dropped`` counts), a refusal by the API server too (``failed``); neither
     raises. The same event within ten minutes raises the count of the one that is there already.
@@ -74,9 +76,10 @@ class Recorder:
         *,
         clock: Callable[[], float] = time.time,
         pace: float = PACE,
+        delay: float = DELAY,
     ) -> None:
         self._client, self._component, self._instance = client, component, instance
-        self._clock, self._pace = clock, pace
+        self._clock, self._pace, self._delay = clock, pace, delay
         self._queue: deque[_Told] = deque()
         self._sent: OrderedDict[tuple[Any, ...], _Sent] = OrderedDict()
         self._changed = threading.Condition()
@@ -137,6 +140,7 @@ class Recorder:
                     return
                 told = self._queue.popleft()
                 self._busy = True
+            self._closing_soon.wait(told.moment + self._delay - self._clock())
             self._deliver(told)
             self._closing_soon.wait(self._pace)
 

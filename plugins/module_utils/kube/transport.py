@@ -103,6 +103,21 @@ class Transport:
         reply.stream.set_timeout(silence)
         return reply.stream
 
+    def warm(self, count: int) -> None:
+        """Have ``count`` idle connections that were used just now. Raises Unreachable."""
+        request = self._request("GET", "/version", None, None, self._authorization())
+        taken: list[HttpConnection] = []
+        try:
+            for _unused in range(count):
+                taken.append(self._pool.take(self._limits.connect))
+                taken[-1].ask(request, self._limits.read)
+                taken[-1].read()
+        except (OSError, BadAnswer) as problem:
+            raise self.unreachable(problem) from None
+        finally:
+            for connection in taken:
+                self._pool.give_back(connection)
+
     def close(self) -> None:
         """Close idle connections and end waits between tries; requests under way finish."""
         self._closed.set()

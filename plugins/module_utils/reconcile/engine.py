@@ -6,6 +6,7 @@ ever, and check mode asks it only for its plan."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 import time
@@ -16,6 +17,7 @@ from ..fabric.errors import FabricError
 from ..fabric.types import Fabric
 from ..kube import claims
 from ..kube.client import Client
+from ..kube.errors import ApiError
 from ..kube.events import Recorder
 from ..kube.resource import CLAIMS, NODES, PODS, RESOURCES, Resource
 from ..scaling.demand import RESCHEDULE
@@ -35,6 +37,8 @@ from .writer import Writer
 
 SHORTEST_LOOK = 0.5
 SLOW_PASS = 1.0
+# Connections to the API server that are kept open, and how often they are used for that.
+CONNECTIONS, WARM_SECONDS = 8, 15.0
 # What nobody waits for gathers changes for so many seconds, so that a burst is one write.
 COLD = {"pool": 0.1, "request": 1.0, "tidy": 0.5}
 
@@ -75,6 +79,7 @@ class Engine:
         """Begin to act."""
         for number in range(self.config.workers):
             self._thread(self._worker, f"worker-{number}")
+        self._thread(self._stay_warm, "warm")
 
     def _thread(self, target: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)
@@ -167,6 +172,12 @@ class Engine:
     def _landed(self, node: str, model: str) -> None:
         self.queue.add(triggers.node_key(node))
         self._look_soon.set()
+
+    def _stay_warm(self) -> None:
+        """Connections for a burst: opening one costs as much as ten requests, just when there are many."""
+        while not self.stopping.wait(WARM_SECONDS):
+            with contextlib.suppress(ApiError):
+                self.client.warm(CONNECTIONS)
 
     def _look_loop(self) -> None:
         while not self.stopping.is_set():

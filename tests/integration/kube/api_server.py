@@ -26,7 +26,7 @@ WAIT = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What arrived; ``user`` is the common name of the client's certificate."""
+    """What arrived; ``user`` is the common name of the client's certificate, ``port`` the client's."""
 
     method: str
     path: str
@@ -34,6 +34,7 @@ class Request:
     headers: Mapping[str, str]
     body: Any
     user: str | None
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +243,8 @@ class _Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         query = dict(parse_qsl(parts.query))
         body = json.loads(raw) if raw else None
-        return Request(self.command, parts.path, query, dict(self.headers), body, self._user())
+        port = int(self.client_address[1])
+        return Request(self.command, parts.path, query, dict(self.headers), body, self._user(), port)
 
     def _user(self) -> str | None:
         peer = self.connection.getpeercert() if isinstance(self.connection, ssl.SSLSocket) else None

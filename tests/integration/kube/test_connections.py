@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Invalid, Unreachable
 from ansible_collections.composable.infra.plugins.module_utils.kube.resource import NODES
 from ansible_collections.composable.infra.plugins.module_utils.kube.transport import Limits
-from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi
+from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi, Hangup
 from ansible_collections.composable.infra.tests.integration.kube.certificates import Certificates
 from ansible_collections.composable.infra.tests.integration.kube.conftest import ClientFactory
 
@@ -88,6 +89,26 @@ def test_one_connection_serves_many_requests(connect: ClientFactory, start: Star
         assert client.get(NODES, "n0") == {}
     assert server.accepted == 1
     client.close()
+
+
+def test_connections_that_are_kept_warm_serve_the_next_requests(api: FakeApi, client: Client) -> None:
+    api.on("GET /version", {})
+    api.on("GET /api/v1/nodes/n0", DONE)
+    client.warm(3)
+    client.warm(3)
+    ports = [request.port for request in api.sent("GET /version")]
+    assert (len(ports), len(set(ports))) == (6, 3), "each of three connections was used twice"
+    client.get(NODES, "n0")
+    assert api.sent("GET /api/v1/nodes/n0")[0].port in ports
+
+
+def test_connections_that_cannot_be_kept_warm_are_told_and_harm_nobody(api: FakeApi, client: Client) -> None:
+    api.on("GET /version", {}, Hangup())
+    api.on("GET /api/v1/nodes/n0", DONE)
+    client.warm(1)
+    with pytest.raises(Unreachable):
+        client.warm(2)
+    assert client.get(NODES, "n0")["metadata"] == {"name": "n0"}
 
 
 def test_a_closed_connection_is_replaced_before_a_write(connect: ClientFactory, start: Start) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -70,7 +71,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def recorder(server: FakeEvents, clock: Clock) -> Iterator[Recorder]:
-    made = Recorder(cast(Client, server), "composable.infra/scaler", "node-7", clock=clock, pace=0)
+    made = Recorder(cast(Client, server), "composable.infra/scaler", "node-7", clock=clock, pace=0, delay=0)
     yield made
     server.gate.set()
     assert made.close()
@@ -226,6 +227,15 @@ def test_a_long_message_is_cut(server: FakeEvents, recorder: Recorder) -> None:
     recorder.event(CLAIM, "Attaching", "x" * 5000)
     assert recorder.flush()
     assert len(server.calls[0][2]["message"]) == 1024
+
+
+def test_event_leaves_its_delay_to_those_who_wait(server: FakeEvents) -> None:
+    recorder = Recorder(cast(Client, server), "c", "i", delay=0.2)
+    told = time.time()
+    recorder.event(CLAIM, "Attaching", "m")
+    assert recorder.flush()
+    assert (time.time() >= told + 0.2, len(server.calls)) == (True, 1)
+    assert recorder.close()
 
 
 def test_close_sends_what_is_queued_and_takes_no_more(server: FakeEvents) -> None:

@@ -24,7 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.resource imp
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 
 Json = dict[str, t.Any]
-READS = ("dry_run", "get", "list", "raw", "watch")
+READS = ("dry_run", "get", "list", "raw", "warm", "watch")
 
 
 @dataclass(frozen=True)
@@ -202,14 +202,18 @@ class FakeApi:
             return self._stored(res, _merged(old, body))
 
     def strategic_patch(self, res: Resource, name: str, body: Json, namespace: str | None = None) -> Json:
-        """Only what removes scheduling gates."""
+        """Only what removes scheduling gates, and what adds finalizers."""
         self._called("strategic_patch", res.plural, name, body)
-        gone = {g["name"] for g in body["spec"]["schedulingGates"] if g["$patch"] == "delete"}
+        gone = {g["name"] for g in body.get("spec", {}).get("schedulingGates", ()) if g["$patch"] == "delete"}
+        added = body["metadata"].get("finalizers", [])
         with self._lock:
             old = self._found(res, name, namespace)
             _check(old, body)
             left = [g for g in old["spec"].get("schedulingGates") or [] if g["name"] not in gone]
-            return self._stored(res, _merged(old, {"spec": {"schedulingGates": left or None}}))
+            had = old["metadata"].get("finalizers") or []
+            kept = [*had, *(f for f in added if f not in had)]
+            return self._stored(res, _merged(old, {"spec": {"schedulingGates": left or None},
+                                                   "metadata": {"finalizers": kept or None}}))
 
     def apply(self, res: Resource, name: str, body: Json, namespace: str | None = None,
               subresource: str | None = None, *, field_manager: str, force: bool = True) -> Json:
@@ -232,6 +236,9 @@ class FakeApi:
         with self._lock:
             old = self._found(res, name, namespace)
             self._stored(res, _merged(old, {"metadata": {"deletionTimestamp": "2026-01-01T01:00:00Z"}}))
+
+    def warm(self, count: int) -> None:
+        self._called("warm", "", str(count))
 
     def raw(self, method: str, path: str, body: t.Any = None, **_unused: t.Any) -> Json:
         self._called("raw", path, "", body)

@@ -25,6 +25,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.config 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.engine import Engine
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench, kind_of
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import Call, unreachable
 from ansible_collections.composable.infra.tests.unit.scaling.builders import A100
 
 
@@ -254,3 +255,25 @@ def test_nothing_is_remembered_of_a_resource_that_is_gone(quiet: Live) -> None:
     bench.world.resources.remove(raw)
     engine._changed("DELETED", RESOURCES, raw, raw)
     assert engine.world.holds.kept_for("uid-train") == []
+
+
+def test_connections_are_kept_warm_also_after_an_outage(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, bench = live
+    monkeypatch.setattr(module, "WARM_SECONDS", 0.01)
+    outage = threading.Event()
+    outage.set()
+
+    def before(call: Call) -> None:
+        if call.verb == "warm" and outage.is_set():
+            raise unreachable()
+
+    def tries() -> int:
+        return sum(call.verb == "warm" for call in bench.api.calls)
+
+    bench.api.before = before
+    engine.work()
+    bench.wait(lambda: tries() >= 2, "another try")
+    outage.clear()
+    seen = tries()
+    bench.wait(lambda: tries() > seen + 1, "warm connections")
+    assert not engine.narrator.history, "whoever needs a connection says what is wrong"

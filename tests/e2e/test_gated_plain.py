@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from ansible_collections.composable.infra.lab.demo import doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.plugins.module_utils.kube import claims, gates
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, PODS
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.poolwriter import DROPPED
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.support import (
@@ -45,3 +48,22 @@ def test_pods_are_served_and_their_devices_go_back(
     else:
         assert pools(stage) == {}
         wait_for("it is said why there is no pool", lambda: DROPPED in controller.text())
+
+
+def test_claim_is_prepared_for_the_scheduler_and_goes_with_its_pod(stage: Stage, open_process: OpenProcess) -> None:
+    """Its finalizer is there before it is allocated, and is in nobody's way when it never is."""
+    open_process(doors.controller, stage)
+    stage.pod("brief", A100, by_template=True)
+    wait_for("the claim has the finalizer", lambda: claims.protected(stage.client.get(CLAIMS, "brief", "default")))
+    assert gates.held(stage.client.get(PODS, "brief", "default"))
+    stage.delete_pod("brief")
+    wait_for("the claim is gone", lambda: not stage.client.list(CLAIMS, namespace="default").items)
+    wait_for("all devices are back", lambda: not attached(stage))
+
+
+def test_scheduler_writes_a_prepared_claim_once(stage: Stage, timeline: Timeline, open_process: OpenProcess) -> None:
+    open_process(doors.controller, stage)
+    stage.pod("one", A100, by_template=True)
+    await_served(stage, timeline, "one")
+    written = json.loads(stage.client.text(CLAIMS.path("one", "default")))["metadata"]["managedFields"]
+    assert [f.get("subresource") for f in written if f["manager"] == "kube-scheduler"] == ["status"]

@@ -50,7 +50,8 @@ class KeyQueue:
             self._due[key] = when
             self._count += 1
             heapq.heappush(self._later, (when, self._count, key))
-            self._changed.notify()
+            if self._later[0][1] == self._count:
+                self._changed.notify()
 
     def get(self) -> Hashable | None:
         """Wait for a key; None once the queue is closed. Call ``done`` when its work has ended."""
@@ -71,7 +72,8 @@ class KeyQueue:
             if key in self._again:
                 self._again.discard(key)
                 self._make_ready(key)
-            self._changed.notify_all()
+            elif self._cold:
+                self._changed.notify()
 
     def close(self) -> None:
         """Let every waiting worker go."""

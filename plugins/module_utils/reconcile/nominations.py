@@ -1,18 +1,23 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Room for pods that our gate holds: nominated once their node is chosen, while the devices are being attached.
+"""What can be done for pods that our gate holds while their devices are being attached: a room, and finalizers.
 
 The scheduler counts a nominated pod on its node, also one that a gate holds, when it places pods of the same or a lower
 priority (kube-scheduler 1.36, ``backend/queue``: ``PriorityQueue.Update`` of an unschedulable pod). So nobody takes the
 room meanwhile, and nothing but the gate is left to write when the device is seen. A pod that would count against the
 spread of another there, which was planned without it, is nominated when its own gate is opened.
 
-The nomination comes a moment after the choice: what stands between a pod and its device has the API server first.
+The scheduler puts a finalizer on a claim before it allocates it (kube-scheduler 1.34 to 1.36, ``DynamicResources``), a
+write for each claim just when all wait; one that is there already it does not write. The resourceclaim controller takes
+it off a claim that is deleted, whether or not it was allocated.
+
+Both come a moment after the choice: what stands between a pod and its device has the API server first.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import time
@@ -53,20 +58,28 @@ class Nominations:
             self._later(KEY, time.time() + PAUSE)
 
     def run(self) -> None:
-        """The pass: nominate who still waits for devices; the others were nominated when their gates were opened."""
+        """The pass over who still waits for devices; the others were nominated when their gates were opened."""
         with self._lock:
             bookings, self._chosen_now = self._chosen_now, []
         namespaces = functools.cache(self._namespaces)
         for booking in bookings:
             seat = self._bookings.get(booking.pod.uid)
-            if seat and seat.phase == RESERVED and not self._bookings.in_the_way(booking.pod.uid, namespaces):
+            if seat is None or seat.phase != RESERVED:
+                continue
+            if not self._bookings.in_the_way(booking.pod.uid, namespaces):
                 self._background.do(self._write, booking)
+            for claim in booking.needs:
+                self._background.do(self._protect, claim)
 
     def end(self, booking: Booking) -> None:
         """The choice is void: the room is anybody's, if the pod is still held."""
         pod = self._writer.world.pods.get(booking.pod.name, booking.pod.namespace)
         if pod is not None and gates.held(pod):
             self._background.do(self._write, booking)
+
+    def _protect(self, claim: str) -> None:
+        with contextlib.suppress(ApiError):
+            self._writer.protect(claim)
 
     def _write(self, booking: Booking) -> None:
         """What is true now, and again if that changed while it was written."""

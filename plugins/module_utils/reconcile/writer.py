@@ -13,7 +13,7 @@ import time
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from ..kube import cro, gates
+from ..kube import claims, cro, gates
 from ..kube.client import Client
 from ..kube.conditions import already_set, device_conditions
 from ..kube.errors import AlreadyExists, Conflict, NotFound
@@ -167,6 +167,16 @@ class Writer:
         if gates.held(answer):  # nobody else acts on it, so nobody misses the event of the watch
             self.world.pods.upsert(answer)
         return not gates.bound(answer)
+
+    def protect(self, claim: str) -> None:
+        """Give a claim (its uid) the finalizer that the scheduler would write first; one that is gone is fine."""
+        raw = next(iter(self.world.claims.by("uid", claim)), None)
+        if raw is None or claims.protected(raw):
+            return
+        meta = raw["metadata"]
+        with contextlib.suppress(NotFound, Conflict):
+            self.world.claims.upsert(self.client.strategic_patch(CLAIMS, meta["name"], claims.protection(claim),
+                                                                 namespace=meta["namespace"]))
 
     def ungate(self, pod: PodRef) -> bool:
         """Remove our scheduling gate and no other; False when that pod is gone."""

@@ -167,6 +167,21 @@ def test_delay_counts_from_the_appearance_of_each_device(tmp_path: Path) -> None
     assert bench.api.writes == ["POST"]
 
 
+def test_each_device_is_looked_at_once_when_it_is_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path, delay=0.1)
+    looks, publish = list[str](), bench.announcer._publish
+
+    def look(node: str) -> None:
+        looks.append(node)
+        publish(node)
+
+    monkeypatch.setattr(bench.announcer, "_publish", look)
+    for count in range(1, 9):
+        bench.plug(*"abcdefgh"[:count])
+    bench.api.wait(lambda: len(bench.api.uuids("node-0") or []) == 8)
+    assert len(looks) <= 8 + 8, "one for each time it was told, one for each device"
+
+
 def test_refused_write_is_repeated_until_it_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcing, "_RETRY_SECONDS", 0.01)
     bench = Bench(tmp_path)

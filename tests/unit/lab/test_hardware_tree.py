@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,14 @@ def test_unplugged_device_leaves_no_trace(tree: NodeTree) -> None:
     assert uuids(tree) == ["GPU-b"]
     assert [path.name for path in (tree.root / "dev").iterdir()] == ["nvidia1"]
     assert len(list((tree.root / "proc/driver/nvidia/gpus").iterdir())) == 1
+
+
+@pytest.mark.parametrize("rescanned", [False, True])
+def test_device_appears_when_it_was_plugged_in_or_when_it_was_looked_for(tree: NodeTree, rescanned: bool) -> None:
+    before = time.time()
+    tree.sync([PluggedDevice("u", "GPU-u", "A100", since=12.5)], discover=True, rescanned=rescanned)
+    (found,) = tree.found()
+    assert found.appeared >= before if rescanned else found.appeared == 12.5
 
 
 def test_minor_and_address_are_reused_but_never_shared(tree: NodeTree) -> None:

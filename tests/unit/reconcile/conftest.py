@@ -16,7 +16,8 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.config 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.engine import Engine
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.scaling.builders import rows
+from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import node
+from ansible_collections.composable.infra.tests.unit.scaling.builders import DRIVER, rows
 
 MANAGER = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
            "password": "p", "realm": "r", "client_id": "c", "client_secret": "s"}
@@ -64,3 +65,12 @@ def quiet(config: EngineConfig, node_root: Path) -> Iterator[tuple[Engine, Bench
     made.look()
     yield engine, made
     engine.stop()
+
+
+@pytest.fixture
+def held(bench: Bench) -> Bench:
+    """A node with room, the namespace and the DeviceClass."""
+    bench.put(node(), {"apiVersion": "v1", "kind": "Namespace", "metadata": objects.meta("default")},
+              {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER),
+               "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}})
+    return bench

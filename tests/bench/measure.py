@@ -88,9 +88,8 @@ def _clear(stage: Stage) -> None:
     for kind in (PODS, CLAIMS):
         for item in stage.client.list(kind, namespace="default").items:
             stage.client.delete(kind, item["metadata"]["name"], namespace="default")
-    for kind in (PODS, CLAIMS):
-        _wait(lambda kind=kind: not stage.client.list(kind, namespace="default").items, 120,  # type: ignore[misc]
-              f"all {kind.plural} are gone")
+    _wait(lambda: not any(stage.client.list(kind, namespace="default").items for kind in (PODS, CLAIMS)), 120,
+          "all pods and claims are gone")
 
 
 def _returned(stage: Stage) -> bool:

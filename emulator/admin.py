@@ -5,7 +5,8 @@
 
 ====== ===================== ==============================================================
 GET    /admin/state          the pool; ``?after=GENERATION&timeout=SECONDS`` waits for the next change;
-                             with ``&changes=1`` only devices that changed since
+                             with ``&changes=1`` only devices that changed since; a device's ``since``: when it was
+                             attached, in seconds since 1970, 0 where it is not
 GET    /admin/log            ``?since=N``: requests with a number above N
 GET    /admin/effects        ``?since=N``: what came to a machine or left it, in order, and which request asked for it
 GET    /admin/faults         seed and rules, with how many requests each met and struck

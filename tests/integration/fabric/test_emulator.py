@@ -50,11 +50,19 @@ def test_the_state_tells_models_devices_and_machines(emulator: Emulator) -> None
     assert {(d["model"], d["state"], d["fabric"]) for d in state["devices"]} >= {(MODEL, "free", 1)}
     assert set(state["devices"][0]) == {
         "uid", "serial", "model", "name", "fabric", "machine", "state", "slot", "health", "kind", "size", "bars", "box",
-        "numa", "on",
+        "numa", "on", "since",
     }
     assert {"uid": NODE_0, "name": "node-0", "fabric": 1, "tenant": None} in state["machines"]
     assert {"start": "node-0", "end": "switch-1", "type": "PCIe", "lanes": 16} in state["topology"]["links"]
     assert state["timing"] == {"attach": 0, "detach": 0}
+
+
+def test_the_state_tells_since_when_a_device_is_attached(emulator: Emulator, fabric: Fabric) -> None:
+    before = time.time()
+    (attached,) = fabric.attach(NODE_0, MODEL).devices
+    since = {d["uid"]: d["since"] for d in emulator.state()["devices"]}
+    assert before <= since.pop(attached.uid) <= time.time()
+    assert set(since.values()) == {0.0}
 
 
 def test_a_waiting_reader_gets_the_change_when_it_happens(emulator: Emulator, fabric: Fabric) -> None:

@@ -50,6 +50,7 @@ def opened(held: Bench) -> Callable[..., None]:
 
     return see
 
+
 REFUSED = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes: no room"}]
 
 

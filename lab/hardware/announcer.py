@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -48,8 +49,9 @@ class Announcer:
     def _enqueue(self, node: str) -> None:
         self._queues[zlib.crc32(node.encode()) % _WORKERS].put(node)
 
-    def _later(self, seconds: float, node: str) -> None:
-        timer = threading.Timer(seconds, self._enqueue, (node,))
+    @staticmethod
+    def _start(seconds: float, what: Callable[[str], None], node: str) -> None:
+        timer = threading.Timer(seconds, what, (node,))
         timer.daemon = True
         timer.start()
 
@@ -61,11 +63,11 @@ class Announcer:
             except (urllib3.exceptions.HTTPError, ApiRefusal) as error:
                 self._log(f"slice of {node} not written, trying again: {type(error).__name__}: {error}")
                 self._published.pop(node, None)
-                self._later(_RETRY_SECONDS, node)
+                self._start(_RETRY_SECONDS, self._enqueue, node)
 
     def _publish(self, node: str) -> None:
         now, found = time.time(), self._trees[node].found()
-        self._appoint(node, [when for d in found if (when := d.appeared + self._delay) > now], now)
+        self._appoint(node, min((when for d in found if (when := d.appeared + self._delay) > now), default=math.inf), now)
         entries = device_entries(d for d in found if d.appeared + self._delay <= now)
         current = self._published.get(node) or self._read(node)
         if current is None and entries:
@@ -75,11 +77,16 @@ class Announcer:
         elif current is not None:
             self._published[node] = current
 
-    def _appoint(self, node: str, due: list[float], now: float) -> None:
-        """See to the next device when it is due; the one after that is seen to then."""
-        if due and self._appointed.get(node) != min(due):
-            self._appointed[node] = min(due)
-            self._later(min(due) - now, node)
+    def _appoint(self, node: str, due: float, now: float) -> None:
+        """See to the next device when it is due, once; the one after that is seen to then."""
+        if due < self._appointed.get(node, math.inf):
+            self._appointed[node] = due
+            self._start(due - now, self._keep, node)
+
+    def _keep(self, node: str) -> None:
+        # Kept before the node is looked at: a clock that says the device is not due yet must lead to another one.
+        self._appointed.pop(node, None)
+        self._enqueue(node)
 
     def _replace(self, node: str, current: dict[str, Any], entries: list[dict[str, Any]]) -> dict[str, Any]:
         body = node_slice(node, entries, int(current["spec"]["pool"]["generation"]) + 1)

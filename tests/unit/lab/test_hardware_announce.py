@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -180,6 +181,20 @@ def test_each_device_is_looked_at_once_when_it_is_due(tmp_path: Path, monkeypatc
         bench.plug(*"abcdefgh"[:count])
     bench.api.wait(lambda: len(bench.api.uuids("node-0") or []) == 8)
     assert len(looks) <= 8 + 8, "one for each time it was told, one for each device"
+
+
+def test_device_is_announced_though_the_clock_was_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The appointment comes by another clock, when this one says that the device is not due yet."""
+    bench, looks = Bench(tmp_path, delay=0.1), list[float]()
+
+    def clock() -> float:
+        looks.append(time.time())
+        return looks[-1] - (0.05 if len(looks) > 1 else 0.0)
+
+    monkeypatch.setattr(announcing, "time", SimpleNamespace(time=clock))
+    bench.plug("a")
+    bench.api.wait_uuids("node-0", ["GPU-a"])
+    assert len(looks) == 3, "when it was plugged in, too early, and when it was due"
 
 
 def test_refused_write_is_repeated_until_it_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,8 @@ class Announcer:
 
     def _publish(self, node: str) -> None:
         now, found = time.time(), self._trees[node].found()
-        self._appoint(node, min((when for d in found if (when := d.appeared + self._delay) > now), default=math.inf), now)
+        due = (when for d in found if (when := d.appeared + self._delay) > now)
+        self._appoint(node, min(due, default=math.inf), now)
         entries = device_entries(d for d in found if d.appeared + self._delay <= now)
         current = self._published.get(node) or self._read(node)
         if current is None and entries:

@@ -85,10 +85,10 @@ def visible(path: Path, since: float = 0.0) -> dict[str, tuple[float, str]]:
     found: dict[str, tuple[float, str]] = {}
     for entry in entries(path):
         spec = (entry.get("requestObject") or {}).get("spec") or {}
-        if entry["objectRef"]["resource"] != "resourceslices" or not spec.get("nodeName"):
+        if entry["objectRef"]["resource"] != "resourceslices" or not spec.get("nodeName") or moment(entry) <= since:
             continue
         for device in spec.get("devices") or []:
             uuid = (device.get("attributes") or {}).get("uuid", {}).get("string")
-            if uuid and moment(entry) > since:
+            if uuid:
                 found.setdefault(uuid, (moment(entry), spec["nodeName"]))
     return found

@@ -15,9 +15,10 @@ from pathlib import Path
 from ansible_collections.composable.infra.lab.demo import doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, StageOptions, pod_body
 from ansible_collections.composable.infra.plugins.module_utils.kube import gates
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, PODS, SLICES
+from ansible_collections.composable.infra.plugins.module_utils.kube.resource import PODS
 from ansible_collections.composable.infra.tests.bench import reduce
 from ansible_collections.composable.infra.tests.bench.figures import Figures, Scenario
+from ansible_collections.composable.infra.tests.e2e.support import all_free, delete_all
 
 THREADS = 8
 # Longer than the scheduler needs for its own run with the devices of the one before, in seconds.
@@ -40,7 +41,7 @@ def run(scenario: Scenario) -> Figures:
 
 
 def _on(stage: Stage, scenario: Scenario, door: doors.Process) -> Figures:
-    _wait(lambda: published(stage) == scenario.pods * scenario.gpus, 60, "pools are published")
+    _wait(lambda: all_free(stage), 60, "pools are published")
     if scenario.gated:
         _wait(lambda: gated(stage), 60, "new pods are gated")
     stage.client.warm(THREADS)
@@ -48,14 +49,13 @@ def _on(stage: Stage, scenario: Scenario, door: doors.Process) -> Figures:
     if scenario.twice:
         names = _names("first", scenario)
         first = _burst(stage, scenario, door, names).overhead
-        _clear(stage)
-        _wait(lambda: _returned(stage), 120 + HOLD, "all devices are back in the pool")
-        _wait(lambda: published(stage) == scenario.pods * scenario.gpus, 60, "pools are published again")
+        delete_all(stage)
+        _wait(lambda: all_free(stage), 120 + HOLD, "all devices are back in the pool")
         names = _names("pod", scenario)
     figures = _burst(stage, scenario, door, names)
     figures.first_overhead = first
     if scenario.alone:
-        _clear(stage)
+        delete_all(stage)
         alone = _names("alone", scenario)
         _create(stage, alone, lambda name: stage.pod(name, A100, scenario.gpus, gated=False))
         _wait(lambda: running(stage) >= len(alone), 300, "all pods run that the scheduler places alone")
@@ -83,31 +83,12 @@ def _create(stage: Stage, names: Sequence[str], create: t.Callable[[str], None])
         list(pool.map(create, names))
 
 
-def _clear(stage: Stage) -> None:
-    """No pods and no claims any more; the devices stay where they are for the hold time."""
-    for kind in (PODS, CLAIMS):
-        for item in stage.client.list(kind, namespace="default").items:
-            stage.client.delete(kind, item["metadata"]["name"], namespace="default")
-    _wait(lambda: not any(stage.client.list(kind, namespace="default").items for kind in (PODS, CLAIMS)), 120,
-          "all pods and claims are gone")
-
-
-def _returned(stage: Stage) -> bool:
-    return all(d["state"] == "free" for d in stage.emulator.state()["devices"])
-
-
 def _wait(condition: t.Callable[[], bool], seconds: float, what: str) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
             raise RuntimeError(f"not within {seconds:g} s: {what}")
         time.sleep(0.25)
-
-
-def published(stage: Stage) -> int:
-    """Devices in pool slices."""
-    return sum(len(s["spec"].get("devices") or []) for s in stage.client.list(SLICES).items
-               if not s["spec"].get("nodeName"))
 
 
 def gated(stage: Stage) -> bool:

@@ -10,24 +10,30 @@ PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
 PROGRAM := $(VENV_PYTHON) -m ansible_collections.composable.infra
 PYTEST := $(VENV_PYTHON) -m pytest
+STAGES := $(VENV_PYTHON) -m tools.stages
 GATES := lint types
-# & runs beside what follows: sanity keeps one processor busy for minutes
-SLOW_GATES := 'sanity&' docs-lint execution-environment ansible-lint importer
+SLOW_GATES := sanity ansible-lint importer docs-lint execution-environment
 
-# What runs beside the longest, operations; each has a laboratory or folders of its own.
-SCENARIOS := gpu_stack awx node_prepare lab
+# Each has a lab or folders of its own; the longest first.
+SCENARIOS := molecule-operations molecule-gpu_stack molecule-awx molecule-node_prepare molecule-lab
+
+# make test: what can tell within a minute, then the longest first, so that none is left over at the end
+QUICK_STAGES := $(GATES) unit
+LONG_STAGES := e2e molecule-operations sanity integration molecule-gpu_stack conformance ansible-lint molecule-awx \
+  molecule-node_prepare molecule-lab importer docs-lint execution-environment
 
 # Compiled files in one place, also where the environment says to write none: otherwise each of the many processes of a
 # test run compiles everything anew.
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
-# make demo: which front door, which handover, and whether to leave it running
+# make demo: which front door, which handover, which nodes, and whether to leave it running
 DOOR ?= controller
 MODE ?=
 KUBERNETES ?=
+NODES ?= simulated
 KEEP ?=
-DEMO_OPTIONS := --door $(DOOR) $(if $(MODE),--mode $(MODE)) $(if $(KEEP),--keep) $(if $(KUBERNETES),--kubernetes $(KUBERNETES) --no-feature-gates)
+DEMO_OPTIONS := --door $(DOOR) --nodes $(NODES) $(if $(MODE),--mode $(MODE)) $(if $(KEEP),--keep) $(if $(KUBERNETES),--kubernetes $(KUBERNETES) --no-feature-gates)
 
 # further arguments for pytest, for example: make unit ARGS="-k claims -x"
 ARGS ?=
@@ -36,8 +42,11 @@ ARGS ?=
 FULL ?=
 CONFORMANCE := $(if $(FULL),CONFORMANCE_PROFILES=all CONFORMANCE_RUNS=200)
 
-# how many test files run at a time
+# how many test files of a stage run at a time
 PARALLEL ?= 2
+
+# How many stages run at a time. One more than processors: the end-to-end tests mostly wait for the scheduler.
+AT_ONCE ?= 3
 
 .PHONY: help setup demo test gates unit integration molecule conformance managers-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build clean execution-environment
 
@@ -49,14 +58,14 @@ setup: ## make .venv with the pinned packages (every other target does this too)
 	@python=$$(tools/setup/find_python.sh $(PYTHON)); \
 	"$$python" -m tools.setup $(if $(filter test e2e,$(MAKECMDGOALS))$(filter rulebook,$(DOOR)),--need-java)
 
-demo: setup ## show it at work: DOOR=controller|rulebook|playbook, MODE=gated|reschedule, KUBERNETES=1.34, KEEP=1 leaves it running
+demo: setup ## show it at work: DOOR=controller|rulebook|playbook, MODE=gated|reschedule, NODES=simulated|real (as root), KUBERNETES=1.34, KEEP=1 leaves it running
 	@$(PROGRAM).lab.demo $(DEMO_OPTIONS)
 
 test: setup ## everything: gates and all tests; stops at the first stage that fails
-	@$(VENV_PYTHON) -m tools.stages $(GATES) unit $(SLOW_GATES) integration conformance molecule e2e
+	@$(STAGES) --at-once $(AT_ONCE) $(QUICK_STAGES) $(LONG_STAGES)
 
 gates: setup ## all gates without the tests
-	@$(VENV_PYTHON) -m tools.stages $(GATES) $(SLOW_GATES)
+	@$(STAGES) --at-once 2 $(GATES) $(SLOW_GATES)
 
 unit: setup ## fast tests of single parts, no network
 	@$(PYTEST) tests/unit -n $(PARALLEL) --dist loadfile $(ARGS)
@@ -71,18 +80,18 @@ managers-page: setup ## write docs/managers.md from the code and the conformance
 	@$(PROGRAM).tests.conformance.managers_page
 
 e2e: setup ## tests of the whole system on a real control plane
-	@$(PROGRAM).lab.helm .venv/bin
+	@$(PROGRAM).lab.binaries.helm .venv/bin
 	@$(PYTEST) tests/e2e -m "not slow" -n $(PARALLEL) --dist loadfile $(ARGS)
 
 e2e-slow: setup ## those that make test leaves out: playbooks and roles on the lab, agreement with the scheduler
-	@$(PROGRAM).lab.helm .venv/bin
+	@$(PROGRAM).lab.binaries.helm .venv/bin
 	@$(PYTEST) tests/e2e -m slow -n $(PARALLEL) --dist loadfile $(ARGS)
 
 molecule: setup ## the roles' scenarios, two at a time; one alone: make molecule-awx
-	@$(VENV_PYTHON) -m tools.stages 'molecule-operations&' $(SCENARIOS:%=molecule-%)
+	@$(STAGES) --at-once 2 $(SCENARIOS)
 
 molecule-%: setup
-	@$(PROGRAM).lab.helm .venv/bin
+	@$(PROGRAM).lab.binaries.helm .venv/bin
 	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m molecule test -s $*
 
 lint: setup ## ruff on all Python

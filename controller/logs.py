@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
 import time
+
+# By a name of its own, and by the names of the modules.
+LOGGERS = ("composable.infra", "ansible_collections.composable.infra")
 
 
 class JsonFormatter(logging.Formatter):
@@ -36,11 +40,19 @@ def _utc(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000):03d}Z"
 
 
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    """The options by which a program of the controller says how it logs."""
+    parser.add_argument("--log-format", choices=("text", "json"), default="text", help="default: %(default)s")
+    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info",
+                        help="default: %(default)s")
+
+
 def set_up_logging(kind: str, level: str) -> None:
     """Log to standard error as ``text`` or ``json``."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if kind == "json" else TextFormatter())
-    logger = logging.getLogger("composable.infra")
-    logger.handlers[:] = [handler]
-    logger.setLevel(level.upper())
-    logger.propagate = False
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.setLevel(level.upper())
+        logger.propagate = False

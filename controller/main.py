@@ -7,26 +7,32 @@ from __future__ import annotations
 
 import argparse
 import logging
-import signal
-import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 
-from ansible_collections.composable.infra.controller.health import HealthServer
-from ansible_collections.composable.infra.controller.logs import set_up_logging
+from prometheus_client import disable_created_metrics
+
+from ansible_collections.composable.infra.controller.access import Access
+from ansible_collections.composable.infra.controller.health import HealthServer, status
+from ansible_collections.composable.infra.controller.logs import add_log_options, set_up_logging
+from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
+from ansible_collections.composable.infra.controller.signals import asked_to_stop
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import FabricError
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.gate_lease import GateLease
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, BadKubeconfig
-from ansible_collections.composable.infra.plugins.module_utils.kube.gatelease import GateLease
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import (
     ROLES,
     BadConfig,
     EngineConfig,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.engine import Engine
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.leadership import Leadership
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.preflight import check_cluster
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+    ControllerManager,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
 
 log = logging.getLogger("composable.infra")
 OK, BAD_INPUT, LOST_LEASE = 0, 2, 3
@@ -47,9 +53,7 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--listen", default="127.0.0.1:8080", metavar="HOST:PORT",
                     help="address of /healthz, /readyz, /metrics and /status; port 0 takes a free one "
                          "(default: %(default)s)")
-    it.add_argument("--log-format", choices=("text", "json"), default="text", help="default: %(default)s")
-    it.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info",
-                    help="default: %(default)s")
+    add_log_options(it)
     return it
 
 
@@ -57,9 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run until stopped; returns the exit status."""
     args = parser().parse_args(argv)
     set_up_logging(args.log_format, args.log_level)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_unused: stop.set())
+    stop = asked_to_stop()
     try:
         return run(args, stop)
     except (BadConfig, BadKubeconfig, FabricError, ApiError) as error:
@@ -69,14 +71,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(args: argparse.Namespace, stop: threading.Event) -> int:
     """Build the engine and run it. Raises BadConfig, BadKubeconfig, FabricError or ApiError before it starts."""
-    sys.setswitchinterval(0.001)
     config = EngineConfig.load(args.config)
     client = Client(Connection.load(args.kubeconfig, args.context))
     roles = frozenset(args.only or ROLES)
     check_cluster(client, roles, stop, log.warning)
-    engine = Engine(client, config.manager(), config, roles=roles)
+    disable_created_metrics()
+    metrics = PrometheusMetrics()
+    engine = ControllerManager(client, config.manager(), config, roles=roles, metrics=metrics)
+    metrics.ask(engine.gauges)
     try:
-        health = HealthServer(args.listen, engine)
+        health = HealthServer(args.listen, engine, metrics, partial(status, engine), Access(client))
     except BadConfig:
         engine.stop()
         raise
@@ -86,7 +90,8 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
         lost.set()
         stop.set()
 
-    leadership = Leadership(client, config.lease_namespace, sorted(roles), give_way)
+    leadership = LeaderElection(client, config.lease_namespace, sorted(roles), give_way)
+    engine.fence.require(lambda: leadership.held)
     try:
         health.start()
         log.info("listening on http://%s", health.address)
@@ -103,23 +108,26 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     return LOST_LEASE if lost.is_set() else OK
 
 
-def _act(stop: threading.Event, engine: Engine) -> None:
+def _act(stop: threading.Event, engine: ControllerManager) -> None:
     """Work until stopped; pods are gated only while somebody works who opens their gates."""
     engine.work()
-    gate_lease = GateLease(engine.client, engine.config.lease_namespace) if engine.gates else None
+    gate_lease = None
+    if engine.gates:
+        gate_lease = GateLease(engine.client, engine.config.lease_namespace, problem=engine.gates_problem)
     if gate_lease:
         gate_lease.start()
     try:
-        _until(stop, engine)
+        while not stop.wait(RESYNC_SECONDS):
+            engine.enqueue_all()
     finally:
         if gate_lease:
             gate_lease.stop()
 
 
-def _all_read(stop: threading.Event, engine: Engine) -> bool:
+def _all_read(stop: threading.Event, engine: ControllerManager) -> bool:
     """Wait until every list was read: acting on half the truth would return devices that are in use."""
     said: list[str] = []
-    while not engine.world.synced():
+    while not engine.watches.synced():
         if (troubles := engine.problems()) != said:
             said = troubles
             for trouble in said:
@@ -127,8 +135,3 @@ def _all_read(stop: threading.Event, engine: Engine) -> bool:
         if stop.wait(0.02):
             return False
     return True
-
-
-def _until(stop: threading.Event, engine: Engine) -> None:
-    while not stop.wait(RESYNC_SECONDS):
-        engine.enqueue_all()

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from .fabric_spec import FabricSpec, simple_spec
-from .fields import SpecError
-from .parts import machine_uuid
+from .pool.fabric_spec import FabricSpec, simple_spec
+from .pool.fields import SpecError
+from .pool.parts import machine_uuid
 from .process import Emulator
 
 __all__ = ["Emulator", "FabricSpec", "SpecError", "machine_uuid", "simple_spec"]

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import yaml
 
-from . import fault_command
-from .fabric_spec import FabricSpec
-from .fields import SpecError
+from .faults import command as fault_command
+from .pool.fabric_spec import FabricSpec
+from .pool.fields import SpecError
 from .process import START_SECONDS, STOP_SECONDS, EmulatorError, ask_admin
 from .state_dir import StateDir, Taken
 
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="emulator", description="CDI Managers as stateful servers over one pool of devices, which can misbehave.",
-        epilog="A fabric is a YAML document; the head of emulator/fabric_spec.py shows all of it.",
+        epilog="A fabric is a YAML document; the head of emulator/pool/fabric_spec.py shows all of it.",
     )
     commands = parser.add_subparsers(required=True, metavar="up|status|fault|log|down")
     up = commands.add_parser("up", help="start; in the foreground unless --detach")

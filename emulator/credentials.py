@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .fabric_spec import FabricSpec
+from .pool.fabric_spec import FabricSpec
 
 MADE_UP_USER: t.Final = "composer"
 MADE_UP_CLIENT: t.Final = "composable-infra"
@@ -38,7 +38,7 @@ class Credentials:
         }
 
 
-def settle(spec: FabricSpec, path: Path) -> Credentials:
+def choose(spec: FabricSpec, path: Path) -> Credentials:
     """Credentials for this start; ``path`` keeps what was made up, readable by its owner only."""
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     client = spec.client or (

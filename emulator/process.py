@@ -21,7 +21,7 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from .managers import MANAGERS
+from .dialects.managers import MANAGERS
 from .state_dir import StateDir
 
 START_SECONDS: t.Final = 30.0

@@ -15,20 +15,33 @@ from dataclasses import dataclass, field, replace
 
 from aiohttp import web
 
-from . import admin, certificates, cm, credentials, fm, nec, redfish, sunfish, tokens
-from .bench import Bench
-from .fabric_spec import FabricSpec
-from .faults import Faults
-from .journal import Journal
-from .managers import MANAGERS
-from .pool import Pool
-from .request_log import RequestLog
+from . import certificates, credentials, tokens
+from .admin import routes as admin
+from .admin.request_log import RequestLog
+from .context import EmulatorContext
+from .dialects.cm import routes as cm
+from .dialects.fm import routes as fm
+from .dialects.managers import MANAGERS
+from .dialects.nec import routes as nec
+from .dialects.redfish import routes as redfish
+from .dialects.sunfish import routes as sunfish
+from .faults.injector import Faults
+from .pool.fabric_spec import FabricSpec
+from .pool.journal import Journal
+from .pool.pool import DevicePool
 from .state_dir import StateDir
 
+
+def cm_with_fm(context: EmulatorContext) -> list[web.RouteDef]:
+    """CM, and what of FM a client of CM reads at the same address."""
+    reads = [] if "fm" in context.spec.managers else [r for r in fm.routes(context) if r.method == "GET"]
+    return [*cm.routes(context), *reads]
+
+
 # A manager's dialect is the routes it answers. A new one is one more line here.
-DIALECTS: t.Final[dict[str, Callable[[Bench], list[web.RouteDef]]]] = {
+DIALECTS: t.Final[dict[str, Callable[[EmulatorContext], list[web.RouteDef]]]] = {
     "fm": fm.routes,
-    "cm": cm.routes,
+    "cm": cm_with_fm,
     "nec": nec.routes,
     "redfish": redfish.routes,
     "sunfish": sunfish.routes,
@@ -52,14 +65,14 @@ class Options:
     parent_fd: int | None = None
 
 
-def application(bench: Bench, *, plain: bool = False) -> web.Application:
+def application(context: EmulatorContext, *, plain: bool = False) -> web.Application:
     """All routes of one listener: of its managers, and on the https one of the identity service and /admin."""
-    app = web.Application(middlewares=[bench.log.middleware, bench.faults.middleware], client_max_size=1024 * 1024)
+    app = web.Application(middlewares=[context.log.middleware, context.faults.middleware], client_max_size=1024 * 1024)
     if not plain:
-        app.add_routes([web.post(tokens.PATH, bench.tokens.grant)])
-        app.add_routes(admin.routes(bench))
-    for name in managers_of(bench.spec, plain=plain):
-        bench.faults.own(app.add_routes(DIALECTS[name](bench)), name)
+        app.add_routes([web.post(tokens.PATH, context.tokens.grant)])
+        app.add_routes(admin.routes(context))
+    for name in managers_of(context.spec, plain=plain):
+        context.faults.own(app.add_routes(DIALECTS[name](context)), name)
     return app
 
 
@@ -68,21 +81,21 @@ def managers_of(spec: FabricSpec, *, plain: bool) -> list[str]:
     return [name for name in spec.managers if MANAGERS[name].plain == plain]
 
 
-def bench_of(spec: FabricSpec, state: StateDir, faults: Faults) -> Bench:
+def context_of(spec: FabricSpec, state: StateDir, faults: Faults) -> EmulatorContext:
     """The parts, each with what an earlier run left in the folder."""
-    told = credentials.settle(spec, state.file("credentials.json"))
+    told = credentials.choose(spec, state.file("credentials.json"))
     key = credentials.signing_key(state.file("token.key"))
-    bench = Bench(
+    context = EmulatorContext(
         spec=spec,
-        pool=Pool(spec, Journal(state.file("pool.jsonl"))),
+        pool=DevicePool(spec, Journal(state.file("pool.jsonl"))),
         tokens=tokens.Tokens(told, key, spec.token_lifetime),
         log=RequestLog(Journal(state.file("requests.jsonl")), Journal(state.file("effects.jsonl"))),
         faults=faults,
         folder=state.path,
     )
-    bench.pool.on_effect = bench.log.effect
-    faults.tokens = bench.tokens
-    return bench
+    context.pool.on_effect = context.log.effect
+    faults.tokens = context.tokens
+    return context
 
 
 def run(options: Options) -> None:
@@ -103,20 +116,20 @@ async def serve(options: Options, faults: Faults) -> bool:
 
 
 async def _serve(options: Options, faults: Faults) -> bool:
-    bench = bench_of(options.spec, options.state, faults)
-    context = certificates.server_context(options.state.path, [options.host])
+    context = context_of(options.spec, options.state, faults)
+    tls = certificates.server_context(options.state.path, [options.host])
     runners = {
-        plain: web.AppRunner(application(bench, plain=plain), access_log=None, shutdown_timeout=0.2)
+        plain: web.AppRunner(application(context, plain=plain), access_log=None, shutdown_timeout=0.2)
         for plain in (False, True) if not plain or managers_of(options.spec, plain=True)
     }
-    life = faults.host = _Life(options, context, list(runners.values()))
+    life = faults.host = _Life(options, tls, list(runners.values()))
     try:
         for plain, runner in runners.items():
             await runner.setup()
             port = (options.plain_port if plain else options.port) or options.state.port(plain=plain)
-            secure = None if plain else context
+            secure = None if plain else tls
             await web.TCPSite(runner, options.host, port, ssl_context=secure, backlog=BACKLOG).start()
-        bench.pool.resume()
+        context.pool.resume()
         _announce(options, runners)
         await _end(options.parent_fd, life.stop)
     finally:
@@ -130,7 +143,7 @@ class _Life:
     """What the faults can do to all of the serving process. ``again``: it begins anew when it has ended."""
 
     options: Options
-    context: ssl.SSLContext
+    tls: ssl.SSLContext
     runners: list[web.AppRunner]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     again: bool = False
@@ -147,7 +160,7 @@ class _Life:
         """For connections to come; those that exist are closed."""
         folder = self.options.state.path
         if change:
-            certificates.renew(self.context, folder, [self.options.host])
+            certificates.renew(self.tls, folder, [self.options.host])
         if publish:
             certificates.publish_authority(folder)
         for connection in self._connections() if change else ():

@@ -12,8 +12,8 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
-from .fabric_spec import FabricSpec
-from .fields import SpecError
+from .pool.fabric_spec import FabricSpec
+from .pool.fields import SpecError
 
 _ENDPOINT: t.Final = {False: "endpoint", True: "plain_endpoint"}
 

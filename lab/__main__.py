@@ -13,20 +13,27 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ansible_collections.composable.infra.lab.binaries import FOLDER_VARIABLE
-from ansible_collections.composable.infra.lab.cluster import Lab, LabError, LabOptions
+from ansible_collections.composable.infra.lab.binaries.finder import FOLDER_VARIABLE
+from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES, RELEASES
+from ansible_collections.composable.infra.lab.control_plane.cluster import Lab, LabError, LabOptions
+from ansible_collections.composable.infra.lab.hardware.node.faults import KINDS
 from ansible_collections.composable.infra.lab.names import default_state_dir
-from ansible_collections.composable.infra.lab.releases import DEFAULT_SERIES, RELEASES
+from ansible_collections.composable.infra.lab.real_nodes.ledger import Ledger
 
-_DESCRIPTION = """A real Kubernetes control plane as plain processes on loopback, with simulated nodes.
+_DESCRIPTION = """A real Kubernetes control plane as plain processes on loopback, with simulated nodes and real ones.
 
 etcd, kube-apiserver, kube-scheduler, kube-controller-manager and kwok of one release; binaries are taken from
 the folder named by --binaries or LAB_BINARIES, from PATH, from the cache, from the official releases, or are
-built from Go modules (the first time only)."""
+built from Go modules (the first time only).
+
+A real node (--real-nodes) is a kubelet and a containerd in namespaces of their own. It needs root on Linux, and changes
+kernel settings, addresses and control groups of this machine while it is up."""
 _EXAMPLES = """examples:
   lab up --nodes 4
   eval "$(lab env)" && kubectl get nodes
+  lab up --nodes 0 --real-nodes 2
   lab logs kube-scheduler
+  lab fault node-0 removal-hangs
   lab down
   lab up --name second --kubernetes 1.35.x --binding-timeout 30   (several labs run side by side)"""
 
@@ -39,13 +46,19 @@ def parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = top.add_subparsers(dest="command", required=True, metavar="up|status|env|logs|down")
+    commands = top.add_subparsers(dest="command", required=True, metavar="up|status|env|logs|fault|down")
     _add_up(_add(commands, "up", "start a lab and wait until pods can be scheduled", run_up))
     _add(commands, "status", "show the lab's processes; exit status 3 when one is not running", run_status)
     _add(commands, "env", "print shell commands that set KUBECONFIG", run_env)
     logs = _add(commands, "logs", "print the end of the logs", run_logs)
     logs.add_argument("component", nargs="?", help="one component (default: all)")
     logs.add_argument("--lines", type=int, default=20, help="lines per component (default: 20)")
+    fault = _add(commands, "fault", "make a node's simulated hardware fail, or whole again", run_fault)
+    fault.description = f"{fault.description}\n\n" + "\n".join(f"{kind:<15}{what}" for kind, what in KINDS.items())
+    fault.formatter_class = argparse.RawDescriptionHelpFormatter
+    fault.add_argument("node", help="which node")
+    fault.add_argument("kind", help="what goes wrong, see above")
+    fault.add_argument("switch", nargs="?", choices=("on", "off"), default="on", help="default: on")
     _add(commands, "down", "stop the lab and remove its state", run_down)
     return top
 
@@ -70,7 +83,21 @@ def _add(
 
 def _add_up(command: argparse.ArgumentParser) -> None:
     versions = ", ".join(release.kubernetes for release in RELEASES.values())
-    command.add_argument("--nodes", type=int, default=2, metavar="N", help="number of nodes (default: 2)")
+    command.add_argument("--nodes", type=int, default=2, metavar="N", help="number of simulated nodes (default: 2)")
+    command.add_argument(
+        "--real-nodes",
+        type=int,
+        default=0,
+        metavar="N",
+        help="number of nodes with a kubelet and a containerd of their own; needs root on Linux (default: 0)",
+    )
+    command.add_argument(
+        "--plugin-start",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="how long a start of the vendor's DRA plugin, a stand-in, takes on real nodes (default: 0)",
+    )
     command.add_argument(
         "--kubernetes",
         default=DEFAULT_SERIES,
@@ -115,16 +142,23 @@ def run_up(arguments: argparse.Namespace) -> int:
         name=arguments.name,
         binaries=arguments.binaries,
         foreground=arguments.foreground,
+        real_nodes=arguments.real_nodes,
+        plugin_start=arguments.plugin_start,
     )
     began = time.monotonic()
     signal.signal(signal.SIGTERM, _interrupt)
     lab = Lab.up(options, lambda line: print(line, file=sys.stderr, flush=True))
     print(
-        f"lab {options.name}: Kubernetes {lab.description.kubernetes} with {options.nodes} nodes is up after "
+        f"lab {options.name}: Kubernetes {lab.description.kubernetes} with {_nodes(lab)} is up after "
         f"{time.monotonic() - began:.1f} s\nKUBECONFIG={lab.kubeconfig}",
         flush=True,
     )
     return _stay(lab) if options.foreground else 0
+
+
+def _nodes(lab: Lab) -> str:
+    real = lab.description.real_nodes
+    return f"{lab.description.nodes} nodes" + (f" and {real} real nodes" if real else "")
 
 
 def _stay(lab: Lab) -> int:
@@ -145,7 +179,7 @@ def run_status(arguments: argparse.Namespace) -> int:
     lab = Lab.load(state_dir(arguments))
     description, found = lab.description, lab.status()
     print(
-        f"lab {description.name}: Kubernetes {description.kubernetes}, {description.nodes} nodes, "
+        f"lab {description.name}: Kubernetes {description.kubernetes}, {_nodes(lab)}, "
         f"{description.server}, {lab.state_dir}"
     )
     for part in found:
@@ -153,9 +187,19 @@ def run_status(arguments: argparse.Namespace) -> int:
             f"  {part.name:<26}{'running' if part.alive else 'not running':<13}pid {part.pid:<9}"
             f"{part.rss / 2**20:6.0f} MiB"
         )
+    for node, kinds in lab.faults().items():
+        print(f"  {node:<26}faults: {', '.join(sorted(kinds))}")
     ready = lab.api.ready()
     print(f"  API server {'ready' if ready else 'not ready'}")
     return 0 if ready and all(part.alive for part in found) else 3
+
+
+def run_fault(arguments: argparse.Namespace) -> int:
+    """`lab fault`."""
+    lab = Lab.load(state_dir(arguments))
+    on = lab.switch_fault(arguments.node, arguments.kind, arguments.switch == "on")
+    print(f"{arguments.node}: faults on: {', '.join(sorted(on)) or 'none'}")
+    return 0
 
 
 def run_env(arguments: argparse.Namespace) -> int:
@@ -176,6 +220,8 @@ def run_logs(arguments: argparse.Namespace) -> int:
 def run_down(arguments: argparse.Namespace) -> int:
     """`lab down`: also when none is up, so that it can be repeated."""
     folder = state_dir(arguments)
+    # Also what a killed lab's real nodes have left on this machine.
+    Ledger().sweep()
     if not folder.exists():
         print(f"no lab in {folder}")
         return 0

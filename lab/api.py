@@ -12,13 +12,13 @@ import json
 import ssl
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import urllib3
 
-from ansible_collections.composable.infra.lab.certificates import Pair
+from ansible_collections.composable.infra.lab.control_plane.certificates import Pair
 from ansible_collections.composable.infra.lab.errors import LabError
 
 FIELD_MANAGER = "composable-infra-lab"
@@ -26,6 +26,7 @@ _PLURALS = {
     "DeviceClass": "deviceclasses",
     "ResourceClaim": "resourceclaims",
     "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
 }
 _CLUSTER_SCOPED = frozenset(
     {
@@ -38,6 +39,8 @@ _CLUSTER_SCOPED = frozenset(
         "ResourceSlice",
         "MutatingAdmissionPolicy",
         "MutatingAdmissionPolicyBinding",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
     }
 )
 
@@ -81,11 +84,27 @@ class Api:
         text = reply.data.decode()
         if reply.status >= 400:
             raise ApiRefusal(reply.status, f"{method} {path}: {_message(text)}")
-        return json.loads(text) if text.startswith(("{", "[")) else text
+        # A pod's log is text, also where the pod writes JSON.
+        decoded = reply.headers.get("Content-Type", "").startswith("application/json")
+        return json.loads(text) if decoded else text
 
     def get(self, path: str) -> Any:
         """GET `path`."""
         return self.request("GET", path)
+
+    def stream(self, path: str, seconds: float) -> Iterator[dict[str, Any]]:
+        """JSON documents of a watch, one per line; ends with it. `seconds`: how long one may be waited for."""
+        timeout = urllib3.Timeout(connect=3, read=seconds)
+        reply = self._http.request("GET", self.server + path, preload_content=False, timeout=timeout)
+        try:
+            if reply.status >= 400:
+                raise ApiRefusal(reply.status, f"GET {path}: {_message(reply.data.decode())}")
+            rest = b""
+            for part in reply.stream(None):
+                *lines, rest = (rest + part).split(b"\n")
+                yield from (json.loads(line) for line in lines if line)
+        finally:
+            reply.close()
 
     def exists(self, path: str) -> bool:
         """Whether GET `path` finds something."""

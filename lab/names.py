@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-from ansible_collections.composable.infra.emulator.parts import machine_uuid
+from ansible_collections.composable.infra.emulator.pool.parts import machine_uuid
 from ansible_collections.composable.infra.lab.errors import LabError
 
 __all__ = ["DRIVER", "cache_dir", "check_lab_name", "default_state_dir", "machine_uuid", "node_names", "provider_id"]

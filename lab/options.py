@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES, find_release
 from ansible_collections.composable.infra.lab.errors import LabError
 from ansible_collections.composable.infra.lab.names import check_lab_name
-from ansible_collections.composable.infra.lab.releases import DEFAULT_SERIES, find_release
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,9 @@ class LabOptions:
     conditions (1.35 and later; None = its default of 600). state_dir: None = a temporary folder. binaries: a
     folder to look into first. foreground: the processes die with this one, however it ends; False = they stay until
     down(). ready_seconds: limit for each step of the start. audit: the API server logs writes with their bodies.
-    feature_gates: False leaves every feature gate as the release has it.
+    feature_gates: False leaves every feature gate as the release has it. real_nodes: nodes with a kubelet and a
+    containerd, beside the simulated `nodes`; they need root on Linux. plugin_start: seconds that a start of the
+    vendor's plugin takes on them.
     """
 
     nodes: int = 2
@@ -34,6 +36,8 @@ class LabOptions:
     ready_seconds: float = 60.0
     audit: bool = False
     feature_gates: bool = True
+    real_nodes: int = 0
+    plugin_start: float = 0.0
 
     def check(self) -> None:
         """LabError when a value is not allowed; names the field."""
@@ -41,6 +45,10 @@ class LabOptions:
         release = find_release(self.kubernetes)
         if not 0 <= self.nodes <= 5000:
             raise LabError(f"nodes={self.nodes} is not allowed: use 0 to 5000")
+        if not 0 <= self.real_nodes <= 50:
+            raise LabError(f"real_nodes={self.real_nodes} is not allowed: use 0 to 50")
+        if self.plugin_start < 0:
+            raise LabError(f"plugin_start={self.plugin_start:g} is not allowed: at least 0 seconds")
         if self.binding_timeout is not None and self.binding_timeout < 1:
             raise LabError(f"binding_timeout={self.binding_timeout:g} is not allowed: at least 1 second")
         if self.binding_timeout is not None and not release.binding_timeout:

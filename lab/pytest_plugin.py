@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.composable.infra.lab.cluster import Lab, LabOptions
-from ansible_collections.composable.infra.lab.releases import DEFAULT_SERIES
+from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES
+from ansible_collections.composable.infra.lab.control_plane.cluster import Lab, LabOptions
 
 LabFactory = Callable[..., Lab]
 VERSION_VARIABLE = "LAB_KUBERNETES"

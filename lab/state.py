@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from ansible_collections.composable.infra.lab.errors import LabError
-from ansible_collections.composable.infra.lab.processes import Processes
+from ansible_collections.composable.infra.lab.processes.supervisor import Processes
 
 _FILE = "lab.json"
 
@@ -29,6 +29,7 @@ class Description:
     server: str
     scheduler: str
     foreground: bool
+    real_nodes: int = 0
 
     def write(self, state_dir: Path) -> None:
         """Write it into the lab's folder."""

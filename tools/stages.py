@@ -1,15 +1,19 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs stages of the Makefile one after the other and ends with what each took and how many tests it ran.
+"""Runs stages of the Makefile, some at a time, and ends with a table: seconds, processor seconds and tests of each.
 
-The first stage that fails ends the run: the stages are named in the order of how soon they can tell. One whose name
-ends in & runs beside those that follow; it is meant for what keeps one processor busy and leaves the others idle.
+Most stages wait for something half of the time, so several at a time keep the processors busy. Stages start in the
+order in which they are named, as soon as one ends. The first one that fails ends the run. The output of the stage that
+began first is printed as it comes, that of the others in its turn, so the output of each stage stays in one piece.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import os
+import queue
 import re
 import signal
 import subprocess
@@ -18,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
 PATIENCE = 60.0
@@ -26,81 +31,119 @@ SUMMARY = re.compile(r"^(=+ )?(\d+ \w+, )*\d+ \w+ in [\d.]+s")
 
 @dataclass(slots=True)
 class Result:
-    """One stage: its exit status, seconds, and pytest's counts if it ran pytest."""
+    """One stage: its exit status, seconds, processor seconds, and pytest's counts if it ran pytest."""
 
     stage: str
     status: int
     seconds: float
+    processor: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
 
 
-class Stage:
-    """`make STAGE`; ``say`` is given its output line by line."""
+class Printer:
+    """Prints the lines of many stages, one stage after the other."""
 
-    def __init__(self, name: str, say: Callable[[str], object]) -> None:
-        self.name, self._say, self._began = name, say, time.monotonic()
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[str, list[str]] = {}
+        self._ended: set[str] = set()
+
+    def begin(self, stage: str) -> None:
+        """Give a stage its place behind those that began before it."""
+        with self._lock:
+            self._held[stage] = []
+        self.line(stage, f"\n=== {stage}\n")
+
+    def line(self, stage: str, line: str) -> None:
+        """Print a line if it is the stage's turn, else hold it back."""
+        with self._lock:
+            self._held[stage].append(line)
+            self._print()
+
+    def end(self, stage: str) -> None:
+        """Let the next stage have its turn."""
+        with self._lock:
+            self._ended.add(stage)
+            self._print()
+
+    def _print(self) -> None:
+        while self._held:
+            stage, lines = next(iter(self._held.items()))
+            print("".join(lines), end="", flush=True)
+            lines.clear()
+            if stage not in self._ended:
+                return
+            del self._held[stage]
+
+
+class Stage:
+    """`make STAGE` and a thread that reads its output; ``ended`` is called with the result."""
+
+    def __init__(self, name: str, printer: Printer, ended: Callable[[Result], object]) -> None:
+        self.name, self._printer, self._ended, self._began = name, printer, ended, time.monotonic()
+        printer.begin(name)
         self._process = subprocess.Popen(["make", "--no-print-directory", name], stdout=subprocess.PIPE,
                                          stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
 
-    def wait(self) -> Result:
-        """Pass its output on until it ends."""
+    def _follow(self) -> None:
         counts: dict[str, int] = {}
         for line in self._process.stdout or ():
-            self._say(line)
+            self._printer.line(self.name, line)
             counts = counts_in(line) or counts
+        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        processor = processor_seconds(self._process.pid)
         status = self._process.wait()
-        return Result(self.name, status, time.monotonic() - self._began, counts)
+        self._printer.end(self.name)
+        self._ended(Result(self.name, status, time.monotonic() - self._began, processor, counts))
 
     def stop(self) -> None:
         """End it with everything it started, as Ctrl-C would."""
-        if self._process.poll() is not None:
-            return
-        os.killpg(self._process.pid, signal.SIGINT)
-        try:
-            self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-
-
-class Beside:
-    """A stage that runs while others do; what it prints comes when it is waited for."""
-
-    def __init__(self, name: str) -> None:
-        self.lines: list[str] = []
-        self.results: list[Result] = []
-        self.stage = Stage(name, self.lines.append)
-        self._thread = threading.Thread(target=lambda: self.results.append(self.stage.wait()), daemon=True)
-        self._thread.start()
-
-    def wait(self) -> Result:
-        """Its output, and how it ended."""
-        self._thread.join()
-        print(f"\n=== {self.stage.name}\n{''.join(self.lines)}", flush=True)
-        return self.results[0]
+        for number, patience in ((signal.SIGINT, PATIENCE), (signal.SIGKILL, None)):
+            if self._thread.is_alive():
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, number)
+                self._thread.join(patience)
 
 
 def main() -> int:
     """Run the stages named on the command line; status of the first that failed, else 0."""
-    began, names, beside, results = time.monotonic(), sys.argv[1:], list[Beside](), list[Result]()
-    running: list[Stage] = []
-    try:
-        while names and not any(r.status for r in results):
-            name = names.pop(0)
-            if name.endswith("&"):
-                beside.append(Beside(name.removesuffix("&")))
-                continue
-            print(f"\n=== {name}", flush=True)
-            running.append(Stage(name, lambda line: print(line, end="", flush=True)))
-            results.append(running[-1].wait())
-        while beside and not any(r.status for r in results):
-            results.append(beside.pop(0).wait())
-    finally:
-        for stage in (*running, *(b.stage for b in beside)):
-            stage.stop()
-    left = [*(b.stage.name for b in beside), *(name.removesuffix("&") for name in names)]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="how many stages run at a time")
+    parser.add_argument("stages", nargs="+")
+    options = parser.parse_args()
+    began = time.monotonic()
+    results = run(options.stages, options.at_once)
+    ended = {result.stage for result in results}
+    left = [name for name in options.stages if name not in ended]
     print("\n".join(report(results, left, time.monotonic() - began)), flush=True)
     return next((r.status for r in results if r.status), 0)
+
+
+def run(names: list[str], at_once: int) -> list[Result]:
+    """Results of the stages that ended by themselves, in that order; the last one failed if any did."""
+    printer, ended, results = Printer(), queue.Queue[Result](), list[Result]()
+    waiting, running = list(dict.fromkeys(names)), dict[str, Stage]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                name = waiting.pop(0)
+                running[name] = Stage(name, printer, ended.put)
+            results.append(ended.get())
+            del running[results[-1].stage]
+            if results[-1].status:
+                break
+    finally:
+        for stage in running.values():
+            stage.stop()
+    return results
+
+
+def processor_seconds(pid: int) -> float:
+    """User and system time of an ended process that nobody has waited for, and of all that it has waited for itself."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
 def counts_in(line: str) -> dict[str, int]:
@@ -112,11 +155,13 @@ def counts_in(line: str) -> dict[str, int]:
 
 def report(results: list[Result], left: list[str], seconds: float) -> list[str]:
     """A table of the stages, and the sum in pytest's own words as the last line; ``seconds``: of all together."""
-    lines = ["", "stage                  seconds  result"]
+    lines = ["", f"{'stage':<22} {'seconds':>8} {'processor':>10}  result"]
     for result in results:
         verdict = f"failed ({result.status})" if result.status else "passed"
-        lines.append(f"{result.stage:<22} {result.seconds:7.1f}  {', '.join([verdict, *words(result.counts)])}")
-    lines += [f"{stage:<22}       -  not run" for stage in left]
+        lines.append(f"{result.stage:<22} {result.seconds:8.1f} {result.processor:10.1f}  "
+                     f"{', '.join([verdict, *words(result.counts)])}")
+    lines += [f"{stage:<22} {'-':>8} {'-':>10}  not run" for stage in left]
+    lines.append(f"{'together':<22} {seconds:8.1f} {sum(result.processor for result in results):10.1f}")
     total: dict[str, int] = {}
     for result in results:
         for word, number in result.counts.items():

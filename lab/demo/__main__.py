@@ -12,28 +12,32 @@ import threading
 import time
 from collections.abc import Callable
 
-from ansible_collections.composable.infra.lab.demo import doors
+from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES, find_release
+from ansible_collections.composable.infra.lab.control_plane.bootstrap import serves_policies
+from ansible_collections.composable.infra.lab.demo import front_doors
+from ansible_collections.composable.infra.lab.demo.installed import Installed
 from ansible_collections.composable.infra.lab.demo.report import table
-from ansible_collections.composable.infra.lab.demo.stage import A100, H100, Stage, StageOptions
+from ansible_collections.composable.infra.lab.demo.stage import A100, BESIDE, H100, WORK, Stage, StageOptions
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.lab.errors import LabError
-from ansible_collections.composable.infra.lab.releases import DEFAULT_SERIES
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import SLICES
-from ansible_collections.composable.infra.plugins.module_utils.scaling.settings import HANDOVERS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import SLICES
+from ansible_collections.composable.infra.plugins.module_utils.planning.settings import HANDOVERS
 
 PODS = {"train": (A100, 1), "infer": (H100, 1), "big": (A100, 2)}
 OTHER = "ungated"
+Running = front_doors.Process | Installed
 HOLD = 3.0
 
 
 class Demo:
     """One run; every step is a condition that is waited for, with a limit."""
 
-    def __init__(self, door: str, mode: str, fabric_seconds: float, kubernetes: str = DEFAULT_SERIES,
-                 feature_gates: bool = True) -> None:
-        self.door, self.mode, self.began = door, mode, time.monotonic()
-        self.options = StageOptions(devices={A100: 3, H100: 1}, attach=fabric_seconds, hold=HOLD, scan_interval=1.0,
-                                    handover=mode, kubernetes=kubernetes, feature_gates=feature_gates)
+    def __init__(self, front_door: str, mode: str, fabric_seconds: float, kubernetes: str = DEFAULT_SERIES,
+                 feature_gates: bool = True, *, real: bool = False) -> None:
+        self.front_door, self.mode, self.real, self.began = front_door, mode, real, time.monotonic()
+        self.options = StageOptions(nodes=0 if real else 2, real_nodes=2 if real else 0, devices={A100: 3, H100: 1},
+                                    attach=fabric_seconds, hold=HOLD, scan_interval=1.0, handover=mode,
+                                    kubernetes=kubernetes, feature_gates=feature_gates)
         self.failed = False
 
     def say(self, who: str, what: str) -> None:
@@ -43,7 +47,10 @@ class Demo:
     def run(self, keep: bool) -> int:
         """The exit status: 0 when every pod ran and the GPU went back."""
         with Stage(self.options, say=lambda line: self.say("lab", line)) as stage:
-            self.say("lab", f"Kubernetes {stage.lab.description.kubernetes} with {len(stage.lab.nodes)} nodes is up")
+            nodes = f"{len(stage.lab.nodes)} nodes"
+            if self.real:
+                nodes = f"{len(stage.lab.real_nodes)} nodes, each with a kubelet and a containerd,"
+            self.say("lab", f"Kubernetes {stage.lab.description.kubernetes} with {nodes} is up")
             self.say("emulator", f"CDI Manager at {stage.emulator.url}: 3 x {A100}, 1 x {H100} free, "
                                  f"an attach takes {self.options.attach:g} s (simulated)")
             timeline = Timeline(stage, self.say)
@@ -57,15 +64,20 @@ class Demo:
                     process.stop()
         return int(self.failed)
 
-    def _open(self, stage: Stage) -> doors.Process | None:
-        self.say(self.door, "starts")
-        if self.door == "playbook":
+    def _open(self, stage: Stage) -> Running | None:
+        if self.real:
+            self.say("role", "composable.infra.controllers installs the controllers and the node agents")
+            installed = Installed(stage)
+            self.say("role", "a Deployment and a DaemonSet are ready (their image is a stand-in)")
+            return installed
+        self.say(self.front_door, "starts")
+        if self.front_door == "playbook":
             self._play(stage)
             return None
-        return doors.DOORS[self.door](stage)
+        return front_doors.FRONT_DOORS[self.front_door](stage)
 
     def _play(self, stage: Stage) -> None:
-        process = doors.playbook(stage)
+        process = front_doors.playbook(stage)
         code = process.process.wait()
         self.say("playbook", "composable.infra.attach ended" if code == 0 else f"failed:\n{process.text()[-3000:]}")
         self.failed = self.failed or code != 0
@@ -77,21 +89,23 @@ class Demo:
         for name, (model, count) in PODS.items():
             self.say("user", f"creates pod {name}, which asks for {count} x {model}")
             stage.pod(name, model, count)
-        if self.door == "playbook":
+        if self.front_door == "playbook":
             self._play(stage)
         with timeline.changed:
             pass
         ran = timeline.wait(lambda: timeline.running(*PODS), 60)
         self._expect("all pods run", lambda: ran, 0)
+        if self.real:
+            self._show_containers(stage)
         self.say("user", "deletes pod train")
         stage.delete_pod("train")
-        if self.door == "playbook":
+        if self.front_door == "playbook":
             self._play(stage)  # a run that sees the device idle begins its hold time, a later one returns it
             self._expect("idle for the hold time", self._hold_over, HOLD + 2)
             self._play(stage)
         self._expect("its GPU is back in the pool", lambda: free(stage) == 1, 30)
         # between runs of the playbook no pod is held: all have gone the pool's way already
-        if self.mode == "gated" and stage.pooled and self.door != "playbook":
+        if self.mode == "gated" and stage.pooled and self.front_door != "playbook":
             self._other_way(stage, timeline)
 
     def _other_way(self, stage: Stage, timeline: Timeline) -> None:
@@ -100,6 +114,14 @@ class Demo:
         stage.pod(OTHER, A100, gated=False)
         ran = timeline.wait(lambda: timeline.running(OTHER), 60)
         self._expect(f"pod {OTHER} runs", lambda: ran, 0)
+
+    def _show_containers(self, stage: Stage) -> None:
+        """What each container says about itself: those that ask for devices, and those beside them."""
+        for name in PODS:
+            for container in (WORK, BESIDE):
+                said = stage.first_line(name, container)
+                self.failed = self.failed or not said
+                self.say(name, f"container {container} prints: {said or 'FAILED: nothing'}")
 
     def _hold_over(self) -> bool:
         self._idle_since = getattr(self, "_idle_since", time.monotonic())
@@ -115,7 +137,7 @@ class Demo:
             time.sleep(0.05)
         self.say("demo", what)
 
-    def _close(self, stage: Stage, timeline: Timeline, keep: bool, process: doors.Process | None) -> None:
+    def _close(self, stage: Stage, timeline: Timeline, keep: bool, process: Running | None) -> None:
         print("\n" + table([c for c in timeline.finish() if c.name in (*PODS, OTHER)]))
         if self.failed and process is not None:
             print(f"The end of the log of {process.name}:\n{process.text()[-4000:]}")
@@ -144,12 +166,25 @@ def free(stage: Stage) -> int:
     return sum(d["state"] == "free" for d in stage.emulator.state()["devices"])
 
 
+def check(args: argparse.Namespace) -> None:
+    """LabError when the options do not go together."""
+    if args.nodes == "simulated":
+        return
+    if args.front_door != "controller":
+        raise LabError(f"--door {args.front_door} is not usable with --nodes real: only the controller runs in pods")
+    if not serves_policies(find_release(args.kubernetes)):
+        raise LabError(f"--kubernetes {args.kubernetes} is not usable with --nodes real: the stand-in of the image "
+                       "needs 1.36 or later")
+
+
 def main() -> int:
     """Command line."""
     it = argparse.ArgumentParser(prog="demo", description=__doc__)
-    it.add_argument("--door", choices=("controller", "rulebook", "playbook"), default="controller",
-                    help="which front door does the work (default: %(default)s)")
+    it.add_argument("--front-door", "--door", dest="front_door", choices=("controller", "rulebook", "playbook"),
+                    default="controller", help="which front door does the work (default: %(default)s)")
     it.add_argument("--mode", choices=HANDOVERS, default="gated", help="handover (default: %(default)s)")
+    it.add_argument("--nodes", choices=("simulated", "real"), default="simulated",
+                    help="nodes with a kubelet of their own need root on Linux (default: %(default)s)")
     it.add_argument("--attach", type=float, default=2.0, metavar="SECONDS", help="simulated attach time (default: 2)")
     it.add_argument("--kubernetes", default=DEFAULT_SERIES, metavar="VERSION",
                     help="1.34, 1.35 or 1.36 (default: %(default)s)")
@@ -158,7 +193,10 @@ def main() -> int:
     it.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C")
     args = it.parse_args()
     try:
-        return Demo(args.door, args.mode, args.attach, args.kubernetes, args.feature_gates).run(args.keep)
+        check(args)
+        demo = Demo(args.front_door, args.mode, args.attach, args.kubernetes, args.feature_gates,
+                    real=args.nodes == "real")
+        return demo.run(args.keep)
     except LabError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2

@@ -9,11 +9,14 @@ from collections.abc import Iterable
 
 from ansible_collections.composable.infra.lab.demo.timeline import ClaimTimes
 
-COLUMNS = ("claim", "node", "handover", "allocated", "asked", "attached", "visible", "told", "sched. tick", "running")
+COLUMNS = ("claim", "node", "handover", "allocated", "asked", "attached", "on bus", "driver", "touched", "plugin",
+           "visible", "told", "sched. tick", "running")
 TEXTS = 3
-NOTE = ("Seconds since the claim was created. 'told': the gate was removed, or FabricDeviceReschedule was written."
+NOTE = ("Seconds since the claim was created. 'on bus' to 'plugin' are the node's steps: its bus shows the device, the"
+        "\ndriver is bound, the device was touched, the vendor's DRA plugin was restarted."
+        "\n'told': the gate was removed, or FabricDeviceReschedule was written."
         "\n'sched. tick' is the time from the condition to the next look of the scheduler (every 5 s), which only"
-        "\nreschedule waits for; everything up to 'told' is ours and the fabric's.")
+        "\nreschedule waits for; everything up to 'told' is ours, the node's and the fabric's.")
 
 
 def table(claims: Iterable[ClaimTimes]) -> str:
@@ -33,7 +36,8 @@ def _row(claim: ClaimTimes) -> tuple[str, ...]:
     start = claim.created or 0.0
     way = "gated" if claim.opened and not claim.allocated else "reschedule"
     allocated = claim.allocated or claim.reallocated
-    moments = (allocated, claim.asked, claim.attached, claim.visible, claim.condition or claim.opened)
+    moments = (allocated, claim.asked, claim.attached, claim.on_bus, claim.bound, claim.touched,
+               claim.plugin_restarted, claim.visible, claim.condition or claim.opened)
     tick = claim.deallocated - claim.condition if claim.deallocated and claim.condition else None
     return (claim.name, claim.node, way, *(_since(m, start) for m in moments), _seconds(tick),
             _since(claim.running, start))

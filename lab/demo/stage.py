@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,23 +15,29 @@ from pathlib import Path
 import yaml
 
 from ansible_collections.composable.infra.emulator import Emulator
-from ansible_collections.composable.infra.emulator.fabric_spec import simple_spec
-from ansible_collections.composable.infra.lab.bootstrap import gate_documents
-from ansible_collections.composable.infra.lab.cluster import Lab
+from ansible_collections.composable.infra.emulator.pool.fabric_spec import simple_spec
+from ansible_collections.composable.infra.lab.api import ApiRefusal
+from ansible_collections.composable.infra.lab.binaries.releases import find_release
+from ansible_collections.composable.infra.lab.control_plane.bootstrap import gate_documents
+from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
 from ansible_collections.composable.infra.lab.options import LabOptions
-from ansible_collections.composable.infra.lab.releases import find_release
-from ansible_collections.composable.infra.plugins.module_utils.kube import gates
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.connection import Connection
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, NAMESPACES, PODS
+from ansible_collections.composable.infra.lab.real_nodes.images import WORKLOAD
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, NAMESPACES, PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 
 Json = dict[str, t.Any]
+WORK, BESIDE = "work", "beside"
 A100, H100 = "NVIDIA-A100-PCIE-40GB", "NVIDIA-H100-PCIe"
 
 
 @dataclass(frozen=True, slots=True)
 class StageOptions:
-    """``devices`` per model in all; attach, detach, announce and hold in seconds.
+    """``devices`` per model in all; attach, detach, announce and hold in seconds; ``announce``: how long a start of the
+    vendor's DRA plugin takes. ``hands``: as the setting node_hands; with agent, a node agent runs for each node.
+    ``spare_machines``: machines of the fabric that are no nodes. ``real_nodes``: nodes with a kubelet of their own;
+    their agents run as a DaemonSet, see ``installed.py``, and their pods have a second container without devices.
 
     ``managers``: CDI Managers that the emulator stands for, all over the same devices; the first one is used, until
     ``use`` says otherwise. ``handover`` gated: pods of the default namespace are held by the admission policy, or by
@@ -38,11 +45,14 @@ class StageOptions:
     """
 
     nodes: int = 2
+    real_nodes: int = 0
     devices: Mapping[str, int] = field(default_factory=lambda: {A100: 2, H100: 2})
     fabrics: int = 1
     attach: float = 2.0
     detach: float = 0.5
     announce: float = 0.05
+    hands: str = "agent"
+    spare_machines: tuple[str, ...] = ()
     hold: float = 600.0
     attach_timeout: float = 60.0
     scan_interval: float = 5.0
@@ -69,7 +79,8 @@ class Stage:
         self.options = options or StageOptions()
         self._folder = tempfile.TemporaryDirectory(prefix="composable-infra-stage-")
         self.folder = Path(self._folder.name)
-        lab_options = LabOptions(nodes=self.options.nodes, kubernetes=self.options.kubernetes,
+        lab_options = LabOptions(nodes=self.options.nodes, real_nodes=self.options.real_nodes,
+                                 plugin_start=self.options.announce, kubernetes=self.options.kubernetes,
                                  binding_timeout=self.options.binding_timeout, audit=self.options.audit,
                                  feature_gates=self.options.feature_gates)
         self.lab = Lab.up(lab_options, say)
@@ -82,19 +93,22 @@ class Stage:
 
     def _start(self) -> None:
         o = self.options
-        spec = simple_spec(self.lab.nodes, dict(o.devices), fabrics=o.fabrics, attach=o.attach, detach=o.detach,
+        machines = [*self.lab.nodes, *(node.name for node in self.lab.real_nodes), *o.spare_machines]
+        spec = simple_spec(machines, dict(o.devices), fabrics=o.fabrics, attach=o.attach, detach=o.detach,
                            managers=list(o.managers), settings=dict(o.manager_settings))
         self.spec = spec
-        self._emulator = Emulator.run(spec, self.folder / "emulator")
+        self._emulator = Emulator.run(spec, self.folder / "emulator", self.lab.address)
         self.emulator: Emulator = self._emulator.__enter__()
-        self.lab.attach_hardware(self.emulator.url, self.emulator.ca_path, announce_delay=o.announce)
+        self.lab.attach_hardware(self.emulator.url, Path(self.emulator.ca_path), plugin_start=o.announce)
+        if o.hands == "agent" and o.nodes:
+            self.lab.start_agents()
         self.client = Client(Connection.load(str(self.lab.kubeconfig)))
         self.kubeconfig = self.lab.service_account_kubeconfig("composable-infra", "composable-infra")
         self.config_path = self.folder / "config.yml"
         self.use(o.managers[0])
         self.gated = o.handover == "gated"
         if self.gated:
-            labels = {"metadata": {"labels": {gates.OPT: "true"}}}
+            labels = {"metadata": {"labels": {pods.OPT: "true"}}}
             self.client.merge_patch(NAMESPACES, "default", labels)
 
     def __enter__(self) -> Stage:
@@ -125,7 +139,7 @@ class Stage:
             "handover": o.handover,
             "device_no_removal_duration": o.hold,
             "scan_interval": o.scan_interval,
-            "node_root": str(self.lab.node_folder("{node}")),
+            "node_hands": o.hands,
             "fabric": self.emulator.fabric_config(manager=manager, attach_timeout=o.attach_timeout),
             **o.extra,
         }
@@ -156,11 +170,11 @@ class Stage:
         ``gated`` False: it opts out; ``by_template``: it has the gate itself, whether or not the policy would give it.
         """
         self.claim(name, model, count)
-        body = pod_body(name, node)
+        body = real_pod_body(name, node) if self.options.real_nodes else pod_body(name, node)
         if self.gated and not gated:
-            body["metadata"]["labels"] = {gates.OPT: "false"}
+            body["metadata"]["labels"] = {pods.OPT: "false"}
         elif self.gated and (by_template or not self.policed):
-            body["spec"]["schedulingGates"] = [{"name": gates.GATE}]
+            body["spec"]["schedulingGates"] = [{"name": pods.GATE}]
         self.client.create(PODS, body)
 
     def claim(self, name: str, model: str, count: int = 1, *, local: bool = False) -> None:
@@ -174,6 +188,20 @@ class Stage:
                                     "metadata": {"name": name, "namespace": "default"},
                                     "spec": {"devices": {"requests": [request]}}})
 
+    def printed(self, pod: str, container: str = WORK) -> str:
+        """What a container on a real node has printed so far, through API server and kubelet; "" before it runs."""
+        try:
+            return str(self.lab.api.get(f"/api/v1/namespaces/default/pods/{pod}/log?container={container}"))
+        except ApiRefusal:
+            return ""
+
+    def first_line(self, pod: str, container: str = WORK, seconds: float = 10.0) -> str:
+        """The first line that a container on a real node prints; "" when it prints none within ``seconds``."""
+        deadline = time.monotonic() + seconds
+        while "\n" not in (text := self.printed(pod, container)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return text.partition("\n")[0]
+
     def delete_pod(self, name: str) -> None:
         """End a pod; its claim goes with it."""
         self.client.delete(PODS, name, namespace="default")
@@ -182,10 +210,21 @@ class Stage:
 
 def pod_body(name: str, node: str | None) -> Json:
     """A pod with one container that uses the claim of the pod's name; ``node`` pins it by node selector."""
-    spec: Json = {"containers": [{"name": "work", "image": "example.invalid/work:1",
+    spec: Json = {"containers": [{"name": WORK, "image": "example.invalid/work:1",
                                   "resources": {"claims": [{"name": "gpu"}]}}],
                   "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
                   "terminationGracePeriodSeconds": 0}
     if node:
         spec["nodeSelector"] = {"kubernetes.io/hostname": node}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def real_pod_body(name: str, node: str | None) -> Json:
+    """The same for a real node: the container says which devices it was given, and so does one beside it, without."""
+    body = pod_body(name, node)
+    spec = body["spec"]
+    spec["containers"][0]["image"] = WORKLOAD
+    spec["containers"].append({"name": BESIDE, "image": WORKLOAD})
+    # Without a moment for the kubelet the pod's objects would go before its containers.
+    spec["terminationGracePeriodSeconds"] = 1
+    return body

@@ -11,10 +11,17 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ansible_collections.composable.infra.lab.demo.stage import Stage
-from ansible_collections.composable.infra.plugins.module_utils.kube import claims, gates, slices
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, PODS, SLICES
-from ansible_collections.composable.infra.plugins.module_utils.kube.store import Store
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch import Reflector
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABLE_RESOURCES,
+    PODS,
+    SLICES,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, pods, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.reflector import Reflector
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.node import evidence
 
 Json = dict[str, t.Any]
 
@@ -30,6 +37,10 @@ class ClaimTimes:
     allocated: float | None = None
     asked: float | None = None
     attached: float | None = None
+    on_bus: float | None = None
+    bound: float | None = None
+    touched: float | None = None
+    plugin_restarted: float | None = None
     visible: float | None = None
     condition: float | None = None
     deallocated: float | None = None
@@ -48,11 +59,13 @@ class Timeline:
         self._stage, self._said = stage, said
         self.claims: dict[str, ClaimTimes] = {}
         self.slices: dict[str, list[float]] = {}
+        self._steps: dict[str, dict[str, list[float]]] = {}
         self._uuid_of: dict[tuple[str, str, str], str] = {}
         self.changed = threading.Condition()
         self.pods = Store({})
         self._reflectors = [Reflector(stage.client, CLAIMS, Store({}), self._claim),
                             Reflector(stage.client, SLICES, Store({}), self._slice),
+                            Reflector(stage.client, COMPOSABLE_RESOURCES, Store({}), self._resource),
                             Reflector(stage.client, PODS, self.pods, self._pod)]
         for reflector in self._reflectors:
             reflector.start()
@@ -111,13 +124,31 @@ class Timeline:
             return
         now, before = time.time(), {uuid for uuid, _key in slices.uuids(old)} if old else set()
         with self.changed:
-            for uuid, key in slices.uuids(item) if kind != "DELETED" else ():
+            now_shown = list(slices.uuids(item)) if kind != "DELETED" else []
+            for uuid, key in slices.uuids(old) if old else ():
+                if (uuid, key) not in now_shown and self._uuid_of.get(key) == uuid:
+                    del self._uuid_of[key]  # another device may have the name next
+            for uuid, key in now_shown:
                 self._uuid_of[key] = uuid
                 if uuid not in before:
                     self.slices.setdefault(uuid, []).append(now)
                     self._said(f"node {slices.node(item)}", f"announces {uuid}")
             for it in self.claims.values():
                 self._name_devices(it)
+            self.changed.notify_all()
+
+    def _resource(self, kind: str, raw: Json, old: Json | None) -> None:
+        """What the hands of a node wrote about a device on its way up."""
+        found = evidence.Evidence.parse(cohdi.annotation(raw, cohdi.NODE))
+        if found is None or found.phase not in (evidence.PREPARING, evidence.READY):
+            return
+        with self.changed:
+            known = self._steps.setdefault(found.uuid, {})
+            for step in found.steps:
+                moments = known.setdefault(step.step, [])
+                if (moment := parse_time(step.at)) not in moments:
+                    moments.append(moment)
+                    self._said(f"node {raw['spec']['target_node']}", f"{step.step} {found.uuid or found.device}")
             self.changed.notify_all()
 
     def _name_devices(self, it: ClaimTimes) -> None:
@@ -128,6 +159,9 @@ class Timeline:
 
     def _pod(self, kind: str, pod: Json, old: Json | None) -> None:
         name, phase = pod["metadata"]["name"], pod.get("status", {}).get("phase")
+        # The node's own pods, of its agent and the vendor's plugin, use no claim.
+        if not pod["spec"].get("resourceClaims"):
+            return
         with self.changed:
             it = self._times(name)
             self._note_gate(it, pod, kind)
@@ -137,11 +171,11 @@ class Timeline:
             self.changed.notify_all()
 
     def _note_gate(self, it: ClaimTimes, pod: Json, kind: str) -> None:
-        if gates.held(pod) and it.held is None:
+        if pods.held(pod) and it.held is None:
             it.held = time.time()
             self._said(it.name, "held by the scheduling gate")
-        elif it.held and it.opened is None and kind != "DELETED" and not gates.held(pod):
-            it.opened, it.first_node = time.time(), gates.node(pod)
+        elif it.held and it.opened is None and kind != "DELETED" and not pods.held(pod):
+            it.opened, it.first_node = time.time(), pods.node(pod)
             self._said(it.name, f"gate removed, nominated to {it.first_node or 'no node'}")
 
     def finish(self) -> list[ClaimTimes]:
@@ -154,6 +188,14 @@ class Timeline:
             entries = list(since.values())
             it.asked = min((e["time_received"] for e in entries), default=None)
             it.attached = max((e["time_replied"] for e in entries), default=None)
-            seen = [next((m for m in self.slices.get(s, ()) if m >= begin), None) for s in it.devices]
-            it.visible = max((m for m in seen if m is not None), default=None)
+            it.on_bus, it.bound, it.touched, it.plugin_restarted = (
+                last_of([self._steps.get(s, {}).get(name, ()) for s in it.devices], begin) for name in
+                (evidence.ON_BUS, evidence.BOUND, evidence.TOUCHED, evidence.PLUGIN_RESTARTED))
+            it.visible = last_of([self.slices.get(s, ()) for s in it.devices], begin)
         return sorted(self.claims.values(), key=lambda c: c.created or 0.0)
+
+
+def last_of(moments: t.Iterable[t.Sequence[float]], begin: float) -> float | None:
+    """When the last device had come so far: for each its first moment from ``begin`` on, since it may come again."""
+    seen = (next((m for m in each if m >= begin), None) for each in moments)
+    return max((m for m in seen if m is not None), default=None)

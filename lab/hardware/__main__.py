@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from ansible_collections.composable.infra.lab.hardware.options import HardwareOptions
-from ansible_collections.composable.infra.lab.hardware.simulator import Simulator
+from ansible_collections.composable.infra.lab.hardware.run import run_nodes
 
 
 def log(line: str) -> None:
@@ -23,7 +23,8 @@ def main() -> None:
     """Simulate the nodes described by the options file that the command line names."""
     # Nothing needs an orderly end: all state is on disk.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    Simulator(HardwareOptions.from_file(Path(sys.argv[1])), log).run()
+    options = HardwareOptions.from_file(Path(sys.argv[1]))
+    run_nodes(options, log)
 
 
 if __name__ == "__main__":

@@ -8,28 +8,45 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.composable.infra.lab.errors import LabError
-from ansible_collections.composable.infra.lab.processes import Command
+from ansible_collections.composable.infra.lab.processes.supervisor import Command
 
 RESCANS = ("auto", "manual")
+# Bus numbers 0x10 to 0x9f.
+_MOST_SLOTS = 144
 _PACKAGE = __package__ or ""
 
 
 @dataclass(frozen=True, slots=True)
 class HardwareOptions:
-    """Which nodes, which API server, which fabric. announce_delay in seconds; rescan is one of RESCANS."""
+    """Which nodes, which API server, which fabric.
+
+    rescan: with "auto" an event tells a node of a new device, with "manual" only a rescan finds it. plugin_start:
+    seconds from the start of the vendor's plugin to its slice; plugin_grace: seconds that a slice
+    outlives its plugin. slots: hot-plug ports of a node at its start. real_nodes: control group by name of a node that
+    has a kubelet; its hardware is played, its plugin is not.
+    """
 
     state_dir: Path
     server: str
     emulator_url: str
     emulator_ca: Path | None
     nodes: tuple[str, ...]
-    announce_delay: float = 0.05
     rescan: str = "auto"
+    plugin_start: float = 0.3
+    plugin_grace: float = 30.0
+    slots: int = 8
+    real_nodes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def every_node(self) -> tuple[str, ...]:
+        """Simulated and real nodes."""
+        return (*self.nodes, *self.real_nodes)
 
     @property
     def file(self) -> Path:
@@ -45,8 +62,11 @@ class HardwareOptions:
         """LabError when a value is not allowed; names the field."""
         if self.rescan not in RESCANS:
             raise LabError(f"rescan={self.rescan!r} is not allowed: use one of {', '.join(RESCANS)}")
-        if self.announce_delay < 0:
-            raise LabError(f"announce_delay={self.announce_delay:g} is not allowed: at least 0 seconds")
+        for name in ("plugin_start", "plugin_grace"):
+            if getattr(self, name) < 0:
+                raise LabError(f"{name}={getattr(self, name):g} is not allowed: at least 0 seconds")
+        if not 1 <= self.slots <= _MOST_SLOTS:
+            raise LabError(f"slots={self.slots} is not allowed: use 1 to {_MOST_SLOTS}")
         if not self.emulator_url.startswith("https://"):
             raise LabError(f"emulator_url={self.emulator_url!r} is not allowed: it must begin with https://")
 
@@ -58,8 +78,11 @@ class HardwareOptions:
             "emulator_url": self.emulator_url,
             "emulator_ca": str(self.emulator_ca) if self.emulator_ca else None,
             "nodes": list(self.nodes),
-            "announce_delay": self.announce_delay,
             "rescan": self.rescan,
+            "plugin_start": self.plugin_start,
+            "plugin_grace": self.plugin_grace,
+            "slots": self.slots,
+            "real_nodes": dict(self.real_nodes),
         }
 
     @classmethod
@@ -73,8 +96,11 @@ class HardwareOptions:
             raw["emulator_url"],
             Path(ca) if ca else None,
             tuple(raw["nodes"]),
-            raw["announce_delay"],
             raw["rescan"],
+            raw["plugin_start"],
+            raw["plugin_grace"],
+            raw["slots"],
+            raw["real_nodes"],
         )
 
 

@@ -9,9 +9,8 @@ Attributes and naming as dra-driver-nvidia-gpu 0.4: pool = node, device gpu-<min
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from ansible_collections.composable.infra.lab.hardware.tree import FoundDevice
 from ansible_collections.composable.infra.lab.names import DRIVER
 
 _DEFAULTS = {
@@ -24,12 +23,36 @@ _DEFAULTS = {
 }
 
 
+class Gpu(Protocol):
+    """What the plugin reads of a device."""
+
+    @property
+    def uuid(self) -> str:
+        """The GPU's UUID."""
+
+    @property
+    def model(self) -> str:
+        """The fabric's name of the model."""
+
+    @property
+    def address(self) -> str:
+        """PCI address."""
+
+    @property
+    def minor(self) -> int:
+        """The driver's number."""
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """What the fabric says of the model."""
+
+
 def slice_name(node: str) -> str:
     """Name of a node's slice; fixed, so that a restarted simulator finds it again."""
     return f"{node}-{DRIVER}-lab"
 
 
-def device_entry(device: FoundDevice) -> dict[str, Any]:
+def device_entry(device: Gpu) -> dict[str, Any]:
     """The entry of one GPU in `spec.devices`."""
     own = dict(device.properties)
     properties = {**_DEFAULTS, **_plain(own.pop("attributes", None) or {}), **_plain(own)}
@@ -49,7 +72,7 @@ def device_entry(device: FoundDevice) -> dict[str, Any]:
     return {"name": f"gpu-{device.minor}", "attributes": attributes, "capacity": capacity}
 
 
-def device_entries(devices: Iterable[FoundDevice]) -> list[dict[str, Any]]:
+def device_entries(devices: Iterable[Gpu]) -> list[dict[str, Any]]:
     """`spec.devices` for what is found on a node."""
     return [device_entry(device) for device in sorted(devices, key=lambda device: device.minor)]
 

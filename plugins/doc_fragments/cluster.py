@@ -21,6 +21,5 @@ options:
     type: str
 requirements:
   - python >= 3.11
-  - urllib3 >= 2
   - PyYAML
 """

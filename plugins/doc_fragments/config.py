@@ -13,12 +13,12 @@ class ModuleDocFragment:
 options:
   config:
     description:
-      - Configuration of the engine as a mapping, with the same keys as the controller's file.
+      - The configuration as a mapping, with the same keys as the controller's configuration file.
       - Either this or O(config_path) is needed.
     type: dict
   config_path:
     description:
-      - Path of the configuration file of the engine, the same file that the controller reads.
+      - Path of the configuration file, the same file that the controller reads.
       - If not set, E(COMPOSABLE_CONFIG_PATH) is used.
     type: path
 """

@@ -14,35 +14,36 @@ options:
   manager:
     description:
       - Kind of the CDI Manager. V(fm) and V(cm) are Fabric Manager and Cluster Manager of Fsas Technologies, V(nec) is
-        NEC's CDIM, V(sunfish) the composition service of Sunfish, V(redfish) any manager that composes by Redfish.
+        NEC's CDIM, V(sunfish) the composition service of Sunfish, V(redfish) any manager with Redfish composition.
       - If not set, E(COMPOSABLE_MANAGER) is used.
     type: str
     choices: [fm, cm, nec, sunfish, redfish]
     default: fm
   endpoint:
     description:
-      - Base URL of the CDI Manager, C(https://) and host. O(manager=nec) and O(manager=sunfish) may have C(http://).
+      - Base URL of the CDI Manager, C(https://) and host. With O(manager=nec) and O(manager=sunfish) it may be C(http://).
       - If not set, E(COMPOSABLE_ENDPOINT) is used.
     type: str
   layout_endpoint:
     description:
-      - Base URL where O(manager=nec) takes layout changes. The default is that of O(endpoint).
+      - Base URL to which changes of the layout are sent with O(manager=nec). The default is O(endpoint).
       - If not set, E(COMPOSABLE_LAYOUT_ENDPOINT) is used.
     type: str
   tenant:
     description:
-      - UUID of the tenant. O(manager=fm) and O(manager=cm) require it.
+      - UUID of the tenant. Required with O(manager=fm) and O(manager=cm).
       - If not set, E(COMPOSABLE_TENANT) is used.
     type: str
   cluster:
-    description: UUID of the cluster. O(manager=cm) requires it. If not set, E(COMPOSABLE_CLUSTER) is used.
+    description: UUID of the cluster. Required with O(manager=cm). If not set, E(COMPOSABLE_CLUSTER) is used.
     type: str
   auth:
     description:
-      - How to log in. O(manager=fm) and O(manager=cm) know V(password_grant), which needs all five credentials.
-      - O(manager=redfish) and O(manager=sunfish) know V(session), which opens a session of Redfish and closes it at the
-        end, V(basic), and V(none); the first two need O(username) and O(password), and C(https://).
-      - O(manager=nec) knows V(none).
+      - How to log in. O(manager=fm) and O(manager=cm) support V(password_grant), which needs O(username), O(password),
+        O(realm), O(client_id) and O(client_secret).
+      - O(manager=redfish) and O(manager=sunfish) support V(session), V(basic) and V(none). V(session) opens a Redfish
+        session and closes it at the end. V(session) and V(basic) need O(username), O(password) and C(https://).
+      - O(manager=nec) supports V(none).
       - The default is V(password_grant) for O(manager=fm) and O(manager=cm), V(session) for O(manager=redfish), and
         V(none) for the others.
       - If not set, E(COMPOSABLE_AUTH) is used.
@@ -66,7 +67,7 @@ options:
   credentials_dir:
     description:
       - Folder of a mounted Secret with the files C(username), C(password), C(realm), C(client_id), C(client_secret)
-        and C(certificate), as CoHDI's Secrets have them. Fills what the other options leave out.
+        and C(certificate), as in CoHDI's Secrets. It is used for credentials that are not set as options.
       - If not set, E(COMPOSABLE_CREDENTIALS_DIR) is used.
     type: path
   ca_path:
@@ -74,12 +75,12 @@ options:
     type: path
   client_cert_path:
     description:
-      - PEM file with the certificate that is shown to a CDI Manager that asks for one (mutual TLS).
+      - PEM file with the client certificate, for a CDI Manager that asks for one (mutual TLS).
       - If not set, E(COMPOSABLE_CLIENT_CERT_PATH) is used.
     type: path
   client_key_path:
     description:
-      - PEM file with the private key of O(client_cert_path), not encrypted. Not needed where that file holds it too.
+      - PEM file with the private key of O(client_cert_path), not encrypted. Not needed when that file has the key too.
       - If not set, E(COMPOSABLE_CLIENT_KEY_PATH) is used.
     type: path
   validate_certs:
@@ -93,21 +94,20 @@ options:
     type: float
     default: 5.0
   read_timeout:
-    description: Seconds to wait for the answer to a read. If not set, E(COMPOSABLE_READ_TIMEOUT) is used.
+    description: Seconds to wait for the reply to a read. If not set, E(COMPOSABLE_READ_TIMEOUT) is used.
     type: float
     default: 30.0
   attach_timeout:
     description:
-      - Seconds to wait for the answer to an attach or detach, and how long an unanswered one may still take effect.
+      - Seconds to wait for the reply to an attach or detach. For as long, one without a reply may still take effect.
       - If not set, E(COMPOSABLE_ATTACH_TIMEOUT) is used.
     type: float
     default: 180.0
   requests_per_second:
     description:
-      - At most so many requests a second are sent to the CDI Manager by one process. There is no limit by default.
+      - Highest number of requests per second that one process sends to the CDI Manager. There is no limit by default.
       - If not set, E(COMPOSABLE_REQUESTS_PER_SECOND) is used.
     type: float
 requirements:
   - python >= 3.11
-  - urllib3 >= 2
 """

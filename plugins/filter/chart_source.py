@@ -7,10 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: chart_source
-short_description: What kubernetes.core.helm wants to know about a chart
+short_description: Options of kubernetes.core.helm for a chart
 version_added: 1.0.0
 description:
-  - Makes chart reference, repository address and version out of a row of the version matrix and a mirror.
+  - Returns chart reference, repository address and version, from a row of the version matrix and a mirror.
 author:
   - composable.infra contributors (@composable-infra)
 positional: mirror
@@ -43,9 +43,9 @@ from collections.abc import Callable
 from ansible_collections.composable.infra.plugins.plugin_utils.stack.sources import chart_source
 
 
-class FilterModule:  # the name that Ansible looks for
-    """The filter plugin."""
+class FilterModule:
+    """What Ansible asks a filter plugin for."""
 
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        """Its filters by name."""
+        """The filter by its name."""
         return {"chart_source": chart_source}

@@ -10,10 +10,10 @@ name: checked_config
 short_description: Check a configuration of the controllers
 version_added: 1.0.0
 description:
-  - Returns the configuration unchanged when the controllers could start with it, else fails with one sentence that
-    names the field, its value and what is allowed.
-  - Files that the configuration names are not looked for, since they are in the pods and not here. Credentials may be
-    absent, since a Secret brings them.
+  - Returns the configuration unchanged when the controllers could start with it. Otherwise it fails with one sentence
+    that names the field, its value and what is allowed.
+  - It does not check that files exist which the configuration names, since they are in the pods. Credentials may be
+    absent, since a Secret provides them.
 author:
   - composable.infra contributors (@composable-infra)
 options:
@@ -43,7 +43,7 @@ from collections.abc import Callable, Mapping
 from ansible.errors import AnsibleFilterError
 
 from ..module_utils.fabric.config import SECRETS
-from ..module_utils.fabric.managers import CREDENTIALS_OF, MANAGERS
+from ..module_utils.fabric.registry import CREDENTIALS_OF, MANAGERS
 from ..module_utils.reconcile.config import BadConfig, EngineConfig
 
 IN_THE_POD = ("credentials_dir", "ca_path", "client_cert_path", "client_key_path")

@@ -10,7 +10,7 @@ name: claims_of
 short_description: Claims that hold devices of a driver, as namespace/name
 version_added: 1.0.0
 description:
-  - Picks from what M(composable.infra.stack_info) returned as C(stack.claims).
+  - Selects claims from C(stack.claims), as M(composable.infra.stack_info) returns it.
 author:
   - composable.infra contributors (@composable-infra)
 positional: driver, pools
@@ -25,13 +25,13 @@ options:
     type: str
     required: true
   pools:
-    description: Pools to look at, which are named as their nodes. Not set means all.
+    description: Names of pools; a node's pool has the name of the node. If not set, devices of all pools count.
     type: list
     elements: str
 """
 
 EXAMPLES = r"""
-- name: Say which
+- name: Show the claims
   ansible.builtin.debug:
     msg: "{{ found.stack.claims | composable.infra.claims_of('gpu.nvidia.com') }}"
 """
@@ -48,9 +48,9 @@ from collections.abc import Callable
 from ansible_collections.composable.infra.plugins.module_utils.stack.facts import claims_of
 
 
-class FilterModule:  # the name that Ansible looks for
-    """The filter plugin."""
+class FilterModule:
+    """What Ansible asks a filter plugin for."""
 
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        """Its filters by name."""
+        """The filter by its name."""
         return {"claims_of": claims_of}

@@ -10,9 +10,10 @@ name: closed_to_devices
 short_description: The change that closes a node to devices of the fabric, or opens it again
 version_added: 1.0.0
 description:
-  - Returns labels and annotations for a patch of the node. Closed, every model's C(-size-max) label is C(0), which
-    the controllers (and CoHDI's) obey by returning what is idle and attaching nothing more.
-  - The former limits are kept in the annotation C(composable.infra/limits-before) and come back when it is opened.
+  - Returns labels and annotations for a patch of the node. For a closed node the C(-size-max) label of every model is
+    C(0). The controllers (and CoHDI's) then return idle devices and attach nothing more.
+  - The former limits are stored in the annotation C(composable.infra/limits-before). They are restored when the node is
+    opened.
 author:
   - composable.infra contributors (@composable-infra)
 positional: config, closed, models
@@ -26,11 +27,11 @@ options:
     type: dict
     required: true
   closed:
-    description: Whether the node shall be closed.
+    description: Whether the node is closed or opened.
     type: bool
     default: true
   models:
-    description: C(k8s-device-name) of the models that are meant. Default is every model of the configuration.
+    description: C(k8s-device-name) of the models. The default is every model of the configuration.
     type: list
     elements: str
 """
@@ -48,7 +49,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: C(labels) and C(annotations); a value that is null takes one away.
+  description: C(labels) and C(annotations). A null value removes a label or annotation.
   type: dict
 """
 
@@ -58,7 +59,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ansible.errors import AnsibleFilterError
 
-from ..module_utils.scaling.settings import BadSetting, Settings
+from ..module_utils.planning.settings import BadSetting, Settings
 
 BEFORE = "composable.infra/limits-before"
 Labels = dict[str, str | None]

@@ -57,9 +57,9 @@ def driver_packages(host: dict[str, t.Any], branch: t.Any, driver: dict[str, t.A
         raise AnsibleFilterError(str(error)) from None
 
 
-class FilterModule:  # the name that Ansible looks for
-    """The filter plugin."""
+class FilterModule:
+    """What Ansible asks a filter plugin for."""
 
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        """Its filters by name."""
+        """The filter by its name."""
         return {"driver_packages": driver_packages}

@@ -10,7 +10,7 @@ name: fabric_devices
 short_description: Devices of a cluster from its ComposableResources
 version_added: 1.0.0
 description:
-  - One row for each ComposableResource, by node and name, each with a sentence about it.
+  - Returns one row for each ComposableResource, sorted by node and name, each with a sentence about the device.
 author:
   - composable.infra contributors (@composable-infra)
 positional: nodes, models
@@ -31,7 +31,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Say what is attached
+- name: Show what is attached
   ansible.builtin.debug:
     msg: "{{ resources | composable.infra.fabric_devices(nodes=['node-1']) | map(attribute='sentence') }}"
 """
@@ -46,7 +46,7 @@ _value:
 import typing as t
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ..module_utils.kube import cro
+from ..module_utils.kube.objects import cohdi
 
 Row = dict[str, t.Any]
 
@@ -71,7 +71,7 @@ def row(resource: Mapping[str, t.Any]) -> Row:
         "state": status.get("state") or "",
         "error": status.get("error") or "",
         "since": meta.get("creationTimestamp") or "",
-        "used": bool((meta.get("annotations") or {}).get(cro.IN_USE)),
+        "used": bool((meta.get("annotations") or {}).get(cohdi.IN_USE)),
     }
     return {**found, "sentence": sentence(found)}
 

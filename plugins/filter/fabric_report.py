@@ -10,8 +10,8 @@ name: fabric_report
 short_description: Tables about fabric, nodes, claims and idle devices
 version_added: 1.0.0
 description:
-  - Joins nodes with their machines, machines with their devices, and devices with the ComposableResources and claims
-    that have them. Pure, so the same input always gives the same report.
+  - Joins nodes with their machines, machines with their devices, and devices with their ComposableResources and claims.
+    The same input always gives the same report.
 author:
   - composable.infra contributors (@composable-infra)
 positional: nodes, fabric, claims
@@ -47,12 +47,15 @@ RETURN = r"""
 _value:
   description: >-
     C(summary) with numbers, C(models) with free and attached devices per model, C(nodes), C(claims), C(idle) with the
-    devices that nobody uses, C(strangers) with devices that no ComposableResource knows, and C(problems).
+    attached devices that no claim uses, C(strangers) with attached devices that have no ComposableResource, and
+    C(problems).
   type: dict
 """
 
 import typing as t
 from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ..module_utils.kube.objects import nodes as kube_nodes
 
 Row = dict[str, t.Any]
 Rows = list[Row]
@@ -97,12 +100,10 @@ def node_row(node: Mapping[str, t.Any], machines: Rows, devices: Sequence[Row]) 
     name = node["metadata"]["name"]
     uid = str(node["spec"].get("providerID") or "").rpartition("/")[2]
     machine = next((m for m in machines if m["uid"].lower() == uid.lower()), None)
-    conditions = (node.get("status") or {}).get("conditions") or []
-    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
     mine = [d for d in devices if d["node"] == name]
     return {
         "name": name,
-        "ready": ready,
+        "ready": kube_nodes.ready(node),
         "closed": bool(node["spec"].get("unschedulable")),
         "machine": machine["uid"] if machine else "",
         "fabric": machine["fabric"] if machine else None,

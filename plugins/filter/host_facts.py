@@ -43,9 +43,9 @@ from collections.abc import Callable
 from ansible_collections.composable.infra.plugins.plugin_utils.host.describe import describe
 
 
-class FilterModule:  # the name that Ansible looks for
-    """The filter plugin."""
+class FilterModule:
+    """What Ansible asks a filter plugin for."""
 
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        """Its filters by name."""
+        """The filter by its name."""
         return {"host_facts": lambda texts, name: describe(name, texts)}

@@ -10,7 +10,7 @@ name: mirrored
 short_description: The address of an image or repository on a mirror
 version_added: 1.0.0
 description:
-  - Replaces the registry by the mirror and keeps the path. Without a mirror nothing is changed.
+  - Replaces the registry by the mirror and keeps the path. Without a mirror the address is returned unchanged.
 author:
   - composable.infra contributors (@composable-infra)
 positional: mirror
@@ -43,9 +43,9 @@ from collections.abc import Callable
 from ansible_collections.composable.infra.plugins.plugin_utils.stack.sources import mirrored
 
 
-class FilterModule:  # the name that Ansible looks for
-    """The filter plugin."""
+class FilterModule:
+    """What Ansible asks a filter plugin for."""
 
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        """Its filters by name."""
+        """The filter by its name."""
         return {"mirrored": mirrored}

@@ -1,51 +1,20 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judges a cluster and a plan before anything is installed."""
+"""Judges a cluster and a plan before and after anything is installed; documented in the .yml files."""
 
 from __future__ import annotations
-
-DOCUMENTATION = r"""
-name: preflight
-short_description: What stands in the way of a GPU stack, and what to change
-version_added: 1.0.0
-description:
-  - Judges what M(composable.infra.stack_info) returned together with what the roles shall do.
-author:
-  - composable.infra contributors (@composable-infra)
-positional: plan
-options:
-  _input:
-    description: What M(composable.infra.stack_info) returned as C(stack), with C(hosts) added.
-    type: dict
-    required: true
-  plan:
-    description: What the roles shall do, as the role C(preflight) puts it together.
-    type: dict
-    required: true
-"""
-
-EXAMPLES = r"""
-- name: Say it
-  ansible.builtin.debug:
-    msg: "{{ (found.stack | composable.infra.preflight(plan)).report }}"
-"""
-
-RETURN = r"""
-_value:
-  description: Findings, a readable C(report), and the list C(stop) of what cannot work.
-  type: dict
-"""
 
 import typing as t
 from collections.abc import Callable
 
 from ansible_collections.composable.infra.plugins.plugin_utils.stack.preflight import preflight
+from ansible_collections.composable.infra.plugins.plugin_utils.stack.verify import verify
 
 
-class FilterModule:  # the name that Ansible looks for
-    """The filter plugin."""
+class FilterModule:
+    """What Ansible asks a filter plugin for."""
 
     def filters(self) -> dict[str, Callable[..., t.Any]]:
-        """Its filters by name."""
-        return {"preflight": preflight}
+        """The filters by their names."""
+        return {"preflight": preflight, "verify": verify}

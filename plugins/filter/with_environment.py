@@ -7,16 +7,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: with_environment
-short_description: Complete a configuration with the connection that the environment names
+short_description: Complete a configuration with connection options from the environment
 version_added: 1.0.0
 description:
-  - Options of the connection to the CDI Manager that C(fabric) does not set are taken from the variables that the
-    modules know, such as E(COMPOSABLE_ENDPOINT). So a configuration that is kept in the open needs no secrets.
+  - Options of the connection to the CDI Manager that C(fabric) does not set are taken from the environment variables of
+    the modules, such as E(COMPOSABLE_ENDPOINT). So the configuration needs no secrets.
+  - A configuration that names another C(endpoint) or C(layout_endpoint) than the environment is refused when the
+    environment has secrets that it would get. Whoever may start a job with variables of his own could otherwise have
+    the secrets of its credential sent to a server of his own.
 author:
   - composable.infra contributors (@composable-infra)
 options:
   _input:
-    description: The configuration; text is read as YAML.
+    description: The configuration, as a mapping or as YAML text.
     type: raw
     required: true
 """
@@ -33,16 +36,18 @@ _value:
   type: dict
 """
 
-import os
 import typing as t
 from collections.abc import Callable, Mapping
 
 import yaml
 from ansible.errors import AnsibleFilterError
+from ansible.module_utils.basic import AnsibleFallbackNotFound
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ..module_utils.door import FABRIC_OPTIONS
+from ..module_utils.fabric.config import ENDPOINTS
+from ..module_utils.module_base import FABRIC_OPTIONS, environment_value
 
+SECRETS: t.Final = ("password", "client_secret", "credentials_dir")
 CONVERTED: dict[str, Callable[[str], object]] = {"bool": boolean, "float": float}
 
 
@@ -57,7 +62,18 @@ def with_environment(config: object) -> dict[str, t.Any]:
         for name in FABRIC_OPTIONS
         if given.get(name) is None and (value := of_environment(name)) is not None
     }
+    refuse_foreign_endpoint(given, found)
     return {**data, "fabric": {**found, **given}}
+
+
+def refuse_foreign_endpoint(given: Mapping[str, t.Any], found: Mapping[str, object]) -> None:
+    """Secrets of the environment go to the environment's endpoint only. Raises AnsibleFilterError."""
+    secrets = [f"COMPOSABLE_{name.upper()}" for name in SECRETS if name in found]
+    for name in ENDPOINTS:
+        if secrets and given.get(name) is not None and given[name] != of_environment(name):
+            raise AnsibleFilterError(
+                f"config: fabric.{name}: is not COMPOSABLE_{name.upper()}, so {' and '.join(secrets)} would be sent to "
+                f"another server: leave {name} out, or set COMPOSABLE_{name.upper()} to it")
 
 
 def parsed(config: object) -> Mapping[str, t.Any]:
@@ -74,8 +90,9 @@ def parsed(config: object) -> Mapping[str, t.Any]:
 def of_environment(name: str) -> object:
     """An option's value from its variable, None without one. Raises AnsibleFilterError for one that does not fit."""
     variable = f"COMPOSABLE_{name.upper()}"
-    text = os.environ.get(variable)
-    if not text:
+    try:
+        text = environment_value(variable)
+    except AnsibleFallbackNotFound:
         return None
     kind = FABRIC_OPTIONS[name]["type"]
     try:

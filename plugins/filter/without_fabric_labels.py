@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: without_fabric_labels
-short_description: Patches that take the publisher's labels off nodes
+short_description: Patches that remove the publisher's labels from nodes
 version_added: 1.0.0
 description:
-  - The publisher ties a node to its fabric, and opens it to models, by labels. Once it is gone they promise devices
-    that nobody would attach.
-  - Limits that people have set, C(-size-min) and C(-size-max), are left alone.
+  - The publisher labels a node with its fabric and with the models that can be attached to it. After the publisher was
+    removed, the labels must go too, since nothing would attach these devices any more.
+  - Limits that people have set, C(-size-min) and C(-size-max), are not changed.
 author:
   - composable.infra contributors (@composable-infra)
 positional: config
@@ -23,13 +23,13 @@ options:
     elements: dict
     required: true
   config:
-    description: The controllers' configuration; one without models means the fabric's label only.
+    description: The controllers' configuration. Without models in it, only the fabric's label is removed.
     type: dict
     required: true
 """
 
 EXAMPLES = r"""
-- name: Take the labels away
+- name: Remove the labels
   kubernetes.core.k8s:
     state: patched
     definition: "{{ nodes.resources | composable.infra.without_fabric_labels(config) }}"

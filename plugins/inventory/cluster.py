@@ -10,11 +10,11 @@ name: cluster
 short_description: Nodes of a Kubernetes cluster with their composable devices and claims
 version_added: 1.0.0
 description:
-  - Lists the nodes of a Kubernetes cluster and makes a host of each, with the machine it runs on, the composable
-    devices attached to it, and the ResourceClaims that are allocated on it.
-  - When a connection to a CDI Manager is configured (O(endpoint)) the devices are those that the manager shows.
-    Otherwise they are those that ComposableResources tell of.
-  - The name of the file must end in C(cluster.yml) or C(cluster.yaml).
+  - Lists the nodes of a Kubernetes cluster and makes a host of each, with its machine, the composable devices attached
+    to it, and the ResourceClaims that are allocated on it.
+  - When a connection to a CDI Manager is configured (O(endpoint)), the devices are those that the manager shows.
+    Otherwise they are those of the ComposableResources.
+  - The name of the inventory file must end in C(cluster.yml) or C(cluster.yaml).
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -31,9 +31,9 @@ options:
     required: true
     choices: [composable.infra.cluster]
 notes:
-  - "Groups that are always there: C(has_devices); C(has_idle_gpu) for a GPU that the node shows and no claim has;
-    C(waiting) for a pod that waits for a device here; C(cordoned); C(not_ready); C(unhealthy) for a device that is not
-    well; C(unmapped) for a node whose machine is not known; C(fabric_<number>); C(model_<model>)."
+  - "Groups of nodes: C(has_devices); C(has_idle_gpu) with a GPU that the node shows and no claim holds; C(waiting) on
+    which a pod waits for a device; C(cordoned); C(not_ready); C(unhealthy) with an unhealthy device; C(unmapped) whose
+    machine is not known; C(fabric_<number>); C(model_<model>)."
   - "Variables: C(composable_node), C(composable_machine) (uid), C(composable_fabric), C(composable_problem) (why the
     machine is not known), C(composable_devices) (each with C(visible), C(claim) and C(idle)), C(composable_claims),
     C(composable_ready), C(composable_cordoned), C(composable_health), C(composable_labels), and C(ansible_host) where
@@ -56,24 +56,24 @@ keyed_groups:
   - key: composable_labels['topology.kubernetes.io/zone'] | default('none')
     prefix: zone
 
-# Without endpoint the devices are those that ComposableResources tell of.
+# Without endpoint the devices are those of the ComposableResources.
 """
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from ansible_collections.composable.infra.plugins.module_utils import door
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import FabricSnapshot
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotFound
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import (
+from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
+    COMPOSABLE_RESOURCES,
     NODES,
-    RESOURCES,
     SLICES,
+    ApiResource,
     Object,
-    Resource,
 )
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotFound
 from ansible_collections.composable.infra.plugins.plugin_utils.cluster_hosts import Cluster, node_hosts
 from ansible_collections.composable.infra.plugins.plugin_utils.hosts import Host, HostsPlugin, options
 
@@ -86,25 +86,25 @@ class InventoryModule(HostsPlugin):
 
     def hosts(self) -> list[Host]:
         """One host per node; cluster and fabric are asked at the same time."""
-        client = door.cluster(options(self, door.CLUSTER_OPTIONS))
+        client = module_base.cluster(options(self, module_base.CLUSTER_OPTIONS))
         with ThreadPoolExecutor(5) as pool:
             snapshot = pool.submit(self._snapshot)
             nodes, claims, slices, resources = pool.map(lambda kind: _all(client, kind),
-                                                        (NODES, CLAIMS, SLICES, RESOURCES))
+                                                        (NODES, CLAIMS, SLICES, COMPOSABLE_RESOURCES))
             return node_hosts(Cluster(nodes, claims, slices, resources, snapshot.result()))
 
     def _snapshot(self) -> FabricSnapshot | None:
         if not self.option("endpoint"):
             return None
-        with closing(door.fabric(options(self, door.FABRIC_OPTIONS))) as fabric:
+        with closing(module_base.fabric(options(self, module_base.FABRIC_OPTIONS))) as fabric:
             return fabric.snapshot(())
 
 
-def _all(client: Client, kind: Resource) -> list[Object]:
+def _all(client: Client, kind: ApiResource) -> list[Object]:
     """All objects of a kind; CoHDI's need not be served."""
     try:
         return client.list(kind).items
     except NotFound:
-        if kind == RESOURCES:
+        if kind == COMPOSABLE_RESOURCES:
             return []
         raise

@@ -10,9 +10,9 @@ name: fabric
 short_description: Machines of a composable fabric as hosts
 version_added: 1.0.0
 description:
-  - Asks a CDI Manager for its machines and makes a host of each, with its attached devices, its fabric, its health and
-    what could still be attached to it.
-  - The name of the file must end in C(fabric.yml) or C(fabric.yaml).
+  - Reads the machines of a CDI Manager and makes a host of each, with its attached devices, its fabric, its health and
+    the number of devices that could still be attached to it.
+  - The name of the inventory file must end in C(fabric.yml) or C(fabric.yaml).
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -29,31 +29,31 @@ options:
   models:
     description:
       - Models whose free devices are counted, as the CDI Manager names them.
-      - When empty, all models are counted by a CDI Manager that lists free devices, and none by one that only counts.
+      - When empty, all models are counted if the CDI Manager lists free devices, and none if it can only count them.
     type: list
     elements: str
     default: []
   bmc_addresses:
-    description: Addresses of the machines' management controllers, by uid or name. CDI Managers do not tell them.
+    description: Addresses of the machines' management controllers, by uid or name. CDI Managers do not report them.
     type: dict
     default: {}
   device_fields:
     description:
-      - What C(composable_devices) says of each device, of the fields that M(composable.infra.fabric_info) returns. By
-        default C(uid), C(model), C(kind), C(state), C(health), and C(serial) and C(size) where there are.
-      - With tens of thousands of devices fewer fields save time and memory in whatever reads the inventory.
+      - Fields of each device in C(composable_devices), out of those that M(composable.infra.fabric_info) returns. By
+        default C(uid), C(model), C(kind), C(state), C(health), and C(serial) and C(size) where the device has them.
+      - With tens of thousands of devices, fewer fields save time and memory in programs that read the inventory.
     type: list
     elements: str
     choices: [uid, model, kind, fabric, machine, state, health, serial, name, size]
   hostnames:
-    description: What hosts are called. A name that several machines have is followed by the uid.
+    description: What names the hosts. When several machines have the same name, the uid is added to it.
     type: str
     choices: [name, uid]
     default: name
 notes:
-  - "Groups that are always there: C(fabric_<number>) or C(no_fabric), C(has_devices) or C(without_devices),
-    C(model_<model>) of machines that have a device of the model, C(free_<model>) of machines that could get one,
-    and C(unhealthy). Names are in lower case, with C(_) for what Ansible does not take."
+  - "Groups of machines: C(fabric_<number>) or C(no_fabric), C(has_devices) or C(without_devices), C(model_<model>) with
+    a device of the model, C(free_<model>) to which one could be attached, and C(unhealthy). Names are in lower case,
+    with C(_) in place of characters that Ansible does not allow."
   - "Variables: C(composable_machine) (uid), C(composable_name), C(composable_fabric), C(composable_health) (the worst
     of its devices), C(composable_devices), C(composable_free) (by model) and C(composable_bmc)."
 seealso:
@@ -83,8 +83,8 @@ keyed_groups:
 
 from contextlib import closing
 
-from ansible_collections.composable.infra.plugins.module_utils import door
-from ansible_collections.composable.infra.plugins.module_utils.fabric import listing
+from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils.fabric.desired import listing
 from ansible_collections.composable.infra.plugins.plugin_utils.fabric_hosts import Wanted, machine_hosts
 from ansible_collections.composable.infra.plugins.plugin_utils.hosts import Host, HostsPlugin, options
 
@@ -97,7 +97,7 @@ class InventoryModule(HostsPlugin):
 
     def hosts(self) -> list[Host]:
         """One host per machine."""
-        with closing(door.fabric(options(self, door.FABRIC_OPTIONS))) as fabric:
+        with closing(module_base.fabric(options(self, module_base.FABRIC_OPTIONS))) as fabric:
             machines, free, problems = listing.look(fabric, tuple(self.option("models")))
         for place, problem in problems.items():
             self.display.warning(f"{self.NAME}: free devices of {place} are not known: {problem}")

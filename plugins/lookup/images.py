@@ -10,12 +10,12 @@ name: images
 short_description: Images and charts that a mirror must hold
 version_added: 1.0.0
 description:
-  - Lists every image that the roles can start and every chart that they install, with its place on a mirror.
+  - Lists every image that the roles can start and every chart that they install, with its address on a mirror.
 author:
   - composable.infra contributors (@composable-infra)
 options:
   _terms:
-    description: Roles to list for; none means all.
+    description: Roles whose images and charts are listed. When empty, those of all roles.
     type: list
     elements: str
   mirror:

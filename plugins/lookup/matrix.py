@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: matrix
-short_description: Versions that the roles install, and what goes with what
+short_description: Versions that the roles install, and which versions fit together
 version_added: 1.0.0
 description:
-  - Returns what the collection's version matrix has at a dotted path. All roles take their versions from it.
+  - Returns the entry of the collection's version matrix at a dotted path. All roles take their versions from there.
 author:
   - composable.infra contributors (@composable-infra)
 options:
   _terms:
-    description: Dotted paths; an empty one returns the whole matrix.
+    description: Dotted paths. An empty path returns the whole matrix.
     type: list
     elements: str
     required: true
@@ -29,7 +29,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _raw:
-  description: What is at each path.
+  description: The entry at each path.
   type: list
   elements: raw
 """

@@ -11,11 +11,12 @@ module: claim_condition
 short_description: Set a binding condition on the devices of a ResourceClaim
 version_added: 1.0.0
 description:
-  - Sets a binding condition, or a binding failure condition, on the devices that the scheduler allocated to a
-    ResourceClaim and waits for.
-  - It is for those who attach devices in their own way and only want to tell the scheduler. The controller and
-    M(composable.infra.scale) set these conditions themselves.
-  - The condition is written only onto the allocation that was read; a claim that changed meanwhile is refused.
+  - Sets a binding condition, or a binding failure condition, on the devices that the scheduler has allocated to a
+    ResourceClaim. The scheduler waits for such a condition before it binds the pod.
+  - Use this module when something else attaches the devices. The controller and M(composable.infra.scale) set these
+    conditions themselves.
+  - The condition is only written to the allocation that the module has read. The task fails when the claim was changed
+    in between.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -31,8 +32,8 @@ options:
     required: true
   condition:
     description:
-      - Type of the condition. It must be one that the allocated devices carry, such as V(FabricDeviceReady),
-        V(FabricDeviceReschedule) or V(FabricDeviceFailed).
+      - Type of the condition. The allocated devices must list it as a binding condition or a binding failure condition.
+        Examples are V(FabricDeviceReady), V(FabricDeviceReschedule) and V(FabricDeviceFailed).
     type: str
     required: true
   status:
@@ -49,7 +50,7 @@ options:
     type: str
     default: ''
   devices:
-    description: Names of the allocated devices that get the condition. All by default.
+    description: Names of the allocated devices that get the condition. By default all of them get it.
     type: list
     elements: str
 attributes:
@@ -64,24 +65,24 @@ attributes:
     platforms: posix
     support: full
 notes:
-  - A condition that has the wanted status is left as it is, with its reason and its message.
+  - A condition that already has the wanted status is not changed, nor are its reason and its message.
 seealso:
   - module: composable.infra.claim_info
 """
 
 EXAMPLES = r"""
-- name: Tell the scheduler that the device is there
+- name: Tell the scheduler that the device is attached
   composable.infra.claim_condition:
     namespace: training
     name: train
     condition: FabricDeviceReady
     reason: Attached
-    text: attached by the night shift
+    text: attached by hand
 """
 
 RETURN = r"""
 devices:
-  description: The devices of the claim that carry binding conditions, with their conditions afterwards.
+  description: The allocated devices that list binding conditions, with their conditions after the task.
   returned: success
   type: list
   elements: dict
@@ -96,17 +97,17 @@ import time
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.composable.infra.plugins.module_utils import door as doors
+from ansible_collections.composable.infra.plugins.module_utils import module_base
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
-from ansible_collections.composable.infra.plugins.module_utils.kube import claims, cro
-from ansible_collections.composable.infra.plugins.module_utils.kube.conditions import device_conditions
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, Object
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, Object
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.object_applier import ObjectApplier
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.conditions import device_conditions
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
-from ansible_collections.composable.infra.plugins.module_utils.kube.wishes import Wished
 
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
-        **doors.CLUSTER_OPTIONS,
+        **module_base.CLUSTER_OPTIONS,
         "namespace": {"type": "str", "required": True},
         "name": {"type": "str", "required": True},
         "condition": {"type": "str", "required": True},
@@ -119,17 +120,21 @@ SPEC: dict[str, t.Any] = {
 }
 
 
-def work(door: doors.Door) -> dict[str, t.Any]:
-    """Set what is not set yet."""
-    params = door.params
-    wished = Wished(doors.cluster(params), CLAIMS, door.check_mode)
-    claim = wished.client.get(CLAIMS, params["name"], params["namespace"])
+def work(module: module_base.TaskContext) -> dict[str, t.Any]:
+    """Set the condition on those of the claim's devices that do not have it yet (KEP-5007).
+
+    Returns ``changed``, ``devices`` (each with its conditions by type) and ``diff``. Raises BadConfiguration for a
+    device or condition that the claim's allocation does not have, Conflict when the claim has changed, else ApiError.
+    """
+    params = module.params
+    applier = ObjectApplier(module_base.cluster(params), CLAIMS, module.check_mode)
+    claim = applier.client.get(CLAIMS, params["name"], params["namespace"])
     todo = _todo(claim, params)
     after = claim
     if todo:
         body = device_conditions(claim, params["condition"], params["status"], params["reason"], params["text"],
                                  format_time(time.time()), lambda result: result["device"] in todo)
-        after = wished.apply_status(params["name"], params["namespace"], body, cro.FIELD_MANAGER)
+        after = applier.apply_status(params["name"], params["namespace"], body, cohdi.FIELD_MANAGER)
     rows = _rows(after)
     return {"changed": bool(todo), "devices": rows,
             "diff": {"before": {"devices": _rows(claim)}, "after": {"devices": rows}}}
@@ -160,8 +165,8 @@ def _rows(claim: Object) -> list[Object]:
 
 
 def main() -> None:
-    """Module entry."""
-    doors.main(SPEC, work)
+    """Entry of the module."""
+    module_base.main(SPEC, work)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ module: claim_info
 short_description: What each ResourceClaim waits for, in one sentence with evidence
 version_added: 1.0.0
 description:
-  - Reads ResourceClaims, pods, slices, ComposabilityRequests and ComposableResources, and the CDI Manager, and says
-    for each claim what it waits for.
+  - Reads ResourceClaims, pods, ResourceSlices, ComposabilityRequests, ComposableResources and the CDI Manager.
+  - Returns for each claim what it waits for.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -54,7 +54,7 @@ EXAMPLES = r"""
     waiting: true
   register: answer
 
-- name: Say it
+- name: Show the answer
   ansible.builtin.debug:
     msg: "{{ item.claim }} waits for {{ item.waits_for }}"
   loop: "{{ answer.claims }}"
@@ -73,17 +73,22 @@ claims:
       returned: always
       sample: training/train
     waits_for:
-      description: What it waits for; empty when it waits for nothing.
+      description: What the claim waits for. Empty when it waits for nothing.
       type: str
       returned: always
       sample: 1 x A100 40G on node node-0, 1 asked of the CDI Manager 1.2 s ago
     since:
-      description: Since when, in seconds since the epoch; 0 when it waits for nothing.
+      description: Since when the claim waits, in seconds since the epoch. V(0) when it waits for nothing.
       type: float
       returned: always
       sample: 1767323045.0
     evidence:
-      description: The facts behind the sentence.
+      description:
+        - The facts from which the sentence was made.
+        - C(node_steps) has an entry for each device of the claim that its node has worked on, with the moment of each
+          step, C(OnBus) (shown by the bus), C(Bound) (driver bound), C(Touched) (first touched), C(PluginRestarted)
+          (the vendor's DRA plugin was restarted) and C(Announced) (in the ResourceSlice of the node), and with
+          C(trouble) when the node has any.
       type: dict
       returned: always
       sample: {node: node-0, need: {A100 40G: 1}}
@@ -97,17 +102,20 @@ problems:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.composable.infra.plugins.module_utils import frontdoor
-from ansible_collections.composable.infra.plugins.module_utils.reconcile import session
+from ansible_collections.composable.infra.plugins.module_utils import engine_module
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import run as session
 
 
 def work(module: AnsibleModule) -> dict[str, object]:
-    """Read and explain."""
+    """Read cluster and fabric once, and say what each claim waits for; nothing is written.
+
+    Returns ``claims``, sorted by namespace and name, and ``problems``. Raises BadConfig, NotReady or ApiError.
+    """
     params = module.params
-    run = session.Run(frontdoor.cluster(params), frontdoor.config(module), params["ready_timeout"])
-    verdicts, problems = run.explain()
-    found = [v for v in verdicts if _asked_for(v.claim, params) and (v.waits_for or not params["waiting"])]
-    return {"claims": [session.verdict_result(v) for v in found], "problems": problems}
+    run = session.Run(engine_module.cluster(params), engine_module.config(module), params["ready_timeout"])
+    wait_reasons, problems = run.explain()
+    found = [v for v in wait_reasons if _asked_for(v.claim, params) and (v.waits_for or not params["waiting"])]
+    return {"claims": [session.wait_reason_result(v) for v in found], "problems": problems}
 
 
 def _asked_for(claim: str, params: dict[str, object]) -> bool:
@@ -116,17 +124,13 @@ def _asked_for(claim: str, params: dict[str, object]) -> bool:
 
 
 def main() -> None:
-    """Module entry."""
-    module = frontdoor.EngineModule(
-        argument_spec={
-            **frontdoor.CONFIG_OPTIONS, **frontdoor.CLUSTER_OPTIONS,
-            "namespace": {"type": "str"},
-            "name": {"type": "str"},
-            "waiting": {"type": "bool", "default": False},
-            "ready_timeout": {"type": "float", "default": 30.0},
-        },
-        supports_check_mode=True, **frontdoor.CONFIG_RULES)
-    frontdoor.run(module, work)
+    """Entry of the module."""
+    engine_module.main(
+        work,
+        namespace={"type": "str"},
+        name={"type": "str"},
+        waiting={"type": "bool", "default": False},
+    )
 
 
 if __name__ == "__main__":

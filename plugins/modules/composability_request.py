@@ -11,10 +11,10 @@ module: composability_request
 short_description: Manage a ComposabilityRequest
 version_added: 1.0.0
 description:
-  - Creates, changes or deletes a ComposabilityRequest (C(cro.hpsys.ibm.ie.com/v1alpha1)), by which the operator
-    attaches devices of a model to a node.
-  - In check mode the API server itself is asked what would come of it, with a dry run, so that its defaults and its
-    refusals are those of the real run.
+  - Creates, changes or deletes a ComposabilityRequest (C(cro.hpsys.ibm.ie.com/v1alpha1)). For such a request the
+    operator attaches devices of a model to a node.
+  - In check mode the API server is asked for a dry run. So the result has the same defaults and the same refusals as
+    the real run.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -25,15 +25,17 @@ options:
     type: str
     required: true
   state:
-    description: Whether there shall be one. Deleting it gives all its devices back.
+    description: Whether the ComposabilityRequest exists. When it is deleted, all its devices are returned.
     type: str
     choices: [present, absent]
     default: present
   model:
-    description: Model as the CDI Manager names it. Needed for V(present).
+    description: Model as the CDI Manager names it. Needed for O(state=present).
     type: str
   size:
-    description: Number of devices. V(0) keeps the request and gives all its devices back. Needed for V(present).
+    description:
+      - Number of devices. With V(0) the request stays and all its devices are returned.
+      - Needed for O(state=present).
     type: int
   kind:
     description: Kind of device.
@@ -44,14 +46,14 @@ options:
     description: Node that gets the devices.
     type: str
   allocation_policy:
-    description: Whether all devices go to one node or each to a node of its own, where O(node) is not given.
+    description: Whether all devices go to one node, or each device to a different node, when O(node) is not given.
     type: str
     choices: [samenode, differentnode]
   force_detach:
-    description: Detach a device even when something on the node still uses it.
+    description: Whether a device is detached even when something on the node still uses it.
     type: bool
   wait:
-    description: Whether to wait until all devices are there, or until the request is gone.
+    description: Whether to wait until all devices are attached, or until the request is deleted.
     type: bool
     default: false
   wait_timeout:
@@ -83,7 +85,7 @@ EXAMPLES = r"""
     size: 2
     wait: true
 
-- name: Give them back
+- name: Return them
   composable.infra.composability_request:
     name: node-0-a100
     state: absent
@@ -92,7 +94,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 request:
-  description: The object as the API server has it afterwards, or would have it; none when there is none.
+  description: The object as the API server has it after the task, or would have it. None when it does not exist.
   returned: success
   type: dict
   sample:
@@ -107,15 +109,15 @@ request:
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.composable.infra.plugins.module_utils import door as doors
+from ansible_collections.composable.infra.plugins.module_utils import module_base
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
-from ansible_collections.composable.infra.plugins.module_utils.kube import cro
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import REQUESTS, Object
-from ansible_collections.composable.infra.plugins.module_utils.kube.wishes import Change, Wished
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABILITY_REQUESTS, Object
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.object_applier import Change, ObjectApplier
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
-        **doors.CLUSTER_OPTIONS,
+        **module_base.CLUSTER_OPTIONS,
         "name": {"type": "str", "required": True},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "model": {"type": "str"},
@@ -132,19 +134,23 @@ SPEC: dict[str, t.Any] = {
 }
 
 
-def work(door: doors.Door) -> dict[str, t.Any]:
-    """Create, change or delete."""
-    params, name = door.params, door.params["name"]
-    requests = Wished(doors.cluster(params), REQUESTS, door.check_mode)
+def work(module: module_base.TaskContext) -> dict[str, t.Any]:
+    """Create, change or delete one ComposabilityRequest, and wait for it where ``wait`` says so.
+
+    Returns ``changed``, ``request`` (empty when it is gone) and ``diff`` of the spec. Raises BadConfiguration for
+    options that exclude each other, NotReached when the wait of ``wait_timeout`` seconds ends too soon, else ApiError.
+    """
+    params, name = module.params, module.params["name"]
+    requests = ObjectApplier(module_base.cluster(params), COMPOSABILITY_REQUESTS, module.check_mode)
     present = params["state"] == "present"
     change = _have(requests, params) if present else requests.have_not(name)
     after = change.after
-    if params["wait"] and not door.check_mode:
+    if params["wait"] and not module.check_mode:
         after = requests.wait(name, _running if present else _gone, params["wait_timeout"], _told)
     return {"changed": change.changed, "request": _plain(after), "diff": change.diff(lambda obj: obj["spec"])}
 
 
-def _have(requests: Wished, params: Mapping[str, t.Any]) -> Change:
+def _have(requests: ObjectApplier, params: Mapping[str, t.Any]) -> Change:
     if params["size"] < 0:
         raise BadConfiguration("size", params["size"], "it must be 0 or more")
     if params["node"] and params["allocation_policy"] == "differentnode":
@@ -152,8 +158,8 @@ def _have(requests: Wished, params: Mapping[str, t.Any]) -> Change:
     fields = {"type": params["kind"], "model": params["model"], "size": params["size"], "target_node": params["node"],
               "allocation_policy": params["allocation_policy"], "force_detach": params["force_detach"]}
     wanted = {"spec": {"resource": {key: value for key, value in fields.items() if value is not None}}}
-    body = {"apiVersion": cro.GROUP_VERSION, "kind": "ComposabilityRequest",
-            "metadata": {"name": params["name"], "finalizers": [cro.FINALIZER]}, **wanted}
+    body = {"apiVersion": cohdi.GROUP_VERSION, "kind": "ComposabilityRequest",
+            "metadata": {"name": params["name"], "finalizers": [cohdi.FINALIZER]}, **wanted}
     return requests.have(params["name"], body, wanted)
 
 
@@ -179,8 +185,8 @@ def _plain(obj: Object | None) -> Object | None:
 
 
 def main() -> None:
-    """Module entry."""
-    doors.main(SPEC, work)
+    """Entry of the module."""
+    module_base.main(SPEC, work)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ module: device_pool
 short_description: Show, publish or withdraw the ResourceSlices of a fabric's free devices
 version_added: 1.0.0
 description:
-  - The free devices of a fabric are shown to the scheduler as ResourceSlices, one pool for each model and fabric. The
-    controller and M(composable.infra.scale) keep the pools up to date. This module looks at them, publishes them once,
-    or withdraws them, for example before work on the fabric.
-  - Uses the planner and the writer of the engine, so a pool that is published here is the one that they would publish.
+  - ResourceSlices show the free devices of a fabric to the scheduler, in one pool for each model and fabric. The
+    controller and M(composable.infra.scale) keep the pools up to date. This module reads the pools, publishes them
+    once, or withdraws them, for example before maintenance of the fabric.
+  - The module uses the same code as the controller, so it publishes the same pools.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -24,15 +24,15 @@ options:
   state:
     description:
       - V(gathered) only reads.
-      - V(published) makes the pools show what the fabric has free. While a controller or another run publishes, nothing
-        is written and RV(led_by) says who does it.
-      - V(withdrawn) takes away what no claim holds, and a pool of which no claim holds anything as a whole. It fails
-        while a controller publishes, since that would bring the pools back.
+      - V(published) makes the pools show the free devices of the fabric. While a controller or another run publishes
+        the pools, nothing is written, and RV(led_by) says who publishes.
+      - V(withdrawn) removes all devices that no claim holds. A pool of which no claim holds a device is removed as a
+        whole. It fails while a controller publishes, since the controller would publish the pools again.
     type: str
     choices: [gathered, published, withdrawn]
     default: gathered
   pools:
-    description: Names of pools, such as V(nvidia-a100-40g-fabric1). All by default.
+    description: Names of pools, such as V(nvidia-a100-40g-fabric1). By default all pools are meant.
     type: list
     elements: str
     default: []
@@ -42,7 +42,7 @@ options:
     default: 30.0
 attributes:
   check_mode:
-    description: Returns the pools as they would be, and writes nothing.
+    description: Returns the pools as they would be after the real run, and writes nothing.
     support: full
   diff_mode:
     description: Returns the devices of each pool before and after.
@@ -52,20 +52,20 @@ attributes:
     platforms: posix
     support: full
 notes:
-  - A pool is open to the nodes that carry the labels of its model and its fabric. Those labels are not written here but
-    by the controller and by M(composable.infra.scale).
+  - The devices of a pool can go to nodes that have the labels of its model and its fabric. This module does not write
+    these labels. The controller and M(composable.infra.scale) do.
 seealso:
   - module: composable.infra.scale
   - module: composable.infra.fabric_info
 """
 
 EXAMPLES = r"""
-- name: What may the scheduler promise?
+- name: Which devices may the scheduler allocate?
   composable.infra.device_pool:
     config_path: /etc/composable-infra/config.yml
   register: shown
 
-- name: Promise nothing of fabric 1 while it is worked on
+- name: Offer no device of fabric 1 during its maintenance
   composable.infra.device_pool:
     config_path: /etc/composable-infra/config.yml
     state: withdrawn
@@ -74,7 +74,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 pools:
-  description: The pools afterwards.
+  description: The pools after the task.
   returned: success
   type: list
   elements: dict
@@ -101,18 +101,18 @@ pools:
       returned: always
       sample: [nvidia-a100-40g-0, nvidia-a100-40g-1]
     promised:
-      description: Those that claims hold.
+      description: Names of the devices that claims hold.
       type: list
       elements: str
       returned: always
       sample: [nvidia-a100-40g-0]
     published:
-      description: Whether there are ResourceSlices of it.
+      description: Whether the pool has ResourceSlices.
       type: bool
       returned: always
       sample: true
 led_by:
-  description: Who publishes instead of this run; empty when nobody does, or there was nothing to write.
+  description: Who publishes instead of this run. Empty when nobody does, or when there was nothing to write.
   returned: success
   type: list
   elements: str
@@ -121,14 +121,17 @@ led_by:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.composable.infra.plugins.module_utils import frontdoor
-from ansible_collections.composable.infra.plugins.module_utils.reconcile import poolrun
+from ansible_collections.composable.infra.plugins.module_utils import engine_module
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import pools
 
 
 def work(module: AnsibleModule) -> dict[str, object]:
-    """Look, publish or withdraw."""
+    """Return the pools, publish them, or withdraw them, as ``state`` says.
+
+    Returns ``changed``, ``pools``, ``led_by`` and ``diff``. Raises BadConfig, NotReady, ApiError or FabricError.
+    """
     params = module.params
-    run = poolrun.PoolRun(frontdoor.cluster(params), frontdoor.config(module), params["ready_timeout"])
+    run = pools.PoolRun(engine_module.cluster(params), engine_module.config(module), params["ready_timeout"])
     if params["state"] == "gathered":
         return run.look(params["pools"]).as_result()
     make = run.published if params["state"] == "published" else run.withdrawn
@@ -136,16 +139,12 @@ def work(module: AnsibleModule) -> dict[str, object]:
 
 
 def main() -> None:
-    """Module entry."""
-    module = frontdoor.EngineModule(
-        argument_spec={
-            **frontdoor.CONFIG_OPTIONS, **frontdoor.CLUSTER_OPTIONS,
-            "state": {"type": "str", "choices": ["gathered", "published", "withdrawn"], "default": "gathered"},
-            "pools": {"type": "list", "elements": "str", "default": []},
-            "ready_timeout": {"type": "float", "default": 30.0},
-        },
-        supports_check_mode=True, **frontdoor.CONFIG_RULES)
-    frontdoor.run(module, work)
+    """Entry of the module."""
+    engine_module.main(
+        work,
+        state={"type": "str", "choices": ["gathered", "published", "withdrawn"], "default": "gathered"},
+        pools={"type": "list", "elements": "str", "default": []},
+    )
 
 
 if __name__ == "__main__":

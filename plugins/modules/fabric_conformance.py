@@ -11,18 +11,18 @@ module: fabric_conformance
 short_description: Examine what a CDI Manager supports
 version_added: 1.0.0
 description:
-  - Asks a CDI Manager a list of questions, each of which the rest of this collection relies on, and reports the
-    answers. The collection's own tests ask the same questions of its emulated managers.
-  - Without O(machine) and O(model) it only reads. With both it attaches devices of that model to that machine, one or
-    a few at a time, and gives all of them back; use a machine and devices that nobody else works with.
-  - A check that fails does not fail the task; look at RV(failed_checks).
+  - Runs a list of checks on a CDI Manager and reports the results. The rest of this collection relies on what they
+    check. The collection's own tests run the same checks on its emulated managers.
+  - Without O(machine) and O(model) the module only reads. With both it attaches devices of that model to that machine,
+    one or a few at a time, and detaches all of them again. Use a machine and devices that nobody else uses.
+  - A check that fails does not fail the task. RV(failed_checks) names it.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
   - composable.infra.fabric
 options:
   machine:
-    description: Uid of a machine that devices may be attached to. Nothing else may be attached to it meanwhile.
+    description: Uid of a machine that devices may be attached to. Nothing else may attach to it during the task.
     type: str
   model:
     description: Model of the devices that may be attached, as the CDI Manager names it.
@@ -35,41 +35,41 @@ options:
     description: Model of a memory device that may be attached too.
     type: str
   scarce_model:
-    description: Model of which all free devices may be attached, to see what the CDI Manager says then.
+    description: Model of which all free devices may be attached, to check how the CDI Manager refuses one more.
     type: str
   sick_model:
-    description: Model whose free devices are all unhealthy, to see that none of them is kept.
+    description: Model whose free devices are all unhealthy, to check that none of them stays attached.
     type: str
   foreign_machine:
-    description: Uid of a machine of another tenant, to see that it is out of reach.
+    description: Uid of a machine of another tenant, to check that it cannot be reached.
     type: str
   names:
-    description: Names of machines that have to be shown as they are, for example with letters of other scripts.
+    description: Names of machines that must be shown unchanged, for example names in other scripts.
     type: list
     elements: str
     default: []
   devices:
-    description: How many devices, free ones included, there are at least, to see that no page is left out.
+    description: Smallest number of devices, including free ones, that must be listed, to check that no page is missing.
     type: int
     default: 0
   patience:
-    description: Seconds for which a call is tried again while the CDI Manager is away or busy.
+    description: Seconds for which a request is repeated while the CDI Manager cannot be reached or is busy.
     type: float
     default: 60.0
 attributes:
   check_mode:
-    description: Can run in check mode; it only reads then.
+    description: Can run in check mode. It only reads then.
     support: full
   diff_mode:
-    description: There is nothing to compare, as everything that is attached is given back.
+    description: There is nothing to compare, since everything that is attached is detached again.
     support: none
   platform:
     description: Runs where Python and the network path to the CDI Manager are.
     platforms: posix
     support: full
 notes:
-  - O(attach_timeout) is how long an attach without an answer is waited for before it is asked for anew. Set it to what
-    the fabric needs at most, so that a lost answer costs no more than that.
+  - When an attach gets no reply, the module waits O(attach_timeout) seconds before it requests the attach again. Set it
+    to the longest time that the fabric needs, so that a lost reply takes no longer than that.
 seealso:
   - module: composable.infra.fabric_info
 """
@@ -96,12 +96,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 results:
-  description: Every check with its outcome.
+  description: All checks with their outcomes.
   returned: success
   type: list
   elements: dict
   sample:
-    - name: a_device_comes_and_goes
+    - name: a_device_is_attached_and_detached
       title: a device comes and goes
       means: Attached it is on the machine and not free; detached it is free again.
       changes: true
@@ -120,7 +120,7 @@ summary:
   type: str
   sample: 24 passed, 0 failed, 1 unsupported, 1 skipped
 markdown:
-  description: The report for people.
+  description: The report as Markdown.
   returned: success
   type: str
   sample: "# Conformance of fm at https://fabric-manager.example.com"
@@ -131,16 +131,17 @@ junit:
   sample: <?xml version="1.0" encoding="utf-8"?>
 """
 
-from ansible_collections.composable.infra.plugins.module_utils import door
+from ansible_collections.composable.infra.plugins.module_utils import module_base
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance import checks, report
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.subject import Subject
+from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import MANAGERS, connect
+from ansible_collections.composable.infra.plugins.module_utils.fabric.registry import MANAGERS
 
 SPEC = {
     "argument_spec": {
-        **door.FABRIC_OPTIONS,
+        **module_base.FABRIC_OPTIONS,
         "machine": {"type": "str"},
         "model": {"type": "str"},
         "at_most": {"type": "int", "default": 2},
@@ -157,13 +158,13 @@ SPEC = {
 }
 
 
-def work(given: door.Door) -> dict[str, object]:
+def work(given: module_base.TaskContext) -> dict[str, object]:
     """Ask, and give the answers in three forms."""
     params = given.params
     for name, least in (("at_most", 1), ("devices", 0), ("patience", 0)):
         if params[name] < least:
             raise BadConfiguration(name, params[name], f"it must be {least} or more")
-    config = FabricConfig.from_dict({k: params[k] for k in door.FABRIC_OPTIONS if params.get(k) is not None})
+    config = FabricConfig.from_dict({k: params[k] for k in module_base.FABRIC_OPTIONS if params.get(k) is not None})
     subject = _subject(given, config)
     try:
         checks.reachable(subject)
@@ -178,14 +179,14 @@ def work(given: door.Door) -> dict[str, object]:
     }
 
 
-def _subject(given: door.Door, config: FabricConfig) -> Subject:
+def _subject(given: module_base.TaskContext, config: FabricConfig) -> Subject:
     params = given.params
     return Subject(
         fabric=connect(config), connect=lambda: connect(config), machine=params["machine"], model=params["model"],
         changes=not given.check_mode, at_most=params["at_most"], memory=params["memory_model"],
         scarce=params["scarce_model"], sick=params["sick_model"], foreign=params["foreign_machine"],
         tenants="tenant" in MANAGERS[config.manager].requires, names=tuple(params["names"]),
-        devices=params["devices"], settle=config.attach_timeout, patience=params["patience"],
+        devices=params["devices"], attach_deadline=config.attach_timeout, patience=params["patience"],
     )
 
 
@@ -197,7 +198,7 @@ def _told(result: checks.Result) -> dict[str, object]:
 
 def main() -> None:
     """Module entry."""
-    door.main(SPEC, work)
+    module_base.main(SPEC, work)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ version_added: 1.0.0
 description:
   - Makes sure that a machine has a number of devices of a model attached, or that a device is detached from it.
   - With O(attachments) it does so for any number of machines at the same time, with one result for each.
-  - Speaks to the CDI Manager only. It knows nothing of Kubernetes, so it does not ask whether a pod uses the device;
-    for devices of a cluster use M(composable.infra.scale).
+  - Connects to the CDI Manager only. It knows nothing of Kubernetes, so it does not check whether a pod uses the
+    device. For devices of a cluster use M(composable.infra.scale).
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -34,7 +34,7 @@ options:
     description: Model of the device as the CDI Manager names it. Needed to attach.
     type: str
   count:
-    description: How many devices of O(model) the machine shall have. A machine that has more keeps them.
+    description: Number of devices of O(model) that the machine has after the task. A machine that has more keeps them.
     type: int
     default: 1
   kind:
@@ -45,13 +45,13 @@ options:
     description: Uid of the device at the CDI Manager. Needed to detach.
     type: str
   handle:
-    description: Operation that an earlier task began with O(wait=false); the task waits for its end.
+    description: Handle of an operation that an earlier task began with O(wait=false). The task waits for its end.
     type: str
   attachments:
     description:
-      - Wanted attachments, served at the same time. What is to be detached is detached first.
-      - One that fails does not keep the others from being served. The task then fails and RV(results) says what became
-        of each.
+      - Wanted attachments. They are carried out at the same time, detaches first.
+      - When one of them fails, the others are carried out all the same. The task then fails, and RV(results) has the
+        result of each.
     type: list
     elements: dict
     suboptions:
@@ -84,16 +84,16 @@ options:
   wait:
     description:
       - Whether to wait until the devices are attached.
-      - When it is V(false) and the CDI Manager works asynchronously the task ends as soon as the manager has accepted,
-        with the operations in the C(handles) of each of RV(results).
-      - A CDI Manager that answers only when it is done is always waited for; use C(async) there.
+      - With V(false), and a CDI Manager that works asynchronously, the task ends as soon as the manager has accepted
+        the requests. The C(handles) in each of RV(results) then name the operations.
+      - A CDI Manager that answers only when it is done is always waited for. Use C(async) with such a manager.
     type: bool
     default: true
 attributes:
   check_mode:
     description:
-      - Can run in check mode and predicts the change without asking the CDI Manager for one. It fails as the real run
-        would when there are not enough free devices.
+      - Can run in check mode. It predicts the change and sends no change to the CDI Manager. Like the real run it fails
+        when there are not enough free devices.
     support: full
   diff_mode:
     description: Returns the number of devices per machine and model before and after.
@@ -103,11 +103,11 @@ attributes:
     platforms: posix
     support: full
 notes:
-  - An attach takes as long as the CDI Manager needs. Where the task runs on the control node with a local connection it
-    says with C(-v) how many attachments are done, whenever one is. Ansible shows nothing of any other task before it
-    ends; use C(async) and C(poll), or O(wait=false) and later O(handle).
-  - When the reply to an attach is lost, the machine is watched for the device before anything is asked again, so a
-    lost reply never attaches a second device.
+  - An attach takes as long as the CDI Manager needs. With C(-v) and a local connection the task prints how many
+    attachments are done whenever one is done. Ansible shows nothing of any other task before it ends. Use C(async) and
+    C(poll) there, or O(wait=false) and a later task with O(handle).
+  - When the reply to an attach is lost, the module first looks for the device on the machine and does not repeat the
+    request. So a lost reply never attaches a second device.
 seealso:
   - module: composable.infra.fabric_info
   - module: composable.infra.fabric_plan
@@ -124,7 +124,7 @@ EXAMPLES = r"""
     model: A100 40G
     count: 2
 
-- name: Move one and fill another machine, at the same time
+- name: Detach a device of one machine and fill two others, at the same time
   composable.infra.fabric_device:
     endpoint: https://fabric-manager.example.com
     tenant: 00000000-0000-4000-8000-000000000001
@@ -137,7 +137,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 devices:
-  description: Devices that were attached or detached; in check mode empty for an attach, since the manager chooses.
+  description:
+    - Devices that were attached or detached.
+    - Empty for an attach in check mode, since only the CDI Manager knows which device it will choose.
   returned: always, unless the options were refused
   type: list
   elements: dict
@@ -153,15 +155,16 @@ devices:
       name: GPU-0
       size: null
 count:
-  description: How many devices of the model the machine has afterwards.
+  description: Number of devices of the model that the machine has after the task.
   returned: when O(attachments) is not given and O(state) is V(attached)
   type: int
   sample: 2
 results:
   description:
-    - What became of each attachment, in their order. C(count) is how many devices of the model the machine has
-      afterwards, C(handles) are operations that the CDI Manager still works on, C(seconds) is how long it took.
-    - C(msg) and C(error), the class of the failure, are there when C(failed) is true.
+    - The result of each attachment, in the order of O(attachments). C(count) is the number of devices of the model that
+      the machine has after the task. C(handles) are operations that the CDI Manager still works on. C(seconds) is the
+      time that the attachment took.
+    - When C(failed) is true, C(msg) is the error message and C(error) the class of the error.
   returned: always, unless the options were refused
   type: list
   elements: dict
@@ -192,9 +195,12 @@ import typing as t
 from collections.abc import Mapping
 from contextlib import closing
 
-from ansible_collections.composable.infra.plugins.module_utils import door as doors
-from ansible_collections.composable.infra.plugins.module_utils.fabric.wish import Wish, as_result
-from ansible_collections.composable.infra.plugins.module_utils.fabric.wishes import Wishes
+from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils.fabric.desired.attachment import (
+    AttachmentSpec,
+    as_result,
+)
+from ansible_collections.composable.infra.plugins.module_utils.fabric.desired.attachment_plan import AttachmentPlan
 
 ONE: dict[str, t.Any] = {
     "state": {"type": "str", "choices": ["attached", "detached"], "default": "attached"},
@@ -206,7 +212,7 @@ ONE: dict[str, t.Any] = {
 }
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
-        **doors.FABRIC_OPTIONS,
+        **module_base.FABRIC_OPTIONS,
         "machine": {"type": "str"},
         **ONE,
         "attachments": {"type": "list", "elements": "dict",
@@ -219,28 +225,28 @@ SPEC: dict[str, t.Any] = {
 }
 
 
-def work(door: doors.Door) -> dict[str, t.Any]:
+def work(task: module_base.TaskContext) -> dict[str, t.Any]:
     """Attach and detach."""
-    params = door.params
+    params = task.params
     bulk = params["attachments"] is not None
-    wanted = ([_wish(item, f"attachments[{number}].") for number, item in enumerate(params["attachments"])]
-              if bulk else [_wish(params)])
-    with closing(doors.fabric(params)) as fabric:
-        wishes = Wishes(fabric, params["attach_timeout"], params["wait"], door.say)
-        granted = wishes.foresee(wanted) if door.check_mode else wishes.grant(wanted)
-    result = as_result(granted)
+    specs = ([_spec(item, f"attachments[{number}].") for number, item in enumerate(params["attachments"])]
+             if bulk else [_spec(params)])
+    with closing(module_base.fabric(params)) as fabric:
+        plan = AttachmentPlan(fabric, params["attach_timeout"], params["wait"], task.say)
+        results = plan.foresee(specs) if task.check_mode else plan.apply(specs)
+    result = as_result(results)
     if not bulk and params["state"] == "attached":
-        result["count"] = granted[0].after
+        result["count"] = results[0].after
     return result
 
 
-def _wish(item: Mapping[str, t.Any], where: str = "") -> Wish:
-    return Wish(machine=item["machine"], where=where, **{name: item[name] for name in ONE})
+def _spec(item: Mapping[str, t.Any], where: str = "") -> AttachmentSpec:
+    return AttachmentSpec(machine=item["machine"], where=where, **{name: item[name] for name in ONE})
 
 
 def main() -> None:
     """Module entry."""
-    doors.main(SPEC, work)
+    module_base.main(SPEC, work)
 
 
 if __name__ == "__main__":

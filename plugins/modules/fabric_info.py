@@ -11,7 +11,7 @@ module: fabric_info
 short_description: Machines, devices, free devices and links of a composable fabric
 version_added: 1.0.0
 description:
-  - Reads from a CDI Manager which machines it knows, which devices are attached to them, and how many are free.
+  - Reads from a CDI Manager which machines it has, which devices are attached to them, and how many devices are free.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -19,26 +19,27 @@ extends_documentation_fragment:
 options:
   gather:
     description:
-      - What to return. V(devices) is one flat list, with the free devices where the CDI Manager lists them.
-      - V(links) says which device is linked to which machine over which fabric.
+      - What to return. V(devices) is one flat list. It has the free devices too, when the CDI Manager lists them.
+      - V(links) says which device is attached to which machine over which fabric.
     type: list
     elements: str
     choices: [machines, devices, free, links]
     default: [machines, free]
   machine:
-    description: Uid or name of one machine to return; all machines by default.
+    description: Uid or name of one machine to return. By default all machines are returned.
     type: str
   models:
     description:
       - Models whose free devices are counted, as the CDI Manager names them.
-      - When empty, all models are counted by a CDI Manager that lists free devices, and none by one that only counts.
+      - When empty, all models are counted if the CDI Manager lists free devices, and none if it can only count them.
     type: list
     elements: str
     default: []
   filters:
     description:
-      - What to return of each part. An entry passes when it has one of the values of every filter that is given.
-      - When devices are filtered by what they are, machines without such a device are left out.
+      - Which entries to return of each part. An entry is returned when, for every filter, it has one of the filter's
+        values.
+      - With a filter on devices (model, kind, state or health), machines without such a device are left out.
     type: dict
     suboptions:
       machine:
@@ -69,8 +70,8 @@ options:
         choices: [OK, Warning, Critical, Unknown]
   query:
     description:
-      - A JMESPath expression over the answer. What it finds is returned as RV(result), and nothing else of the answer.
-      - On a large fabric this saves most of the time that Ansible needs to carry the answer around.
+      - A JMESPath expression that is applied to the result. Only what it finds is returned, as RV(result).
+      - On a large fabric this saves most of the time that Ansible needs to process the result.
     type: str
 attributes:
   check_mode:
@@ -92,7 +93,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: See what is free
+- name: Count free devices
   composable.infra.fabric_info:
     endpoint: https://fabric-manager.example.com
     tenant: 00000000-0000-4000-8000-000000000001
@@ -101,7 +102,7 @@ EXAMPLES = r"""
     models: [A100 40G]
   register: fabric
 
-- name: Which machines have a device that is not well?
+- name: Which machines have an unhealthy device?
   composable.infra.fabric_info:
     endpoint: https://fabric-manager.example.com
     tenant: 00000000-0000-4000-8000-000000000001
@@ -115,7 +116,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 machines:
-  description: Machines with their attached devices, by name.
+  description: Machines with their attached devices, sorted by name.
   returned: when O(gather) has V(machines) and O(query) is not given
   type: list
   elements: dict
@@ -135,7 +136,7 @@ machines:
           name: GPU-0
           size: null
 devices:
-  description: Devices by uid.
+  description: Devices, sorted by uid.
   returned: when O(gather) has V(devices) and O(query) is not given
   type: list
   elements: dict
@@ -172,12 +173,12 @@ links:
       model: A100 40G
       state: attached
 problems:
-  description: What could not be read, per model and fabric; the rest is complete.
+  description: What could not be read, per model and fabric. All other results are complete.
   returned: success
   type: dict
   sample: {}
 result:
-  description: What O(query) found.
+  description: Result of O(query).
   returned: when O(query) is given
   type: raw
   sample: [node-0]
@@ -186,8 +187,8 @@ result:
 import typing as t
 from contextlib import closing
 
-from ansible_collections.composable.infra.plugins.module_utils import door as doors
-from ansible_collections.composable.infra.plugins.module_utils.fabric import listing
+from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils.fabric.desired import listing
 from ansible_collections.composable.infra.plugins.module_utils.query import search
 
 STATES = ["free", "attaching", "attached", "detaching", "unavailable"]
@@ -202,7 +203,7 @@ FILTERS: dict[str, t.Any] = {
 }
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
-        **doors.FABRIC_OPTIONS,
+        **module_base.FABRIC_OPTIONS,
         "gather": {"type": "list", "elements": "str", "choices": list(listing.PARTS), "default": ["machines", "free"]},
         "machine": {"type": "str"},
         "models": {"type": "list", "elements": "str", "default": []},
@@ -213,12 +214,12 @@ SPEC: dict[str, t.Any] = {
 }
 
 
-def work(door: doors.Door) -> dict[str, t.Any]:
+def work(task: module_base.TaskContext) -> dict[str, t.Any]:
     """Read and shape."""
-    params = door.params
+    params = task.params
     filters = {name: frozenset(values) for name, values in (params["filters"] or {}).items() if values}
     question = listing.Question(frozenset(params["gather"]), tuple(params["models"]), params["machine"], filters)
-    with closing(doors.fabric(params)) as fabric:
+    with closing(module_base.fabric(params)) as fabric:
         answer = listing.ask(fabric, question)
     if params["query"]:
         return {"result": search(answer, params["query"]), "problems": answer["problems"]}
@@ -227,7 +228,7 @@ def work(door: doors.Door) -> dict[str, t.Any]:
 
 def main() -> None:
     """Module entry."""
-    doors.main(SPEC, work)
+    module_base.main(SPEC, work)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fabric_plan
-short_description: Bring a whole composable fabric into a wanted layout
+short_description: Change a whole composable fabric to a wanted layout
 version_added: 1.0.0
 description:
-  - Compares a wanted layout, which machine has how many devices of which model, with what the CDI Manager shows, and
-    carries out what is missing.
-  - A machine that O(layout) names shall have exactly the devices that are written there. Others are left alone unless
-    O(unlisted=empty).
+  - A layout says how many devices of each model every machine has. The module compares the wanted layout with the one
+    that the CDI Manager shows, and attaches and detaches what differs.
+  - A machine that O(layout) names gets exactly the devices that are written there. Other machines are not changed
+    unless O(unlisted=empty).
   - Everything is planned before anything is done. A layout that needs more devices than the fabric has is refused as a
     whole.
-  - Speaks to the CDI Manager only. It knows nothing of Kubernetes, so it does not ask whether a pod uses a device.
+  - Connects to the CDI Manager only. It knows nothing of Kubernetes, so it does not check whether a pod uses a device.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -27,40 +27,40 @@ options:
     description:
       - "Maps uids or names of machines to mappings from models to numbers of devices, for example
         C({node-0: {A100 40G: 2}, node-1: {}})."
-      - The diff of the result has this form on both sides, so the layout of today can be kept and brought back.
+      - Both sides of the result's diff have this form. So you can save the present layout and restore it later.
     type: dict
     required: true
   kinds:
     description:
-      - "Kinds of models that no machine has yet, for example C({CXL-512G: memory}). The others are known from the
-        machines. What is named nowhere is a GPU."
+      - "Kinds of models that no machine has yet, for example C({CXL-512G: memory}). The kinds of other models are read
+        from the machines. A model whose kind is not known is taken for a GPU."
     type: dict
     default: {}
   unlisted:
-    description: Whether machines that O(layout) does not name keep their devices or give all of them back.
+    description: Whether machines that O(layout) does not name keep their devices, or all their devices are detached.
     type: str
     choices: [keep, empty]
     default: keep
   state:
     description:
-      - V(applied) carries the plan out. V(planned) only returns it and reports no change.
-      - Check mode returns the same plan and reports whether it would change something.
+      - V(applied) carries out the plan. V(planned) only returns it and reports no change.
+      - Check mode returns the same plan and reports whether the plan would change something.
     type: str
     choices: [applied, planned]
     default: applied
   attach_seconds:
     description:
-      - How long the CDI Manager takes to attach a device, for RV(predicted_seconds).
-      - What it took is in the C(seconds) of each of RV(results).
+      - Seconds that the CDI Manager takes to attach a device. RV(predicted_seconds) is calculated from it.
+      - The C(seconds) in each of RV(results) are the time that was measured.
     type: float
     default: 10.0
   detach_seconds:
-    description: How long the CDI Manager takes to detach a device, for RV(predicted_seconds).
+    description: Seconds that the CDI Manager takes to detach a device. RV(predicted_seconds) is calculated from it.
     type: float
     default: 10.0
 attributes:
   check_mode:
-    description: Returns the plan that apply carries out, and asks the CDI Manager for nothing.
+    description: Returns the plan that the real run carries out, and sends no change to the CDI Manager.
     support: full
   diff_mode:
     description: Returns the layout before and after.
@@ -70,16 +70,16 @@ attributes:
     platforms: posix
     support: full
 notes:
-  - All detaches are begun first, then all attaches, as many at a time as the CDI Manager takes. One that fails does not
-    keep the others from being done; the task then fails, and running it again does the rest.
-  - Of too many devices those that are not well go first.
+  - All detaches are begun first, then all attaches, as many in parallel as the CDI Manager allows. When a step fails,
+    the others are carried out all the same. The task then fails; run it again to carry out the rest.
+  - When a machine has more devices than wanted, unhealthy ones are detached first.
 seealso:
   - module: composable.infra.fabric_device
   - module: composable.infra.fabric_info
 """
 
 EXAMPLES = r"""
-- name: See what would move, and how long it would take
+- name: See what would change, and how long it would take
   composable.infra.fabric_plan:
     endpoint: https://fabric-manager.example.com
     tenant: 00000000-0000-4000-8000-000000000001
@@ -101,7 +101,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plan:
-  description: What is to be done, in order. Empty when the fabric is as it should be.
+  description: The steps, in order. Empty when the fabric already has the wanted layout.
   returned: success, and when the plan was refused or failed
   type: list
   elements: dict
@@ -114,28 +114,28 @@ plan:
       device: 8c9d0e1f-2a3b-4c5d-8e9f-0a1b2c3d4e5f
       reason: node-1 has 1 x A100 40G, 0 wanted
 predicted_seconds:
-  description: How long carrying out may take.
+  description: Predicted time of all steps, in seconds.
   returned: success, and when the plan was refused or failed
   type: float
   sample: 20.0
 seconds:
-  description: How long carrying out took.
+  description: Measured time of all steps, in seconds.
   returned: when something was carried out
   type: float
   sample: 18.7
 shortages:
-  description: Why the layout cannot be had, one sentence for each model and fabric.
+  description: Which devices are missing for the layout, one sentence for each model and fabric.
   returned: success, and when the plan was refused or failed
   type: list
   elements: str
   sample: []
 problems:
-  description: What could not be counted, per model and fabric. Shortages of it are not foreseen.
+  description: Which free devices could not be counted, per model and fabric. RV(shortages) does not cover them.
   returned: success, and when the plan was refused or failed
   type: dict
   sample: {}
 results:
-  description: What became of each step of the plan.
+  description: The result of each step of the plan.
   returned: when something was carried out
   type: list
   elements: dict
@@ -151,12 +151,12 @@ results:
 import typing as t
 from contextlib import closing
 
-from ansible_collections.composable.infra.plugins.module_utils import door as doors
-from ansible_collections.composable.infra.plugins.module_utils.fabric import rebuild
+from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils.fabric.desired import layout_result
 
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
-        **doors.FABRIC_OPTIONS,
+        **module_base.FABRIC_OPTIONS,
         "layout": {"type": "dict", "required": True},
         "kinds": {"type": "dict", "default": {}},
         "unlisted": {"type": "str", "choices": ["keep", "empty"], "default": "keep"},
@@ -168,23 +168,23 @@ SPEC: dict[str, t.Any] = {
 }
 
 
-def work(door: doors.Door) -> dict[str, t.Any]:
+def work(task: module_base.TaskContext) -> dict[str, t.Any]:
     """Plan, and carry out."""
-    params = door.params
-    with closing(doors.fabric(params)) as fabric:
-        found = rebuild.survey(fabric, params["layout"], params["kinds"], params["unlisted"] == "empty")
+    params = task.params
+    with closing(module_base.fabric(params)) as fabric:
+        found = layout_result.survey(fabric, params["layout"], params["kinds"], params["unlisted"] == "empty")
         result = found.result(params["attach_seconds"], params["detach_seconds"])
         result["changed"] = bool(found.plan.steps) and params["state"] == "applied"
         if found.shortages:
             return result | {"changed": False, "failed": True, "msg": "; ".join(found.shortages), "error": "Refused"}
-        if door.check_mode or not result["changed"]:
+        if task.check_mode or not result["changed"]:
             return result
-        return result | rebuild.carry_out(fabric, found.plan, params["attach_timeout"], door.say)
+        return result | layout_result.carry_out(fabric, found.plan, params["attach_timeout"], task.say)
 
 
 def main() -> None:
     """Module entry."""
-    doors.main(SPEC, work)
+    module_base.main(SPEC, work)
 
 
 if __name__ == "__main__":

@@ -8,47 +8,86 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_device
-short_description: List, find, prove idle and remove composable devices on a node
+short_description: List, bring up, prove idle and remove composable devices on a node
 version_added: 1.0.0
 description:
-  - Runs on the node, over SSH as any module, and needs nothing there but Python and its standard library.
-  - Looks at the PCI bus below C(/sys), at what the NVIDIA driver shows below C(/proc), and at the open files of all
-    processes.
-  - It does not speak to the CDI Manager. Attach before V(present) with M(composable.infra.fabric_device); detach after
-    V(absent).
+  - Runs on the node, over SSH like any module, and needs only Python and its standard library there.
+  - Reads the PCI bus below C(/sys), the driver's files below C(/proc), and the open files of all processes. Writes to
+    C(/sys), and runs the tools of the device's vendor, such as C(nvidia-smi).
+  - It does not connect to the CDI Manager. Before O(state=present), attach the device with
+    M(composable.infra.fabric_device). After O(state=absent), detach it with that module.
 author:
   - composable.infra contributors (@composable-infra)
 options:
   state:
     description:
       - V(listed) only reads.
-      - V(present) makes sure that the node shows O(device), and has the kernel look for new devices when it does not.
-        Without O(device) the kernel is always made to look.
-      - V(idle) fails unless it is proven that no process has O(device) open. Changes nothing.
-      - V(absent) takes O(device) off the bus, after it was proven idle or with O(force).
+      - V(present) makes the device usable. It waits for the device, has the kernel look for it when it does not come,
+        checks its memory windows and its link, binds its driver, and uses it once. Without O(device) and O(uid) the
+        kernel only looks for new devices.
+      - V(idle) fails unless it is proven that no process has O(device) open. It changes nothing.
+      - V(absent) removes the device from the bus. The vendor's software lets go of it, it is proven idle, it is
+        drained, so that nobody new can use it, and it is proven idle again. When it turns out to be in use, all of this
+        is taken back and the module fails.
     type: str
     choices: [listed, present, idle, absent]
     default: listed
   device:
-    description: UUID of the GPU, or PCI address such as C(0000:10:00.0).
+    description:
+      - UUID of the GPU, or PCI address such as C(0000:10:00.0).
+      - With O(uid) it may be missing. Then the device is the one that is not in O(known).
+    type: str
+  uid:
+    description: Uid of the device at the CDI Manager. RV(evidence) is about this device.
+    type: str
+  known:
+    description: UUIDs and PCI addresses of devices of the node that are certainly others.
+    type: list
+    elements: str
+    default: []
+  evidence:
+    description: What was done with the device so far, as RV(evidence) was returned. Steps keep their time.
+    type: dict
+  rescan:
+    description:
+      - What the kernel may look at when a device does not come by itself.
+      - V(port) is the bridges in O(ports), V(bus) the whole bus, V(never) nothing.
+    type: str
+    choices: [port, bus, never]
+    default: port
+  ports:
+    description:
+      - PCI addresses of the bridges behind which devices of the fabric come. Other devices are then left alone.
+      - If not set, the kernel looks behind the bridges that have nothing behind them.
+    type: list
+    elements: str
+    default: []
+  driver:
+    description: Kernel driver for the device, instead of the one of its vendor.
     type: str
   force:
     description:
-      - Remove the device also while a process has it open, or where idleness cannot be proven.
-      - The kernel may then hang on the removal until the node is started anew.
+      - Whether the device is removed even while a process has it open, or when it cannot be proven idle.
+      - The removal may then hang in the kernel until the node is rebooted.
     type: bool
     default: false
+  event_timeout:
+    description: Seconds to wait for a device to come by itself, before the kernel looks for it.
+    type: float
+    default: 2.0
   timeout:
-    description: Seconds to wait for the kernel.
+    description: Seconds to wait for the device, and for each answer of the kernel or of a tool.
     type: float
     default: 30.0
   root:
-    description: Folder below which the node's C(/sys) and C(/proc) are found. Only a laboratory needs another one.
+    description: Folder that contains the node's C(/sys) and C(/proc). Only tests need another folder than the default.
     type: path
     default: /
 attributes:
   check_mode:
-    description: Can run in check mode. For V(present) it cannot know what the kernel would find and predicts a change.
+    description:
+      - Can run in check mode. With O(state=present) it cannot know what the kernel would find, so it predicts a change
+        unless the device is there and has its driver.
     support: full
   diff_mode:
     description: Returns the PCI addresses on the bus before and after.
@@ -58,12 +97,13 @@ attributes:
     platforms: linux
     support: full
 requirements:
-  - python >= 3.11
+  - python >= 3.8
 notes:
-  - Needs root to read the open files of all processes and to write to C(/sys). What cannot be read is never taken for
-    idle.
-  - A device that a CUDA or vLLM process uses, or C(nvidia-persistenced), counts as held. Users inside the kernel, such
-    as C(nvidia_drm) with modeset, show in no process; the card of C(/dev/dri) is looked at, the rest is not.
+  - Needs root to read the open files of all processes and to write to C(/sys). A device whose use cannot be read never
+    counts as idle.
+  - A device that a process has open, such as a CUDA program or vLLM, counts as in use. C(nvidia-persistenced) and a
+    DCGM of the host are asked to let go of it. With C(nvidia_drm) in modeset the kernel itself may hold a GPU, so such
+    a GPU never counts as idle.
 seealso:
   - module: composable.infra.fabric_device
 """
@@ -74,13 +114,13 @@ EXAMPLES = r"""
   become: true
   register: bus
 
-- name: Find the device that was attached just now
+- name: Make the device usable that was attached just now
   composable.infra.node_device:
     state: present
     device: GPU-2f6c1d9e-7a3b-4f5e-9c8d-1a2b3c4d5e6f
   become: true
 
-- name: Take it off the bus before it is detached; fails while somebody uses it
+- name: Remove it from the bus before it is detached; fails while a process has it open
   composable.infra.node_device:
     state: absent
     device: GPU-2f6c1d9e-7a3b-4f5e-9c8d-1a2b3c4d5e6f
@@ -90,9 +130,9 @@ EXAMPLES = r"""
 RETURN = r"""
 devices:
   description:
-    - Composable devices on the bus afterwards, by PCI address. Ids and class are those of PCI; C(driver) is the
-      kernel's driver that has the device.
-    - C(uuid), C(minor) (the number in C(/dev/nvidia<n>)) and C(model) are what the NVIDIA driver says.
+    - Composable devices on the bus after the task, sorted by PCI address. C(vendor), C(device) and C(pci_class) are
+      those of PCI. C(driver) is the kernel driver that is bound to the device.
+    - C(uuid), C(minor) (the number in C(/dev/nvidia<n>)) and C(model) come from the NVIDIA driver.
   returned: success
   type: list
   elements: dict
@@ -108,108 +148,188 @@ devices:
       model: NVIDIA A100-PCIE-40GB
 users:
   description: Processes that have O(device) open.
-  returned: when O(state) is V(idle) or V(absent) and it could be told
+  returned: when O(state=idle), and when the task fails since the device is open
   type: list
   elements: str
   sample: [pid 4711 (python)]
+evidence:
+  description:
+    - What was done with the device, in the form of the annotation C(composable.infra/node) of a ComposableResource.
+    - C(trouble) says why a step was not done. It has C(reason), C(message) and C(since).
+  returned: when O(state) is V(present) or V(absent) and a device was named, also when the task fails
+  type: dict
+  sample:
+    version: 1
+    phase: Preparing
+    device: 8c9d0e1f-2a3b-4c5d-8e9f-0a1b2c3d4e5f
+    by: ssh
+    uuid: GPU-2f6c1d9e-7a3b-4f5e-9c8d-1a2b3c4d5e6f
+    address: "0000:10:00.0"
+    numaNode: 0
+    steps:
+      - step: OnBus
+        at: "2026-11-22T20:00:00.123456Z"
 """
 
+import json
+import re
 import typing as t
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.composable.infra.plugins.module_utils.node import pci
+from ansible_collections.composable.infra.plugins.module_utils.node.bring_up import bring_up
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    PREPARING,
+    RELEASING,
+    Evidence,
+    NodeTrouble,
+)
+from ansible_collections.composable.infra.plugins.module_utils.node.holders import Holders
+from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
+from ansible_collections.composable.infra.plugins.module_utils.node.options import RESCANS, Options
 from ansible_collections.composable.infra.plugins.module_utils.node.probe import NotProven
+from ansible_collections.composable.infra.plugins.module_utils.node.release import release, take_back
+from ansible_collections.composable.infra.plugins.module_utils.node.search import Wanted, look
+from ansible_collections.composable.infra.plugins.module_utils.node.vendors import vendor_of
 
-Result = dict[str, t.Any]
-
-
-class Held(Exception):
-    """The device is in use; ``users`` says by whom."""
-
-    def __init__(self, device: str, users: list[str]) -> None:
-        super().__init__(f"device {device} is held by {', '.join(users)}; end them first, or set force")
-        self.users = users
+_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
-def work(params: Mapping[str, t.Any], check_mode: bool) -> Result:
-    """Look at the bus, and do as the state says."""
-    root = Path(params["root"])
-    before = pci.devices(root)
-    if params["state"] == "listed":
-        return _result(before, before)
-    done = {"present": _present, "idle": _idle, "absent": _absent}[params["state"]](root, params, check_mode)
-    after = done.pop("after", None)
-    return _result(before, pci.devices(root) if after is None else after) | done
+class BadOption(Exception):
+    """An option has a value that is not allowed; the message names option, value and what is allowed."""
 
 
-def _result(before: list[pci.PciDevice], after: list[pci.PciDevice]) -> Result:
-    old, new = [d.address for d in before], [d.address for d in after]
-    return {"changed": old != new, "devices": [asdict(d) for d in after],
-            "diff": {"before": {"devices": old}, "after": {"devices": new}}}
+class Task:
+    """One task: ``params`` are the module's options, ``evidence`` is what was noted last."""
 
+    def __init__(self, params: Mapping[str, t.Any], check_mode: bool) -> None:
+        self.params, self.check_mode = params, check_mode
+        self.host = Host(Path(params["root"]))
+        self.device = params.get("device") or ""
+        self.uid = params.get("uid") or ""
+        self.evidence = self._so_far()
+        self.options = Options(
+            event_patience=params["event_timeout"], search_patience=params["timeout"], patience=params["timeout"],
+            rescan=params["rescan"], ports=tuple(params.get("ports") or ()), driver=params.get("driver") or "",
+            force=params["force"], by="ssh")
 
-def _present(root: Path, params: Mapping[str, t.Any], check_mode: bool) -> Result:
-    wanted = params["device"]
-    if wanted and pci.find(root, wanted):
-        return {}
-    if check_mode:
-        return {"changed": True}
-    pci.rescan(root, params["timeout"])
-    if wanted and pci.await_device(root, wanted, params["timeout"]) is None:
-        pci.need(root, wanted)
-    return {}
-
-
-def _idle(root: Path, params: Mapping[str, t.Any], check_mode: bool) -> Result:
-    found = pci.need(root, params["device"])
-    if users := pci.users(root, found):
-        raise Held(found.address, users)
-    return {"users": []}
-
-
-def _absent(root: Path, params: Mapping[str, t.Any], check_mode: bool) -> Result:
-    found = pci.find(root, params["device"])
-    if found is None:
-        return {}
-    users = _users(root, found, params["force"])
-    if users and not params["force"]:
-        raise Held(found.address, users)
-    told: Result = {} if users is None else {"users": users}
-    if check_mode:
-        return told | {"after": [d for d in pci.devices(root) if d != found]}
-    pci.remove(root, found, params["timeout"])
-    return told
-
-
-def _users(root: Path, device: pci.PciDevice, force: bool) -> list[str] | None:
-    try:
-        return pci.users(root, device)
-    except NotProven:
-        if force:
+    def _so_far(self) -> Evidence | None:
+        given = self.params.get("evidence")
+        if not given:
             return None
-        raise
+        found = Evidence.parse(json.dumps(given))
+        if found is None:
+            raise BadOption(f"evidence: {json.dumps(given)} is not usable: must be what the module has returned")
+        return found
+
+    def work(self) -> dict[str, t.Any]:
+        """Do as ``state`` says. Returns the module's result; raises NodeTrouble, NotProven, UnknownDevice."""
+        for port in self.options.ports:
+            if not _ADDRESS.fullmatch(port):
+                raise BadOption(f"ports: {port!r} is not usable: must be a PCI address such as 0000:00:01.0")
+        before = pci.devices(self.host.root)
+        steps = {"listed": dict, "present": self._present, "idle": self._idle, "absent": self._absent}
+        done = steps[self.params["state"]]()
+        after = done.pop("after", None)
+        after = pci.devices(self.host.root) if after is None else after
+        old, new = [d.address for d in before], [d.address for d in after]
+        return dict({"changed": before != after, "devices": [asdict(d) for d in after],
+                     "diff": {"before": {"devices": old}, "after": {"devices": new}}}, **done)
+
+    def _note(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+
+    def _told(self) -> dict[str, t.Any]:
+        return {"evidence": json.loads(self.evidence.to_json())} if self.evidence else {}
+
+    def _present(self) -> dict[str, t.Any]:
+        if not (self.device or self.uid):
+            if self.check_mode:
+                return {"changed": True}
+            look(self.host.root, self.options)
+            return {}
+        found = pci.find(self.host.root, self.device)
+        usable = found is not None and found.driver is not None
+        if self.check_mode:
+            return dict(self._told(), changed=not usable)
+        by_address = bool(_ADDRESS.fullmatch(self.device))
+        wanted = Wanted(self.uid, uuid="" if by_address else self.device, address=self.device if by_address else "",
+                        known=frozenset(self.params.get("known") or ()), before=self.evidence)
+        if self.evidence and self.evidence.phase == RELEASING:
+            take_back(self.host, self.evidence, self.options, self._note)
+            wanted = replace(wanted, before=self.evidence)
+        self.evidence = bring_up(self.host, wanted, self.options, self._note)
+        return self._told()
+
+    def _idle(self) -> dict[str, t.Any]:
+        found = pci.need(self.host.root, self.device)
+        self._holders(found).prove_idle()
+        return {"users": []}
+
+    def _holders(self, found: pci.PciDevice) -> Holders:
+        return Holders(self.host, found, vendor_of(found.vendor, found.pci_class), self.options)
+
+    def _absent(self) -> dict[str, t.Any]:
+        found = pci.find(self.host.root, self.device)
+        if self.check_mode:
+            return dict(self._told(), **self._absent_predicted(found))
+        by_address = bool(_ADDRESS.fullmatch(self.device))
+        if by_address and found is None:
+            return self._told()
+        before = self.evidence or Evidence(PREPARING, self.uid, uuid="" if by_address else self.device,
+                                           address=found.address if found else "")
+        self.evidence = release(self.host, before, self.options, self._note, lambda: "", self.params.get("known") or ())
+        return self._told()
+
+    def _absent_predicted(self, found: pci.PciDevice | None) -> dict[str, t.Any]:
+        if found is None:
+            return {}
+        if not self.options.force:
+            self._holders(found).prove_idle()
+        return {"after": [d for d in pci.devices(self.host.root) if d != found]}
+
+    def failed(self, error: Exception) -> dict[str, t.Any]:
+        """What the module returns when it fails."""
+        try:
+            found = pci.find(self.host.root, self.device)
+            users = pci.users(self.host.root, found) if found else []
+        except NotProven:
+            users = []
+        reason = error.reason if isinstance(error, NodeTrouble) else type(error).__name__
+        return dict(self._told(), msg=str(error), error=reason, users=users)
 
 
 def main() -> None:
-    """Module entry."""
+    """Entry of the module."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["listed", "present", "idle", "absent"], "default": "listed"},
             "device": {"type": "str"},
+            "uid": {"type": "str"},
+            "known": {"type": "list", "elements": "str", "default": []},
+            "evidence": {"type": "dict"},
+            "rescan": {"type": "str", "choices": list(RESCANS), "default": "port"},
+            "ports": {"type": "list", "elements": "str", "default": []},
+            "driver": {"type": "str"},
             "force": {"type": "bool", "default": False},
+            "event_timeout": {"type": "float", "default": 2.0},
             "timeout": {"type": "float", "default": 30.0},
             "root": {"type": "path", "default": "/"},
         },
-        required_if=[("state", "idle", ("device",)), ("state", "absent", ("device",))],
+        required_if=[("state", "idle", ("device",)), ("state", "absent", ("device", "uid"), True)],
         supports_check_mode=True)
     try:
-        result = work(module.params, module.check_mode)
-    except (NotProven, pci.UnknownDevice, pci.NotDone, Held) as error:
-        module.fail_json(msg=str(error), error=type(error).__name__, users=getattr(error, "users", []))
+        task = Task(module.params, module.check_mode)
+    except BadOption as error:
+        module.fail_json(msg=str(error), error="BadOption")
+    try:
+        result = task.work()
+    except (NodeTrouble, NotProven, pci.UnknownDevice, BadOption) as error:
+        module.fail_json(**task.failed(error))
     module.exit_json(**result)
 
 

@@ -12,10 +12,10 @@ short_description: Serve all waiting ResourceClaims from the composable fabric
 version_added: 1.0.0
 description:
   - Publishes the free devices of the fabric as pools, attaches devices for every ResourceClaim that waits for one,
-    tells the scheduler, brings the pods back to the node of their device, and returns devices that are idle.
-  - Runs until nothing is under way and no claim waits that can be served, or until O(timeout).
-  - Runs the same engine as the controller. While a controller or another run holds the Leases, this module changes
-    nothing; it waits and reports.
+    tells the scheduler, makes sure that pods get to the node of their device, and returns idle devices to the fabric.
+  - Runs until no operation is under way and no claim waits that can be served, or until O(timeout).
+  - Runs the same code as the controller. While a controller or another run holds the Leases, this module changes
+    nothing. It waits and reports.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -23,7 +23,7 @@ extends_documentation_fragment:
   - composable.infra.cluster
 options:
   timeout:
-    description: Seconds to let the pass run at most.
+    description: Seconds after which the run ends at the latest.
     type: float
     default: 600.0
   ready_timeout:
@@ -32,7 +32,7 @@ options:
     default: 30.0
 attributes:
   check_mode:
-    description: Prints the plan, which is the one that apply carries out, and writes nothing.
+    description: Returns the plan that the real run carries out, and writes nothing.
     support: full
   diff_mode:
     description: Returns sizes, pools, labels and conditions before and after.
@@ -61,7 +61,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: The plan, in order; each action with its reason.
+  description: The actions of the plan, in order, each with its reason.
   returned: success
   type: list
   elements: dict
@@ -74,7 +74,7 @@ actions:
       request: composability-1f0c6a9b2d
       reason: 1 x A100 40G wanted on node node-0
 verdicts:
-  description: What each claim waits for when the module ends, one sentence with its evidence.
+  description: What each claim waits for when the module ends, in one sentence with its evidence.
   returned: success
   type: list
   elements: dict
@@ -96,12 +96,12 @@ history:
       message: device GPU-2f6c1d9e (A100 40G) attached to node node-0
       type: Normal
 settled:
-  description: Whether nothing was under way any more at the end.
+  description: Whether no operation was under way at the end.
   returned: success
   type: bool
   sample: true
 led_by:
-  description: Who held the Leases and did the work instead of this run; empty when it was this run.
+  description: Who held the Leases and did the work instead of this run. Empty when this run did it.
   returned: when not in check mode
   type: list
   elements: str
@@ -110,28 +110,25 @@ led_by:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.composable.infra.plugins.module_utils import frontdoor
-from ansible_collections.composable.infra.plugins.module_utils.reconcile import session
+from ansible_collections.composable.infra.plugins.module_utils import engine_module
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import run as session
 
 
 def work(module: AnsibleModule) -> dict[str, object]:
-    """Plan, or carry out."""
-    config = frontdoor.config(module)
-    run = session.Run(frontdoor.cluster(module.params), config, module.params["ready_timeout"])
+    """Plan in check mode, else serve what waits until nothing more can be served.
+
+    Returns the module's result: ``changed``, ``actions``, ``verdicts``, ``settled`` and ``diff``, and outside check
+    mode ``history`` and ``led_by``. Raises BadConfig, NotReady, ApiError or FabricError.
+    """
+    config = engine_module.config(module)
+    run = session.Run(engine_module.cluster(module.params), config, module.params["ready_timeout"])
     outcome = run.plan() if module.check_mode else run.carry_out(module.params["timeout"])
     return outcome.as_result()
 
 
 def main() -> None:
-    """Module entry."""
-    module = frontdoor.EngineModule(
-        argument_spec={
-            **frontdoor.CONFIG_OPTIONS, **frontdoor.CLUSTER_OPTIONS,
-            "timeout": {"type": "float", "default": 600.0},
-            "ready_timeout": {"type": "float", "default": 30.0},
-        },
-        supports_check_mode=True, **frontdoor.CONFIG_RULES)
-    frontdoor.run(module, work)
+    """Entry of the module."""
+    engine_module.main(work, timeout={"type": "float", "default": 600.0})
 
 
 if __name__ == "__main__":

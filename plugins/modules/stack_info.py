@@ -13,7 +13,7 @@ version_added: 1.0.0
 description:
   - Reads versions, served APIs, feature gates, nodes with their machines, Helm releases, DaemonSets, ClusterPolicy and
     GPUCluster, DeviceClasses, announced devices, allocated claims, ComposableResources.
-  - The roles C(preflight) and C(verify) judge what it returns.
+  - The roles C(preflight) and C(verify) check what this module returns.
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
@@ -32,19 +32,19 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Look at the cluster
+- name: Read the cluster
   composable.infra.stack_info:
     kubeconfig: /etc/kubernetes/admin.conf
   register: found
 
-- name: Say which claims hold devices
+- name: Show which claims hold devices
   ansible.builtin.debug:
     msg: "{{ found.stack.claims | map(attribute='name') }}"
 """
 
 RETURN = r"""
 stack:
-  description: What was found. Lists are sorted, and empty for what the cluster does not serve.
+  description: What was found. Lists are sorted. A list of a kind that the cluster does not serve is empty.
   returned: success
   type: dict
   contains:
@@ -54,13 +54,13 @@ stack:
       returned: always
       sample: v1.36.3
     served:
-      description: Resources of the groups that matter here, as group, version and plural.
+      description: Served resources of the API groups that matter here, as group, version and plural.
       type: list
       elements: str
       returned: always
       sample: [resource.k8s.io/v1/resourceclaims]
     gates:
-      description: Feature gates of the API server; empty when its metrics may not be read.
+      description: Feature gates of the API server. Empty when its metrics may not be read.
       type: dict
       returned: always
       sample: {DRADeviceBindingConditions: true}
@@ -70,7 +70,16 @@ stack:
       elements: dict
       returned: always
     releases:
-      description: Helm releases in their newest revision.
+      description: Helm releases, each in its newest revision.
+      type: list
+      elements: dict
+      returned: always
+    class_selectors:
+      description: Texts of the selectors of each DeviceClass, by its name.
+      type: dict
+      returned: always
+    requests:
+      description: Device requests of ResourceClaims and ResourceClaimTemplates, with C(object), C(class), C(selectors).
       type: list
       elements: dict
       returned: always
@@ -88,13 +97,17 @@ stack:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.composable.infra.plugins.module_utils import frontdoor
+from ansible_collections.composable.infra.plugins.module_utils import engine_module
 from ansible_collections.composable.infra.plugins.module_utils.stack.reader import Reader
 
 
 def work(module: AnsibleModule) -> dict[str, object]:
-    """Read everything once."""
-    client = frontdoor.cluster(module.params)
+    """Read what the cluster's GPU stack looks like; nothing is written.
+
+    Returns ``stack``, whose ``problems`` name what could not be read. Raises ApiError when the API server does not
+    answer at all, BadKubeconfig for an unusable connection.
+    """
+    client = engine_module.cluster(module.params)
     try:
         return {"stack": Reader(client).read()}
     finally:
@@ -102,8 +115,8 @@ def work(module: AnsibleModule) -> dict[str, object]:
 
 
 def main() -> None:
-    """Module entry."""
-    frontdoor.run(AnsibleModule(argument_spec=frontdoor.CLUSTER_OPTIONS, supports_check_mode=True), work)
+    """Entry of the module."""
+    engine_module.run(AnsibleModule(argument_spec=engine_module.CLUSTER_OPTIONS, supports_check_mode=True), work)
 
 
 if __name__ == "__main__":

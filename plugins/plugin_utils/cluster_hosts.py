@@ -9,10 +9,10 @@ import typing as t
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Device, FabricSnapshot
-from ansible_collections.composable.infra.plugins.module_utils.kube import claims, slices
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.views import claim_phase, machine_of
-from ansible_collections.composable.infra.plugins.module_utils.scaling.demand import PREPARING
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, nodes, slices
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import PREPARING
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import claim_phase, machine_of
 
 from .fabric_hosts import HEALTHS
 from .hosts import Host, Json, group
@@ -59,7 +59,7 @@ class _Known:
         variables: Json = {
             "composable_node": name, "composable_machine": machine, "composable_fabric": fabric,
             "composable_problem": problem, "composable_devices": devices, "composable_claims": found,
-            "composable_ready": _ready(node), "composable_cordoned": bool(node["spec"].get("unschedulable")),
+            "composable_ready": nodes.ready(node), "composable_cordoned": bool(node["spec"].get("unschedulable")),
             "composable_health": next((h for h in HEALTHS if h in {d["health"] for d in devices}), "OK"),
             "composable_labels": dict(node["metadata"].get("labels") or {})}
         address = _address(node)
@@ -98,11 +98,6 @@ def _claim(raw: Json) -> Json:
 
 def _name(claim: Json) -> str:
     return f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
-
-
-def _ready(node: Json) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or []
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 
 
 def _address(node: Json) -> str | None:

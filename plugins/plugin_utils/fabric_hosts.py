@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Device, Machine
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, Machine
 
 from .hosts import Host, Json, group, unique_names
 

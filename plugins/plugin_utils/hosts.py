@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import typing as t
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +17,7 @@ from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible.template import trust_as_template
 
-from ansible_collections.composable.infra.plugins.module_utils.door import KNOWN_ERRORS
+from ansible_collections.composable.infra.plugins.module_utils.module_base import KNOWN_ERRORS
 
 Json = dict[str, t.Any]
 
@@ -67,6 +68,17 @@ class Plain:
         return self._known.setdefault(text, marked)
 
 
+def unset_blank(definitions: Mapping[str, Json]) -> None:
+    """Unset the options' variables that are blank: Ansible would take such a value, and refuse it as a choice.
+
+    AWX sets every variable of a credential type, to nothing where its field was left empty.
+    """
+    for definition in definitions.values():
+        for variable in definition.get("env") or ():
+            if not os.environ.get(variable["name"], "-").strip():
+                del os.environ[variable["name"]]
+
+
 class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
     """Base of the inventory plugins; each says which files are its own and what the hosts are."""
 
@@ -85,6 +97,7 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
         """Fill the inventory, from the cache where it may be used."""
         super().parse(inventory, loader, path, cache=cache)
         me: t.Any = self
+        unset_blank(me.option_definitions)
         self._refuse_unknown(me._read_config_data(path))
         self.load_cache_plugin()
         plain = Plain()

@@ -17,7 +17,7 @@ from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.composable.infra.plugins.module_utils.door import Door, Work, settle
+from ansible_collections.composable.infra.plugins.module_utils.module_base import TaskContext, Work, run_work
 
 RULES = ("mutually_exclusive", "required_together", "required_one_of", "required_if", "required_by")
 Json = dict[str, t.Any]
@@ -60,8 +60,8 @@ class InProcess(ActionBase):
         secrets = set(checked._no_log_values)
         if checked.error_messages:
             return _clean({"failed": True, "msg": checked.errors.msg}, secrets)
-        door = Door(checked.validated_parameters, bool(self._task.check_mode), self._say)
-        return _clean({"changed": False} | settle(type(self).work, door), secrets)
+        task = TaskContext(checked.validated_parameters, bool(self._task.check_mode), self._say)
+        return _clean({"changed": False} | run_work(type(self).work, task), secrets)
 
     def _say(self, text: str) -> None:
         Display().v(f"{self._task.action}: {text}")

@@ -12,6 +12,7 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from ansible_collections.composable.infra.tests.bench import agents, http_client
 from ansible_collections.composable.infra.tests.bench.figures import Figures, Scenario, quantiles
 from ansible_collections.composable.infra.tests.bench.measure import run
 from ansible_collections.composable.infra.tests.bench.render import update_page
@@ -28,6 +29,10 @@ BASELINE = [
 GATED = [replace(s, gated=True, alone=True, twice=True, policy="differentnode") for s in BASELINE]
 SCALE = [Scenario("1,000 pods on 500 nodes, F=0", pods=1000, nodes=500, attach=0.0, gated=True, alone=True)]
 SETS = {"hops": HOPS, "baseline": BASELINE, "gated": GATED, "scale": SCALE}
+# Needs no lab: our HTTP client beside urllib3.
+CLIENT = "client"
+AGENTS = "agents"
+NAMES = sorted([*SETS, CLIENT, AGENTS])
 
 
 def record(name: str, runs: list[Figures]) -> dict[str, object]:
@@ -40,6 +45,8 @@ def record(name: str, runs: list[Figures]) -> dict[str, object]:
         "visible_to_condition_ms": quantiles([v for r in runs for v in r.conditioned]),
         "scheduler_after_condition_seconds": statistics.median(v for r in runs for v in r.scheduler),
         "pods_on_their_node": f"{sum(r.at_home for r in runs)} of {sum(r.scenario.pods for r in runs)}",
+        "node_found_seconds": statistics.median(r.node_found for r in runs),
+        "plugin_restart_seconds": statistics.median(r.plugin_restart for r in runs),
         "overhead_seconds": statistics.median(r.overhead for r in runs),
         "first_overhead_seconds": statistics.median(r.first_overhead for r in runs),
         "loop_seconds": statistics.median(r.loop_seconds for r in runs),
@@ -54,14 +61,16 @@ def record(name: str, runs: list[Figures]) -> dict[str, object]:
 def main() -> int:
     """Run the chosen sets and write results and page."""
     it = argparse.ArgumentParser(prog="bench", description="Measure the system on a lab (simulated hardware).")
-    it.add_argument("--set", action="append", choices=sorted(SETS), help="default: all")
+    it.add_argument("--set", action="append", choices=NAMES, help="default: all")
     it.add_argument("--only", help="run only scenarios whose name holds this text")
     it.add_argument("--runs", type=int, default=3, help="runs of each scenario (default: %(default)s)")
     it.add_argument("--dry", action="store_true", help="print, write nothing")
     args = it.parse_args()
-    for chosen in args.set or sorted(SETS):
-        rows = []
-        for scenario in [s for s in SETS[chosen] if not args.only or args.only in s.name]:
+    for chosen in args.set or NAMES:
+        rows = http_client.compare(args.runs) if chosen == CLIENT else agents.run() if chosen == AGENTS else []
+        if rows:
+            print(json.dumps(rows), flush=True)
+        for scenario in [s for s in SETS.get(chosen, []) if not args.only or args.only in s.name]:
             runs = [run(scenario) for _unused in range(args.runs)]
             rows.append(record(scenario.name, runs))
             print(json.dumps(rows[-1]), flush=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ansible_collections.composable.infra.plugins.module_utils.kube import claims
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims
 
 SCHEDULER = "system:kube-scheduler"
 
@@ -37,6 +37,17 @@ def entries(path: Path) -> Iterator[dict[str, t.Any]]:
             if line.endswith("\n"):
                 entry = json.loads(line)
                 if entry["stage"] == "ResponseComplete" and entry["responseStatus"]["code"] < 300:
+                    yield entry
+
+
+def requests_of(path: Path, user: str) -> Iterator[dict[str, t.Any]]:
+    """Requests of a user, also those that failed, each once: a watch when it begins, all others when they end."""
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.endswith("\n") and user in line:
+                entry = json.loads(line)
+                wanted = "ResponseStarted" if entry["verb"] == "watch" else "ResponseComplete"
+                if entry["user"]["username"] == user and entry["stage"] == wanted:
                     yield entry
 
 

@@ -35,10 +35,12 @@ class Figures:
     """Seconds; hops as lists over claims, ``total`` from the first claim created to the last pod bound.
 
     Gated: ``asked`` counts from the pod's creation, ``conditioned`` is from the device seen to the gate removed,
-    ``scheduler`` from there to the pod Running, ``ran`` from the device seen to the pod Running. ``rate`` is pods per
-    second from the first to the last binding; ``alone`` and ``alone_total`` are rate and total of the scheduler with
-    the same pods and claims when their devices are there already. ``overhead`` is the total without F and the node's
-    time, ``first_overhead`` that of the burst before. ``loop_seconds``: ten million additions in Python at that time.
+    ``scheduler`` from there to the pod Running, ``ran`` from the device seen to the pod Running. ``node_found``: from
+    the last attach to the last device that the node has bound and touched; ``plugin_restart``: from there to the last
+    device in a slice. ``rate`` is pods per second from the first to the last binding; ``alone`` and ``alone_total`` are
+    rate and total of the scheduler with the same pods and claims when their devices are there already. ``overhead`` is
+    the total without F and the node's share (these two), ``first_overhead`` that of the burst before. ``loop_seconds``:
+    ten million additions in Python at that time.
     """
 
     scenario: Scenario
@@ -47,6 +49,8 @@ class Figures:
     conditioned: list[float] = field(default_factory=list)
     scheduler: list[float] = field(default_factory=list)
     ran: list[float] = field(default_factory=list)
+    node_found: float = 0.0
+    plugin_restart: float = 0.0
     overhead: float = 0.0
     first_overhead: float = 0.0
     rate: float = 0.0

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ansible_collections.composable.infra.lab.demo import doors
+from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, StageOptions, pod_body
-from ansible_collections.composable.infra.plugins.module_utils.kube import gates
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.tests.bench import reduce
 from ansible_collections.composable.infra.tests.bench.figures import Figures, Scenario
-from ansible_collections.composable.infra.tests.e2e.support import all_free, delete_all
+from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all
 
 THREADS = 8
 # Longer than the scheduler needs for its own run with the devices of the one before, in seconds.
@@ -33,32 +33,32 @@ def run(scenario: Scenario) -> Figures:
                            handover="gated" if scenario.gated else "reschedule",
                            hold=HOLD if scenario.twice else 600.0, extra={"allocation_policy": scenario.policy})
     with Stage(options) as stage:
-        door = doors.controller(stage)
+        process = front_doors.controller(stage)
         try:
-            return _on(stage, scenario, door)
+            return _on(stage, scenario, process)
         finally:
-            door.stop()
+            process.stop()
 
 
-def _on(stage: Stage, scenario: Scenario, door: doors.Process) -> Figures:
-    _wait(lambda: all_free(stage), 60, "pools are published")
+def _on(stage: Stage, scenario: Scenario, process: front_doors.Process) -> Figures:
+    wait(lambda: all_free(stage), 60, "pools are published")
     if scenario.gated:
-        _wait(lambda: gated(stage), 60, "new pods are gated")
+        wait(lambda: gated(stage), 60, "new pods are gated")
     stage.client.warm(THREADS)
     names, first = _names("pod", scenario), 0.0
     if scenario.twice:
         names = _names("first", scenario)
-        first = _burst(stage, scenario, door, names).overhead
+        first = _burst(stage, scenario, process, names).overhead
         delete_all(stage)
-        _wait(lambda: all_free(stage), 120 + HOLD, "all devices are back in the pool")
+        wait(lambda: all_free(stage), 120 + HOLD, "all devices are back in the pool")
         names = _names("pod", scenario)
-    figures = _burst(stage, scenario, door, names)
+    figures = _burst(stage, scenario, process, names)
     figures.first_overhead = first
     if scenario.alone:
         delete_all(stage)
         alone = _names("alone", scenario)
         _create(stage, alone, lambda name: stage.pod(name, A100, scenario.gpus, gated=False))
-        _wait(lambda: running(stage) >= len(alone), 300, "all pods run that the scheduler places alone")
+        wait(lambda: running(stage) >= len(alone), 300, "all pods run that the scheduler places alone")
         reduce.alone(stage, alone, figures)
     return figures
 
@@ -67,13 +67,14 @@ def _names(prefix: str, scenario: Scenario) -> list[str]:
     return [f"{prefix}-{i}" for i in range(scenario.pods)]
 
 
-def _burst(stage: Stage, scenario: Scenario, door: doors.Process, names: Sequence[str]) -> Figures:
+def _burst(stage: Stage, scenario: Scenario, process: front_doors.Process, names: Sequence[str]) -> Figures:
     nodes = stage.lab.nodes
     pinned = {name: nodes[i % len(nodes)] if scenario.spread else None for i, name in enumerate(names)}
-    loop, cpu, begin = _loop(), _cpu(door.pid), time.time()
+    loop, used, begin = _loop(), cpu(process.pid), time.time()
     _create(stage, names, lambda name: stage.pod(name, A100, scenario.gpus, pinned[name]))
-    _wait(lambda: running(stage) >= len(names), 120 + 3 * scenario.attach, "all pods run")
-    figures = Figures(scenario, loop_seconds=loop, cpu_seconds=round(_cpu(door.pid) - cpu, 3), rss_mib=_rss(door.pid))
+    wait(lambda: running(stage) >= len(names), 120 + 3 * scenario.attach, "all pods run")
+    figures = Figures(scenario, loop_seconds=loop, cpu_seconds=round(cpu(process.pid) - used, 3),
+                      rss_mib=rss(process.pid))
     (reduce.gated if scenario.gated else reduce.rescheduled)(stage, names, begin, figures)
     return figures
 
@@ -83,7 +84,8 @@ def _create(stage: Stage, names: Sequence[str], create: t.Callable[[str], None])
         list(pool.map(create, names))
 
 
-def _wait(condition: t.Callable[[], bool], seconds: float, what: str) -> None:
+def wait(condition: t.Callable[[], bool], seconds: float, what: str) -> None:
+    """Return when the condition holds. RuntimeError when it does not within ``seconds``."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -98,7 +100,7 @@ def gated(stage: Stage) -> bool:
     pod, and ten times that for eight at once.
     """
     would_be = stage.client.create(PODS, pod_body("first", None), dry_run=True)
-    return gates.held(would_be)
+    return pods.held(would_be)
 
 
 def running(stage: Stage) -> int:
@@ -114,12 +116,14 @@ def _loop() -> float:
     return (time.perf_counter() - began) * 10_000_000 / LOOP
 
 
-def _cpu(pid: int) -> float:
+def cpu(pid: int) -> float:
+    """Processor seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _rss(pid: int) -> float:
+def rss(pid: int) -> float:
+    """The most memory that a process had, in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmHWM:"):
             return round(int(line.split()[1]) / 1024, 1)

@@ -11,7 +11,10 @@ from collections.abc import Iterable, Sequence
 
 from ansible_collections.composable.infra.lab.demo.stage import Stage
 from ansible_collections.composable.infra.lab.names import machine_uuid
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES, PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import NODE, annotation
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import TOUCHED, Evidence
 from ansible_collections.composable.infra.tests.bench import audit
 from ansible_collections.composable.infra.tests.bench.figures import Figures
 
@@ -25,11 +28,15 @@ def gated(stage: Stage, names: Sequence[str], since: float, figures: Figures) ->
     attaches = _attaches(stage, since)
     begin = min(m.created for m in marks)
     figures.total = max(m.running for m in marks) - begin
-    figures.overhead = figures.total - scenario.attach - scenario.announce
     figures.rate = _rate(marks)
     order = sorted(m.created for m in marks for _unused in range(scenario.gpus))
     figures.asked = [a - c for a, c in zip(sorted(e["time_received"] for e in attaches), order, strict=True)]
-    visible = last_of(_shown(stage, attaches, since), scenario.gpus)
+    shown = _shown(stage, attaches, since)
+    attached = max(e["time_replied"] for e in attaches)
+    touched = max(_touched(stage, {e["device"] for e in attaches}))
+    figures.node_found, figures.plugin_restart = touched - attached, max(m for _node, m in shown) - touched
+    figures.overhead = figures.total - scenario.attach - figures.node_found - figures.plugin_restart
+    visible = last_of(shown, scenario.gpus)
     figures.conditioned = differences(*of_same_nodes([(m.node, m.opened) for m in marks], visible))
     figures.ran = differences(*of_same_nodes([(m.node, m.running) for m in marks], visible))
     figures.scheduler = [m.running - m.opened for m in marks]
@@ -76,6 +83,13 @@ def _shown(stage: Stage, attaches: Iterable[dict[str, t.Any]], since: float) -> 
     seen = audit.visible(stage.lab.audit_log, since)
     serial = {d["uid"]: d["serial"] for d in stage.emulator.state()["devices"]}
     return [(node, moment) for moment, node in (seen[serial[e["device"]]] for e in attaches)]
+
+
+def _touched(stage: Stage, devices: set[str]) -> list[float]:
+    """When their nodes had found, bound and used devices, as their agents wrote it; on the same clock here."""
+    found = [Evidence.parse(annotation(raw, NODE)) for raw in stage.client.list(COMPOSABLE_RESOURCES).items]
+    return [parse_time(step.at) for each in found if each and each.device in devices for step in each.steps
+            if step.step == TOUCHED]
 
 
 def _rate(marks: Sequence[audit.ClaimMarks]) -> float:

@@ -20,6 +20,9 @@ COHDI = {
 }
 
 
+_WATCHED = ("composableresources", "pods", "resourceslices")
+
+
 def hops_table(rows: list[dict[str, t.Any]]) -> str:
     """Our two hops, in milliseconds."""
     lines = ["| Scenario | runs | allocation written → attach asked p50 / p99 / max (ms) | device visible → condition "
@@ -51,14 +54,16 @@ def _hop(values: dict[str, float]) -> str:
 def gated_table(rows: list[dict[str, t.Any]]) -> str:
     """Totals of the gated handover beside CoHDI's, each also without F and the simulated node time, in seconds."""
     lines = ["| Scenario | runs | CoHDI, median (s) | CoHDI − F − node (s) | gated, median [min..max] (s) | "
+             "node: found, bound, used (s) | node: plugin restarted, in the slice (s) | "
              "gated − F − node (s) | the same, first burst (s) | scheduler alone, devices attached (s) | "
              "device visible → Running p50 / p99 / max (ms) | pods on the node attached for | loop (s) |",
-             "|---|---|---|---|---|---|---|---|---|---|---|"]
+             "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
         cohdi, total = COHDI[row["name"]][0], row["total_seconds"]
         rest = cohdi - row["scenario"]["attach"] - row["scenario"]["announce"]
         lines.append(f"| {row['name']} | {row['runs']} | {cohdi} | {rest:.1f} | {total['median']:.2f} "
-                     f"[{total['min']:.2f}..{total['max']:.2f}] | **{row['overhead_seconds']:.2f}** | "
+                     f"[{total['min']:.2f}..{total['max']:.2f}] | {row['node_found_seconds']:.2f} | "
+                     f"{row['plugin_restart_seconds']:.2f} | **{row['overhead_seconds']:.2f}** | "
                      f"{row['first_overhead_seconds']:.2f} | {row['scheduler_alone_seconds']:.2f} | "
                      f"{_hop(row['visible_to_running_ms'])} | {row['pods_on_their_node']} | "
                      f"{row['loop_seconds']:.2f} |")
@@ -77,7 +82,46 @@ def scale_table(rows: list[dict[str, t.Any]]) -> str:
     return "\n".join(lines)
 
 
-TABLES = {"hops": hops_table, "baseline": baseline_table, "gated": gated_table, "scale": scale_table}
+def client_table(rows: list[dict[str, t.Any]]) -> str:
+    """Our HTTP client beside urllib3."""
+    lines = ["| Request | runs, calls | ours (calls/s) | urllib3 (calls/s) | factor | ours, CPU per call (µs) | "
+             "urllib3, CPU per call (µs) | factor |", "|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        ours, other = row["ours"], row["urllib3"]
+        lines.append(
+            f"| {row['name']} | {row['runs']} of {row['calls']:,} | {ours['calls_per_second']:,.0f} | "
+            f"{other['calls_per_second']:,.0f} | **{ours['calls_per_second'] / other['calls_per_second']:.1f}** | "
+            f"{ours['cpu_microseconds']:.0f} | {other['cpu_microseconds']:.0f} | "
+            f"**{other['cpu_microseconds'] / ours['cpu_microseconds']:.1f}** |")
+    return "\n".join(lines)
+
+
+def agents_table(rows: list[dict[str, t.Any]]) -> str:
+    """What node agents ask of the API server; for a device, without what all agents ask for anyhow."""
+    lines = ["| When | for each | requests | of these | all agents beside it | CPU (ms) |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        kinds = sorted(row["requests"].items(), key=lambda pair: (-pair[1], pair[0]))
+        beside = [pair for pair in kinds if row["per"] == "device" and _anyhow(pair[0])]
+        own = [pair for pair in kinds if pair not in beside and pair[1] >= 0.005]
+        told = ", ".join(f"{count:.2f} {kind}" for kind, count in own)
+        others = ", ".join(f"{count * row['devices']:.0f} {kind}" for kind, count in beside)
+        others = f"{others} in {row['seconds']:.0f} s" if others else "–"
+        cpu = f"{row['cpu_ms']:.1f}" if row["cpu_ms"] else "–"
+        total = sum(count for _kind, count in own)
+        lines.append(f"| {row['name']} | {row['per']} | **{total:.2f}** | {told} | {others} | {cpu} |")
+    return "\n".join(lines)
+
+
+def _anyhow(kind: str) -> bool:
+    """Leases and what watches need are asked for whether or not a device comes."""
+    verb, _space, resource = kind.partition(" ")
+    return resource == "leases" or verb == "watch" or (verb == "list" and resource in _WATCHED)
+
+
+TABLES = {
+    "agents": agents_table, "client": client_table, "hops": hops_table, "baseline": baseline_table,
+    "gated": gated_table, "scale": scale_table,
+}
 
 
 def update_page(results: Path, page: Path = PAGE) -> None:

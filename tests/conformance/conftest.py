@@ -7,25 +7,30 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.fabric.desired import executor as desired_executor
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.composition import executor
+from ansible_collections.composable.infra.plugins.module_utils.fabric.http import session, token
+from ansible_collections.composable.infra.plugins.module_utils.fabric.operations import polling
 from ansible_collections.composable.infra.tests.conformance.managers import MAIN, Emulators
 
-FABRIC: t.Final = "ansible_collections.composable.infra.plugins.module_utils.fabric"
-# Nothing here waits for hardware, so nothing needs to wait long.
-PAUSES: t.Final = {
-    "ensure.LOOK_SECONDS": 0.03, "session.FIRST_PAUSE": 0.005, "token.REFUSAL_PAUSE": 0.05,
-    "polling.FIRST_LOOK": 0.005, "polling.LONGEST_LOOK": 0.05, "polling.NOTICE_SECONDS": 0.2,
-    "redfish.mover.NOTICE_SECONDS": 0.2, "redfish.mover.PAUSE": 0.005,
-}
+# Nothing here waits for hardware, so nothing needs to wait long. Modules and not their names: a move is seen at once.
+PAUSES: t.Final = (
+    (desired_executor, "LOOK_SECONDS", 0.03), (token, "REFUSAL_PAUSE", 0.05),
+    (session, "BACKOFF", replace(session.BACKOFF, first=0.005)),
+    (polling, "LOOKS", replace(polling.LOOKS, first=0.005, longest=0.05)), (polling, "NOTICE_SECONDS", 0.2),
+    (executor, "BACKOFF", replace(executor.BACKOFF, first=0.005)), (executor, "NOTICE_SECONDS", 0.2),
+)
 
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rules are the same, only sooner."""
-    for name, seconds in PAUSES.items():
-        monkeypatch.setattr(f"{FABRIC}.{name}", seconds)
+    for module, name, value in PAUSES:
+        monkeypatch.setattr(module, name, value)
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ansible_collections.composable.infra.emulator import Emulator, machine_uuid
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.subject import Subject
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import MANAGERS, connect
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Fabric
+from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
+from ansible_collections.composable.infra.plugins.module_utils.fabric.registry import MANAGERS
 from ansible_collections.composable.infra.tests.conformance.kept import KeptEmulator
 
 # `make conformance FULL=1` takes every fault profile, otherwise each test takes a few.
@@ -52,7 +53,9 @@ ROWS: t.Final[Mapping[str, Row]] = {
     "sunfish": Row("sunfish"),
     "sunfish-numbers": Row(
         "sunfish", {"agents": False}, "no agents: a number of GPUs per node, as CoHDI asks", at_most=1,
-        apart={"a_wish_is_fulfilled_once": "of two devices of a model none can be taken back: only a number is told"},
+        apart={
+            "a_repeated_token_loses_no_device": "of two devices of a model none can be detached: only a number is told",
+        },
     ),
     "redfish": Row("redfish"),
     "redfish-tasks": Row(
@@ -97,7 +100,7 @@ def knows_tenants(row: Row) -> bool:
     return "tenant" in MANAGERS[row.manager].requires
 
 
-def client(emulator: Emulator, row: Row, **options: t.Any) -> Fabric:
+def client(emulator: Emulator, row: Row, **options: t.Any) -> FabricManager:
     """A client of the emulated manager."""
     patience = {"connect_timeout": 5.0, "read_timeout": 5.0, "attach_timeout": 2.0}
     return connect(FabricConfig.from_dict(emulator.fabric_config(row.manager, **{**patience, **options})))
@@ -111,7 +114,7 @@ def subject(emulator: Emulator, row: Row, **more: t.Any) -> Iterator[Subject]:
         yield Subject(**{
             "fabric": fabric, "connect": lambda: client(emulator, row), "machine": MACHINE, "model": MODEL,
             "memory": MEMORY, "scarce": SCARCE, "sick": SICK, "names": (UNICODE,), "tenants": knows_tenants(row),
-            "foreign": THEIRS, "settle": 0.2, "patience": 15.0, "pause": 0.02, "at_most": row.at_most,
+            "foreign": THEIRS, "attach_deadline": 0.2, "patience": 15.0, "pause": 0.02, "at_most": row.at_most,
             **more,
         })
     finally:

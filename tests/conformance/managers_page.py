@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.composable.infra.emulator.fault_profiles import PROFILES
+from ansible_collections.composable.infra.emulator.faults.profiles import PROFILES
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Capabilities
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.checks import (
     CHECKS,
     Check,
@@ -23,8 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.conformanc
     run,
 )
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.report import SIGNS, cell
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import MANAGERS
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Capabilities
+from ansible_collections.composable.infra.plugins.module_utils.fabric.registry import MANAGERS
 from ansible_collections.composable.infra.tests.conformance.managers import MAIN, ROWS, Emulators, Row, subject
 
 PAGE: t.Final = Path(__file__).resolve().parents[2] / "docs" / "managers.md"
@@ -40,12 +40,10 @@ ansible-playbook composable.infra.conformance -e '{"fabric": {"manager": "fm", "
 It only reads, unless `fabric` names a `machine` and a `model` too. It writes `conformance.md` and `conformance.xml`.
 """
 FEATURES: t.Final[Mapping[str, Callable[[Capabilities], object]]] = {
-    "answers before the device is attached": lambda c: c.asynchronous,
-    "several devices by one request": lambda c: c.batch,
-    "several requests for one machine at once": lambda c: c.concurrent_per_machine,
-    "a given device can be asked for": lambda c: c.names_device,
-    "all machines by one list": lambda c: c.lists_all,
-    "free devices one by one": lambda c: c.lists_free,
+    "it answers before the device is attached": lambda c: c.asynchronous,
+    "one request attaches several devices": lambda c: c.batch,
+    "it lists free devices": lambda c: c.lists_free,
+    "it counts free devices": lambda c: c.counts_free,
     "kinds of devices": lambda c: ", ".join(c.kinds),
 }
 
@@ -73,7 +71,7 @@ def page(found: Mapping[str, Examined]) -> str:
     """The whole page."""
     return "\n".join([
         HEAD, "## How each is reached", "", *_reached(), "",
-        "## What each can do", "", "The engine plans with these.", "", *_features(found), "",
+        "## What each can do", "", "The modules take these into account.", "", *_features(found), "",
         "## What the checks found", "", *_outcomes(found), "", *_legend(), "",
         "## In other ways", "", *_variants(), "",
         "## What the checks mean", "", *(f"- **{check.title}**: {check.means}" for check in tried()), "",
@@ -113,14 +111,14 @@ def _outcomes(found: Mapping[str, Examined]) -> list[str]:
 
 
 def _legend() -> list[str]:
-    return ["✔ passed, – not offered by this manager. Nothing may fail; the words say how the manager does it."]
+    return ["✔ passed, – not offered by this manager. No check may fail. The words say how the manager does it."]
 
 
 def _variants() -> list[str]:
     rows = [[row.manager, row.variant, _apart(row)] for row in ROWS.values() if row.variant]
     return [
-        "One manager can be set up, or be built, in several ways. The columns above are each manager's first. The",
-        "suite holds the others to the same checks:", "",
+        "A manager can be set up in several ways. The columns above show the first way of each manager. The suite runs",
+        "the same checks for the others:", "",
         *table(["Manager", "In what it differs", "Cannot pass"], rows),
     ]
 
@@ -132,10 +130,11 @@ def _apart(row: Row) -> str:
 def _faults() -> list[str]:
     names = ", ".join(f"`{name}`" for name in PROFILES if name != "none")
     return [
-        "The suite (`make conformance FULL=1`) repeats every check for every manager, and for its other ways the",
-        "checks in which they differ, under each of these fault profiles of the emulator:", f"{names}.", "",
-        "Besides it makes 200 random histories per manager, of wishes, crashes and faults, shared by its ways; its",
-        "seed is printed. After each, no device was attached twice and none is left.",
+        "The suite (`make conformance FULL=1`) repeats every check for every manager under each fault profile of the",
+        "emulator. For the other ways it repeats the checks in which they differ. The profiles are:", f"{names}.", "",
+        "It also makes 200 random histories per manager, of attaches, detaches, crashes and faults. They",
+        "are shared among the ways of a manager. The seed is printed. After each history no device was attached twice,",
+        "and none is left.",
     ]
 
 

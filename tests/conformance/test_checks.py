@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.composable.infra.emulator.fault_profiles import PROFILES
+from ansible_collections.composable.infra.emulator.faults.profiles import PROFILES
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance import changing
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.checks import (
     CHECKS,
@@ -31,21 +31,22 @@ from ansible_collections.composable.infra.tests.conformance.managers import (
 TRIED = [check for check in CHECKS if check.name != "nothing_is_left_out"]
 # Where the fault changes the very thing that the check is about; the manager's name where it is its way only.
 APART = {
-    ("", "device-warning", "a_sick_device_is_not_kept"): "the sick device comes up well enough",
-    ("", "device-critical", "what_has_run_out_is_refused"): "one of the few devices is not usable any more",
-    ("", "device-critical", "a_device_comes_and_goes"): "one device less may be free afterwards",
-    ("", "vanishing-device", "what_has_run_out_is_refused"): "one of the few devices is gone",
-    ("", "vanishing-device", "a_device_comes_and_goes"): "one device less is free afterwards",
-    ("nec", "device-warning", "what_has_run_out_is_refused"): "NEC's devices are free only while they are OK",
-    ("nec", "device-warning", "a_device_comes_and_goes"): "NEC's devices are free only while they are OK",
+    ("", "device-warning", "an_unhealthy_device_is_refused"): "the sick device comes up well enough",
+    ("", "device-critical", "an_exhausted_model_is_refused"): "one of the few devices is not usable any more",
+    ("", "device-critical", "a_device_is_attached_and_detached"): "one device less may be free afterwards",
+    ("", "vanishing-device", "an_exhausted_model_is_refused"): "one of the few devices is gone",
+    ("", "vanishing-device", "a_device_is_attached_and_detached"): "one device less is free afterwards",
+    ("nec", "device-warning", "an_exhausted_model_is_refused"): "NEC's devices are free only while they are OK",
+    ("nec", "device-warning", "a_device_is_attached_and_detached"): "NEC's devices are free only while they are OK",
 }
 
 
 # What a variant does in its own way, so that faults may matter: it reads and refuses as its manager does.
 DECIDED = (
-    changing.a_device_comes_and_goes, changing.several_come_by_one_call, changing.several_askers_get_a_device_each,
-    changing.a_wish_is_fulfilled_once, changing.a_crash_loses_nothing, changing.what_has_run_out_is_refused,
-    changing.a_sick_device_is_not_kept,
+    changing.a_device_is_attached_and_detached, changing.several_devices_by_one_call,
+    changing.parallel_attaches_get_different_devices,
+    changing.a_repeated_token_loses_no_device, changing.a_crash_loses_no_device, changing.an_exhausted_model_is_refused,
+    changing.an_unhealthy_device_is_refused,
 )
 # Those whose handling differs most between managers.
 QUICK = ("none", "lost-reply", "lost-request", "restart")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.checks import FAILED, SKIPPED
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import MANAGERS
+from ansible_collections.composable.infra.plugins.module_utils.fabric.registry import MANAGERS
 from ansible_collections.composable.infra.tests.conformance.managers import MAIN, ROWS, Emulators
 from ansible_collections.composable.infra.tests.conformance.managers_page import PAGE, examine, page
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random wishes under random faults and crashes: never a device too many, and nothing is left in the end."""
+"""Random attaches and detaches under random faults and crashes: no device too many, none left in the end."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.steady import (
     adopt,
     gain,
@@ -22,8 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.conformanc
 )
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.subject import Subject
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import FabricError
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import MANAGERS
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Device
+from ansible_collections.composable.infra.plugins.module_utils.fabric.registry import MANAGERS
 from ansible_collections.composable.infra.tests.conformance import truth
 from ansible_collections.composable.infra.tests.conformance.managers import (
     MACHINE,
@@ -81,13 +81,13 @@ def _rule(rng: random.Random, kind: str) -> dict[str, t.Any]:
     return {"kind": kind, **({"purpose": purpose} if purpose else {}), **when, **KINDS[kind](rng)}
 
 
-class Wisher:
-    """Wants so many devices on each machine, and sees to it; it knows only what a look tells it."""
+class Caller:
+    """Brings each machine to a number of devices. It knows only what it reads from the manager."""
 
     def __init__(self, examined: Subject, rng: random.Random) -> None:
         self.subject, self.rng = examined, rng
 
-    def want(self, machine: str, count: int) -> None:
+    def bring_to(self, machine: str, count: int) -> None:
         """Have exactly so many there."""
         have = sorted(held(self.subject, MODEL, machine).values(), key=lambda device: device.uid)
         if len(have) > count:
@@ -101,10 +101,10 @@ class Wisher:
 
     def _die_asking(self, before: set[str]) -> None:
         """Ask for one and die at once: only the operation's handle was written down."""
-        handles: list[str] = []
+        accepted: list[str] = []
 
-        def started(handle: str) -> None:
-            handles.append(handle)
+        def started(handles: tuple[str, ...]) -> None:
+            accepted.extend(handles)
 
         fabric = self.subject.connect()
         try:
@@ -113,7 +113,7 @@ class Wisher:
             pass
         finally:
             fabric.close()
-        adopt(self.subject, MODEL, before, handles[0] if handles else None)
+        adopt(self.subject, MODEL, before, tuple(accepted))
 
     def _trim(self, count: int) -> None:
         """What came twice is given back."""
@@ -126,15 +126,15 @@ def history(emulator: Emulator, name: str, rng: random.Random) -> str:
     emulator.reset(log=True)
     with subject(emulator, ROWS[name]) as examined:
         emulator.set_faults(*rules(rng), seed=rng.randrange(2**32))
-        wisher = Wisher(examined, rng)
+        caller = Caller(examined, rng)
         wrong = []
         for _unused in range(rng.randint(2, 4)):
             machine, count = rng.choice((MACHINE, SECOND)), rng.randint(0, min(MOST, examined.at_most))
-            wisher.want(machine, count)
+            caller.bring_to(machine, count)
             if len(held(examined, MODEL, machine)) != count:
                 wrong.append(f"{count} were wanted on {machine}: {sorted(held(examined, MODEL, machine))}")
         for machine in (MACHINE, SECOND):
-            wisher.want(machine, 0)
+            caller.bring_to(machine, 0)
     return "; ".join([*wrong, *truth.leaked(emulator), *truth.doubled(emulator)])
 
 

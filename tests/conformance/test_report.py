@@ -12,6 +12,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricManager, Machine, Task
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance import changing, reading
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.checks import (
     CHECKS,
@@ -25,7 +26,6 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.conformanc
 )
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.report import junit, markdown
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Refused
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Device, Fabric, Machine, Task
 from ansible_collections.composable.infra.tests.conformance import truth
 from ansible_collections.composable.infra.tests.conformance.managers import MODEL, ROWS, Emulators, subject
 
@@ -33,7 +33,7 @@ from ansible_collections.composable.infra.tests.conformance.managers import MODE
 class Broken:
     """A manager's client, of which some calls are replaced."""
 
-    def __init__(self, fabric: Fabric, **replaced: t.Any) -> None:
+    def __init__(self, fabric: FabricManager, **replaced: t.Any) -> None:
         self._fabric, self._replaced = fabric, replaced
 
     def __getattr__(self, name: str) -> t.Any:
@@ -45,11 +45,11 @@ def emulator(emulators: Emulators) -> Emulator:
     return emulators.get("fm")
 
 
-def outcome(emulator: Emulator, work: t.Callable[..., str], broken: t.Callable[[Fabric], Broken]) -> Result:
+def outcome(emulator: Emulator, work: t.Callable[..., str], broken: t.Callable[[FabricManager], Broken]) -> Result:
     """What a check says of a broken manager."""
     check = next(check for check in CHECKS if check.work is work)
     with subject(emulator, ROWS["fm"], patience=0.2) as examined:
-        return examine(dataclasses.replace(examined, fabric=t.cast(Fabric, broken(examined.fabric))), check)
+        return examine(dataclasses.replace(examined, fabric=t.cast(FabricManager, broken(examined.fabric))), check)
 
 
 def test_a_machine_that_is_made_up_fails(emulator: Emulator) -> None:
@@ -59,41 +59,42 @@ def test_a_machine_that_is_made_up_fails(emulator: Emulator) -> None:
 
 
 def test_a_device_that_is_listed_twice_fails(emulator: Emulator) -> None:
-    result = outcome(emulator, reading.every_device_is_there_once,
+    result = outcome(emulator, reading.every_device_is_listed_once,
                      lambda fabric: Broken(fabric, devices=lambda: fabric.devices() * 2))
     assert (result.outcome, result.words) == (FAILED, "a device is listed twice")
 
 
 def test_a_name_that_is_torn_fails(emulator: Emulator) -> None:
-    result = outcome(emulator, reading.names_are_whole, lambda fabric: Broken(fabric, machines=lambda: tuple(
+    result = outcome(emulator, reading.names_are_complete, lambda fabric: Broken(fabric, machines=lambda: tuple(
         dataclasses.replace(m, name=m.name.encode().decode("latin-1")) for m in fabric.machines())))
     assert (result.outcome, result.words.startswith("torn names")) == (FAILED, True)
 
 
 def test_a_count_that_is_wrong_fails(emulator: Emulator) -> None:
-    result = outcome(emulator, changing.a_device_comes_and_goes, lambda fabric: Broken(fabric, free=lambda *_of: 5))
+    check = changing.a_device_is_attached_and_detached
+    result = outcome(emulator, check, lambda fabric: Broken(fabric, free=lambda *_of: 5))
     assert (result.outcome, result.words) == (FAILED, "5 were free, 5 are after an attach")
     assert truth.leaked(emulator) == []
 
 
 def test_a_manager_that_attaches_what_nobody_has_fails(emulator: Emulator) -> None:
-    result = outcome(emulator, changing.a_model_that_nobody_has_is_refused, lambda fabric: Broken(
+    result = outcome(emulator, changing.an_unknown_model_is_refused, lambda fabric: Broken(
         fabric, attach=lambda machine, model, count=1, **more: fabric.attach(machine, MODEL, count, **more)))
     assert result.outcome == FAILED
     assert truth.leaked(emulator) == []
 
 
 def test_a_device_that_is_given_to_two_askers_fails(emulator: Emulator) -> None:
-    def twice(fabric: Fabric) -> Broken:
+    def twice(fabric: FabricManager) -> Broken:
         device = Device("d", MODEL)
         return Broken(fabric, attach=lambda *_of, **_more: Task(True, (device,)))
 
-    result = outcome(emulator, changing.several_askers_get_a_device_each, twice)
+    result = outcome(emulator, changing.parallel_attaches_get_different_devices, twice)
     assert (result.outcome, result.words) == (FAILED, "a device was given to two askers: ['d', 'd']")
 
 
 def test_a_detach_that_takes_anothers_device_fails(emulator: Emulator) -> None:
-    def careless(fabric: Fabric) -> Broken:
+    def careless(fabric: FabricManager) -> Broken:
         owners = {d.uid: m.uid for m in fabric.machines() for d in m.devices}
         return Broken(fabric, detach=lambda machine, uid: fabric.detach(owners[uid], uid))
 
@@ -102,7 +103,7 @@ def test_a_detach_that_takes_anothers_device_fails(emulator: Emulator) -> None:
 
 
 def test_what_keeps_a_sick_device_fails(emulator: Emulator) -> None:
-    def accept(fabric: Fabric) -> Broken:
+    def accept(fabric: FabricManager) -> Broken:
         def attach(machine: str, model: str, count: int = 1, **more: t.Any) -> Task:
             try:
                 return fabric.attach(machine, model, count, **more)
@@ -111,7 +112,7 @@ def test_what_keeps_a_sick_device_fails(emulator: Emulator) -> None:
 
         return Broken(fabric, attach=attach)
 
-    result = outcome(emulator, changing.a_sick_device_is_not_kept, accept)
+    result = outcome(emulator, changing.an_unhealthy_device_is_refused, accept)
     assert result.outcome == FAILED
     assert truth.leaked(emulator) == []
 

@@ -20,7 +20,7 @@ from ansible_collections.composable.infra.emulator import Emulator
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.checks import run
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.report import junit, markdown
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import FabricError
-from ansible_collections.composable.infra.plugins.module_utils.fabric.redaction import Redactor
+from ansible_collections.composable.infra.plugins.module_utils.fabric.http.redaction import Redactor
 from ansible_collections.composable.infra.tests.conformance.managers import (
     MACHINE,
     MODEL,

@@ -26,9 +26,10 @@ from ansible_collections.composable.infra.tests.conformance.managers import (
 # How many at once, of eight.
 AT_ONCE = 6
 # Seconds of the hardware, and how long after a lost reply it may still come up with something.
-ATTACH, DETACH, SETTLE = 0.06, 0.03, 0.5
+ATTACH, DETACH, ATTACH_DEADLINE = 0.06, 0.03, 0.5
 WORKS: t.Final = {work.__name__: work for work in (
-    changing.a_crash_loses_nothing, changing.several_come_by_one_call, changing.several_askers_get_a_device_each)}
+    changing.a_crash_loses_no_device, changing.several_devices_by_one_call,
+    changing.parallel_attaches_get_different_devices)}
 PROFILES: t.Final = ("none", "lost-reply", "restart") if EVERY_PROFILE else ("restart",)
 CASES: t.Final = [
     pytest.param(row, profile, work, marks=pytest.mark.xdist_group(row), id=f"{row}-{profile}-{work}")
@@ -44,7 +45,8 @@ def test_the_promise_holds_while_it_works(
     check = next(check for check in CHECKS if check.work is WORKS[work])
     emulator.set_timing(ATTACH, DETACH)
     try:
-        with subject(emulator, ROWS[row], settle=SETTLE, at_most=AT_ONCE if ROWS[row].at_most > 1 else 1) as examined:
+        with subject(emulator, ROWS[row], attach_deadline=ATTACH_DEADLINE, at_most=AT_ONCE if ROWS[row].at_most > 1
+                     else 1) as examined:
             emulator.set_faults(profile=profile, seed=seed)
             result = examine(examined, check)
         assert result.outcome == PASSED, f"{result.words} (faults: {emulator.faults()})"

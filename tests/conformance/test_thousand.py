@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator
-from ansible_collections.composable.infra.emulator.fault_profiles import PROFILES
+from ansible_collections.composable.infra.emulator.faults.profiles import PROFILES
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance import changing, reading
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.checks import (
     CHECKS,
@@ -22,7 +22,7 @@ from ansible_collections.composable.infra.tests.conformance import truth
 from ansible_collections.composable.infra.tests.conformance.managers import ROWS, document, subject
 
 MANY = 1000
-WORKS = (reading.nothing_is_left_out, reading.every_device_is_there_once, changing.a_device_comes_and_goes)
+WORKS = (reading.nothing_is_left_out, reading.every_device_is_listed_once, changing.a_device_is_attached_and_detached)
 
 
 # How many members a page has, where the manager makes pages.

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stages and doors for all end-to-end tests.
+"""Stages and front doors for all end-to-end tests.
 
-A test file says with ``STAGE = {...}`` (fields of StageOptions) what stage its tests share, and with ``DOOR = "..."``
-which front door the fixture ``door`` opens.
+A test file says with ``STAGE = {...}`` (fields of StageOptions) what stage its tests share, and with
+``FRONT_DOOR = "..."`` which front door the fixture ``front_door`` opens.
 """
 
 from __future__ import annotations
@@ -12,28 +12,31 @@ from __future__ import annotations
 import os
 import typing as t
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.lab.demo import doors
+from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES
+from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import Stage, StageOptions
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
-from ansible_collections.composable.infra.lab.releases import DEFAULT_SERIES
-from ansible_collections.composable.infra.tests.e2e.doorways import Door, open_door
-from ansible_collections.composable.infra.tests.e2e.support import OPENED
+from ansible_collections.composable.infra.tests.e2e.support.front_doors import FrontDoor, open_front_door
+from ansible_collections.composable.infra.tests.e2e.support.support import OPENED
 
+HERE = Path(__file__).parent
 StageFactory = t.Callable[..., Stage]
-OpenProcess = t.Callable[..., doors.Process]
-# make test has 25 minutes: these files, a quarter of an hour together, are left to make e2e-slow.
-SLOW = ("test_agreement", "test_bootstrap", "test_cluster_modules", "test_playbooks", "test_role_cohdi",
-        "test_role_controllers", "test_role_monitoring")
+OpenProcess = t.Callable[..., front_doors.Process]
+# make test has 20 minutes: these files, a quarter of an hour together, are left to make e2e-slow.
+SLOW = ("test_agreement", "test_bootstrap", "test_cluster_modules", "test_faults", "test_killed", "test_kills",
+        "test_over_ssh", "test_playbooks", "test_random_returns", "test_role_cohdi", "test_role_controllers",
+        "test_role_monitoring", "test_ssh_playbooks", "test_two_leaders")
 QUICK: dict[str, t.Any] = {"attach": 0.3, "detach": 0.1, "hold": 0.5, "scan_interval": 0.5}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what takes long."""
     for item in items:
-        if item.path.stem in SLOW and item.path.parent.name == "e2e":
+        if item.path.stem in SLOW and item.path.is_relative_to(HERE):
             item.add_marker("slow")
 
 
@@ -84,10 +87,10 @@ def timeline(stage: Stage) -> Iterator[Timeline]:
 
 @pytest.fixture
 def open_process() -> Iterator[OpenProcess]:
-    """``open_process(doors.controller, stage, "--only", "scaler")``: stopped at the end of the test."""
+    """``open_process(front_doors.controller, stage, "--only", "scaler")``: stopped at the end of the test."""
     before = list(OPENED.processes)
 
-    def start(make: t.Callable[..., doors.Process], *args: t.Any, **more: t.Any) -> doors.Process:
+    def start(make: t.Callable[..., front_doors.Process], *args: t.Any, **more: t.Any) -> front_doors.Process:
         return OPENED.add(make(*args, **more))
 
     yield start
@@ -95,8 +98,8 @@ def open_process() -> Iterator[OpenProcess]:
 
 
 @pytest.fixture(scope="module")
-def door(request: pytest.FixtureRequest, stage: Stage) -> Iterator[Door]:
-    """The front door that the file's ``DOOR`` names, open for all tests of the file."""
+def front_door(request: pytest.FixtureRequest, stage: Stage) -> Iterator[FrontDoor]:
+    """The front door that the file's ``FRONT_DOOR`` names, open for all tests of the file."""
     before = list(OPENED.processes)
-    yield open_door(request.module.DOOR, stage)
+    yield open_front_door(request.module.FRONT_DOOR, stage)
     OPENED.stop_all(but=before)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What scenarios do to an API server in place of others, and pictures of what is stored in it.
+"""What scenarios do to an API server in place of others, and what is stored in it.
 
 stand_in.py KUBECONFIG ready|claim|unclaim|attach|detach|publish|split
 stand_in.py KUBECONFIG keep|same|left FILE
@@ -16,22 +16,22 @@ import typing as t
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.connection import Connection
-from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotFound
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import (
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
+    COMPOSABLE_RESOURCES,
     NODES,
-    RESOURCES,
     SLICES,
+    ApiResource,
     Object,
-    Resource,
 )
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotFound
 
-POLICIES = Resource("nvidia.com/v1", "clusterpolicies", "ClusterPolicy", False)
+POLICIES = ApiResource("nvidia.com/v1", "clusterpolicies", "ClusterPolicy", False)
 # what a control plane rewrites by itself
 RESTLESS = {"events", "leases", "endpoints", "endpointslices", "flowschemas", "prioritylevelconfigurations"}
-Picture = dict[str, t.Any]
+Versions = dict[str, t.Any]
 
 
 def ready(client: Client) -> None:
@@ -58,12 +58,12 @@ def unclaim(client: Client) -> None:
 def attach(client: Client) -> None:
     """An operator has a device in hand."""
     spec = {"type": "gpu", "model": "A100 40G", "target_node": "node-0"}
-    client.create(RESOURCES, _object(RESOURCES, "gpu-1", spec))
+    client.create(COMPOSABLE_RESOURCES, _object(COMPOSABLE_RESOURCES, "gpu-1", spec))
 
 
 def detach(client: Client) -> None:
     """It has returned it."""
-    client.delete(RESOURCES, "gpu-1")
+    client.delete(COMPOSABLE_RESOURCES, "gpu-1")
 
 
 def publish(client: Client) -> None:
@@ -82,40 +82,40 @@ def split(client: Client) -> None:
     client.merge_patch(NODES, "node-0", {"metadata": {"labels": labels}})
 
 
-def _object(kind: Resource, name: str, spec: Object) -> Object:
+def _object(kind: ApiResource, name: str, spec: Object) -> Object:
     return {"apiVersion": kind.group_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
 
 
 def keep(client: Client, path: str) -> None:
-    """Keep a picture of all that is stored."""
-    Path(path).write_text(json.dumps(picture(client)), encoding="utf-8")
+    """Write down the versions of all that is stored."""
+    Path(path).write_text(json.dumps(stored_versions(client)), encoding="utf-8")
 
 
 def same(client: Client, path: str) -> None:
-    """Nothing was written since a picture was kept."""
-    _compare(json.loads(Path(path).read_text(encoding="utf-8")), picture(client))
+    """Nothing was written since the versions were written down."""
+    _compare(json.loads(Path(path).read_text(encoding="utf-8")), stored_versions(client))
 
 
 def left(client: Client, path: str) -> None:
     """The same objects are there as then, and nodes have the same labels; what they hold besides may have changed."""
     before = json.loads(Path(path).read_text(encoding="utf-8"))
-    _compare(_names(before), _names(picture(client)))
+    _compare(_names(before), _names(stored_versions(client)))
 
 
-def _names(pictured: Picture) -> Picture:
-    return {name: mark if isinstance(mark, dict) else "" for name, mark in pictured.items()}
+def _names(versions: Versions) -> Versions:
+    return {name: mark if isinstance(mark, dict) else "" for name, mark in versions.items()}
 
 
-def _compare(before: Picture, now: Picture) -> None:
+def _compare(before: Versions, now: Versions) -> None:
     changed = [(name, before.get(name), now.get(name)) for name in sorted(before.keys() | now.keys())]
     told = [f"{name}: {old} became {new}" for name, old, new in changed if old != new]
     if told:
         sys.exit("\n".join(told))
 
 
-def picture(client: Client) -> Picture:
+def stored_versions(client: Client) -> Versions:
     """By resource, namespace and name: the version of each object; of nodes, which report all the time, the labels."""
-    found: Picture = {}
+    found: Versions = {}
     for path, plural in _listable(client):
         with contextlib.suppress(NotFound):
             for item in client.raw("GET", f"{path}/{plural}").get("items") or ():

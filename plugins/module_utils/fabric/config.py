@@ -9,12 +9,12 @@ import re
 import typing as t
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from .errors import BadConfiguration
-from .managers import CREDENTIALS_OF, MANAGERS, Manager
+from .registry import CREDENTIALS_OF, MANAGERS, ManagerEntry
 
 CREDENTIALS: t.Final = CREDENTIALS_OF["password_grant"]
 SECRETS: t.Final = ("password", "client_secret", "ca_pem")
@@ -29,7 +29,7 @@ LONGEST_CREDENTIAL: t.Final = 999
 class FabricConfig:
     """Connection to one CDI Manager. Timeouts in seconds; what a manager has no use for is empty.
 
-    ``managers.MANAGERS`` says what each manager requires and allows. ``layout_endpoint``: where NEC CDIM takes
+    ``registry.MANAGERS`` says what each manager requires and allows. ``layout_endpoint``: where NEC CDIM takes
     layout changes. ``client_key_path`` may be left out when the certificate's file holds the key too.
     ``credentials_dir``: a mounted Secret with CoHDI's keys (``username, password, realm, client_id,
     client_secret, certificate``); it fills what is not given otherwise.
@@ -78,7 +78,7 @@ class FabricConfig:
         return FabricConfig.from_dict(self.given) if self.credentials_dir else self
 
 
-def _checked(key: str, value: t.Any, manager: Manager) -> t.Any:
+def _checked(key: str, value: t.Any, manager: ManagerEntry) -> t.Any:
     if key in ENDPOINTS:
         return _endpoint(key, value, manager.schemes)
     # What a manager itself requires, a tenant and a cluster, it knows by UUID.
@@ -210,4 +210,3 @@ _CHECKS: t.Final[Mapping[str, Callable[[str, t.Any], t.Any]]] = {
     **dict.fromkeys(("connect_timeout", "read_timeout", "attach_timeout"), _seconds),
     "requests_per_second": _rate,
 }
-OPTIONS: t.Final = tuple(f.name for f in fields(FabricConfig) if f.name != "given")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 if t.TYPE_CHECKING:
-    from .types import Device
+    from .api import Device
 
 
 class FabricError(Exception):
@@ -71,6 +71,10 @@ class Unavailable(FabricError):
         super().__init__(message, **more)
         self.passing = passing
         self.retry_after = retry_after
+
+
+class Withdrawn(FabricError):
+    """The caller took it back right before the manager would have been asked: nothing was done."""
 
 
 class Uncertain(FabricError):

@@ -80,6 +80,13 @@ class Unreachable(ApiError):
         self.permanent = permanent
 
 
+class NotLeading(ApiError):
+    """This process no longer leads, so nothing was sent."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(0, "NotLeading", message)
+
+
 class BadKubeconfig(ApiError):
     """The connection settings are unusable; names the file (or argument), the field and what is allowed."""
 

@@ -1,36 +1,37 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Composable devices on a node's PCI bus: what is there, who holds it, look for new ones, take one away.
+"""Composable devices on a node's PCI bus, as sysfs shows them: what is there, its link and windows, who holds it.
 
-Standard library only: it travels to nodes. ``root`` is where the node's /sys and /proc are, ``/`` on the node itself.
+Standard library only, Python 3.8: it travels to nodes. ``root`` is where the node's /sys and /proc are, ``/`` on the
+node itself.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
+import os
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from .evidence import Link
 from .probe import NotProven, openers
 
 # GPUs, other accelerators, CXL memory: prefixes of the PCI class.
 CLASSES = ("03", "12", "0b40", "0502")
-POLL_SECONDS = 0.05
-_WRITER = "import os, sys; os.write(os.open(sys.argv[1], os.O_WRONLY), b'1')"
+_BRIDGE = "0604"
+_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+# The first lines of the file ``resource``; the expansion ROM and the windows of virtual functions come after them.
+_BARS = 6
+_UNSET = 0x20000000
 
 
 class UnknownDevice(Exception):
     """The node shows no such device; the message says which ones it shows."""
 
 
-class NotDone(Exception):
-    """The kernel did not do what was written to it; the message says what was seen."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PciDevice:
     """A device; ids are hexadecimal without 0x, ``uuid``, ``minor`` and ``model`` are what the NVIDIA driver says."""
 
@@ -46,7 +47,10 @@ class PciDevice:
 
 
 def devices(root: Path) -> list[PciDevice]:
-    """Devices of the classes that are composed, by address. Raises NotProven when the bus cannot be read."""
+    """The node's devices of the PCI classes in CLASSES, sorted by address.
+
+    ``root``: where the node's /sys and /proc are. Raises NotProven when the bus cannot be read.
+    """
     folder = root / "sys/bus/pci/devices"
     try:
         entries = sorted(folder.iterdir())
@@ -65,8 +69,8 @@ def _device(root: Path, entry: Path) -> PciDevice | None:
     driver = entry / "driver"
     return PciDevice(
         address=entry.name, vendor=_hex(entry / "vendor"), device=_hex(entry / "device"), pci_class=pci_class,
-        driver=driver.readlink().name if driver.is_symlink() else None,
-        numa_node=int(numa) if numa.isdecimal() else None, uuid=told.get("GPU UUID") or None,
+        driver=Path(os.readlink(str(driver))).name if driver.is_symlink() else None,
+        numa_node=int(numa) if numa.isdecimal() else None, uuid=_uuid(told.get("GPU UUID", "")),
         minor=int(minor) if minor.isdecimal() else None, model=told.get("Model") or None)
 
 
@@ -78,7 +82,8 @@ def _line(path: Path) -> str:
 
 
 def _hex(path: Path) -> str:
-    return _line(path).removeprefix("0x")
+    text = _line(path)
+    return text[2:] if text.startswith("0x") else text
 
 
 def _told(path: Path) -> dict[str, str]:
@@ -86,9 +91,14 @@ def _told(path: Path) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _colon, value in fields}
 
 
+def _uuid(text: str) -> str | None:
+    """The NVIDIA driver writes question marks until the device was used once."""
+    return None if not text or "?" in text else text
+
+
 def find(root: Path, wanted: str) -> PciDevice | None:
     """The device with this GPU UUID or PCI address, None when the node does not show it."""
-    return next((d for d in devices(root) if wanted in (d.uuid, d.address)), None)
+    return next((d for d in devices(root) if wanted and wanted in (d.uuid, d.address)), None)
 
 
 def need(root: Path, wanted: str) -> PciDevice:
@@ -113,7 +123,7 @@ def device_files(root: Path, device: PciDevice) -> list[str]:
         group = entry / "iommu_group"
         if not group.is_symlink():
             raise NotProven(f"{device.address} is bound to vfio-pci and has no iommu_group")
-        return [f"/dev/vfio/{group.readlink().name}", *found]
+        return [f"/dev/vfio/{Path(os.readlink(str(group))).name}", *found]
     if device.driver is not None and not found:
         raise NotProven(f"driver {device.driver} has {device.address}; by which files it is used is not known")
     return found
@@ -124,39 +134,62 @@ def users(root: Path, device: PciDevice) -> list[str]:
     return openers(root, device_files(root, device))
 
 
-def rescan(root: Path, patience: float) -> list[PciDevice]:
-    """Have the kernel look for new devices; returns those that appeared while the write took. Raises NotDone."""
-    before = {d.address for d in devices(root)}
-    _write(root / "sys/bus/pci/rescan", patience)
-    return [d for d in devices(root) if d.address not in before]
+def link(root: Path, address: str) -> Link | None:
+    """The device's PCIe link, None where the kernel does not tell it.
+
+    ``max_width`` is what both ends can do: a device for 16 lanes in a slot with 8 has a full link at 8.
+    """
+    entry = root / "sys/bus/pci/devices" / address
+    width, most = (_line(entry / name) for name in ("current_link_width", "max_link_width"))
+    if not (width.isdecimal() and most.isdecimal()):
+        return None
+    above = _line(entry.resolve().parent / "max_link_width")
+    return Link(int(width), min(int(most), int(above)) if above.isdecimal() and int(above) else int(most),
+                _line(entry / "current_link_speed"), _line(entry / "max_link_speed"))
 
 
-def await_device(root: Path, wanted: str, patience: float) -> PciDevice | None:
-    """The device as soon as the node shows it, None when it does not within ``patience`` seconds."""
-    deadline = time.monotonic() + patience
-    while (found := find(root, wanted)) is None and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
-    return found
+def bars_without_room(root: Path, address: str) -> list[int]:
+    """Numbers of the device's memory windows (BARs) that have a size and got no address."""
+    lines = _line(root / "sys/bus/pci/devices" / address / "resource").splitlines()[:_BARS]
+    return [number for number, line in enumerate(lines) if _no_room(line.split())]
 
 
-def remove(root: Path, device: PciDevice, patience: float) -> None:
-    """Take the device off the bus; returns when it is gone. Raises NotDone."""
-    entry = root / "sys/bus/pci/devices" / device.address
-    deadline = time.monotonic() + patience
-    _write(entry / "remove", patience)
-    while entry.exists():
-        if time.monotonic() >= deadline:
-            raise NotDone(f"{device.address} is still on the bus {patience:g} s after its removal was asked for")
-        time.sleep(POLL_SECONDS)
-
-
-def _write(path: Path, patience: float) -> None:
-    """Write ``1`` in a process of its own: a removal that hangs in the kernel cannot be ended, only left behind."""
-    writer = subprocess.Popen([sys.executable, "-c", _WRITER, str(path)], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+def _no_room(fields: list[str]) -> bool:
     try:
-        said = writer.communicate(timeout=patience)[1].decode(errors="replace").strip()
-    except subprocess.TimeoutExpired:
-        raise NotDone(f"{path}: the kernel has not answered for {patience:g} s; the device may hang") from None
-    if writer.returncode:
-        raise NotDone(f"{path} cannot be written: {said.splitlines()[-1] if said else 'no reason given'}")
+        start, end, flags = (int(field, 16) for field in fields)
+    except ValueError:
+        return False
+    return flags != 0 and end > 0 and (start == 0 or bool(flags & _UNSET))
+
+
+def is_lost(root: Path, address: str) -> bool:
+    """Whether the device no longer answers, though the bus still has it: its configuration reads as all ones."""
+    try:
+        with open(root / "sys/bus/pci/devices" / address / "config", "rb") as config:
+            return config.read(4) == b"\xff" * 4
+    except OSError:
+        return False
+
+
+def ports(root: Path) -> list[str]:
+    """PCI addresses of the bridges with nothing behind them, where a new device may have come. Raises NotProven."""
+    folder = root / "sys/bus/pci/devices"
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise NotProven(f"{folder} cannot be read: {error.strerror}") from None
+    return [e.name for e in entries if _hex(e / "class").startswith(_BRIDGE) and (e / "rescan").exists()
+            and not any(_ADDRESS.fullmatch(child.name) for child in e.iterdir())]
+
+
+def is_behind(root: Path, address: str, bridges: Collection[str]) -> bool:
+    """Whether the device is behind one of the bridges; true for no bridges, and where sysfs shows none above it."""
+    entry = (root / "sys/bus/pci/devices" / address).resolve()
+    above = {part for part in entry.parent.parts if _ADDRESS.fullmatch(part)}
+    return not bridges or not above or not above.isdisjoint(bridges)
+
+
+def memdev(root: Path, address: str) -> str:
+    """Name of the device's CXL memory device, such as ``mem0``; empty when its driver has made none."""
+    entry = root / "sys/bus/pci/devices" / address
+    return next((p.name for p in sorted(entry.glob("mem[0-9]*"))), "")

@@ -1,11 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who has a device open on a node, from its /proc, with the standard library only (it travels to nodes).
-
-The device's minor number comes from ``/proc/driver/nvidia/gpus/<bus id>/information`` (fields ``GPU UUID`` and
-``Device Minor``), the holders from ``/proc/<pid>/fd`` links to ``/dev/nvidia<minor>``.
-"""
+"""Who has a device's files open on a node, from the links in ``/proc/<pid>/fd``. Standard library only: it travels."""
 
 from __future__ import annotations
 
@@ -13,43 +9,11 @@ import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+_DELETED = " (deleted)"
+
 
 class NotProven(Exception):
     """Whether the device is in use cannot be told; the message says why."""
-
-
-def device_minor(root: Path, uuid: str) -> int | None:
-    """Minor number of the GPU with this UUID below ``root``, None when the node does not show it."""
-    for info in sorted((root / "proc/driver/nvidia/gpus").glob("*/information")):
-        fields = dict(_field(line) for line in _text(info).splitlines() if ":" in line)
-        if fields.get("GPU UUID") == uuid:
-            text = fields.get("Device Minor", "")
-            if not text.isdecimal():
-                raise NotProven(f"{info} names no Device Minor for {uuid}")
-            return int(text)
-    return None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise NotProven(f"{path} cannot be read: {error}") from None
-
-
-def _field(line: str) -> tuple[str, str]:
-    name, _unused, value = line.partition(":")
-    return name.strip(), value.strip()
-
-
-def holders(root: Path, uuid: str) -> list[str]:
-    """Processes below ``root`` that have the GPU open, as ``pid <n> (<name>)``; empty when it is idle.
-
-    Raises NotProven, also when ``root`` does not show all processes of the node.
-    """
-    seen = processes(root)
-    minor = device_minor(root, uuid)
-    return [] if minor is None else _openers(seen, {f"/dev/nvidia{minor}"})
 
 
 def openers(root: Path, targets: Iterable[str]) -> list[str]:
@@ -85,7 +49,11 @@ def _open_files(process: Path) -> set[str]:
         return set()
     except OSError as error:
         raise NotProven(f"{process / 'fd'} cannot be read: {error.strerror}") from None
-    return {target.removesuffix(" (deleted)") for link in links if (target := _target(link))}
+    return {_plain(target) for link in links if (target := _target(link))}
+
+
+def _plain(target: str) -> str:
+    return target[:-len(_DELETED)] if target.endswith(_DELETED) else target
 
 
 def _target(link: Path) -> str:

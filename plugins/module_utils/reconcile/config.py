@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..fabric.api import FabricManager
 from ..fabric.config import FabricConfig
+from ..fabric.connect import connect
 from ..fabric.errors import BadConfiguration
-from ..fabric.managers import connect
-from ..fabric.types import Fabric
-from ..scaling.settings import DNS_LABEL, BadSetting, Settings
+from ..planning.settings import DNS_LABEL, BadSetting, Settings
+from .state.node_hands import AGENT, NODE_HANDS
 
 try:
     import yaml
@@ -25,7 +26,7 @@ except ImportError:
 
 ROLES = ("publisher", "scaler", "operator")
 ENGINE_KEYS = {"scan_interval": 5.0, "workers": 8, "parallel_attaches": 256, "lease_namespace": "composable-infra",
-               "node_root": ""}
+               "node_hands": AGENT}
 
 
 class BadConfig(Exception):
@@ -34,10 +35,10 @@ class BadConfig(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """What the passes need beside the cluster connection.
+    """What an engine needs besides the connection to the cluster.
 
-    ``scan_interval`` is seconds between two looks at the CDI Manager; ``node_root`` is a path with ``{node}`` in it
-    under which a node's ``/proc`` and ``/sys`` can be read to prove a device idle, empty when there is none.
+    ``scan_interval`` is seconds between two looks at the CDI Manager; ``node_hands`` says who does the work on a node
+    that an attach and a detach need, the node agent (``agent``), playbooks over SSH (``ssh``), or nobody (``none``).
     """
 
     settings: Settings
@@ -46,10 +47,10 @@ class EngineConfig:
     workers: int = 8
     parallel_attaches: int = 256
     lease_namespace: str = "composable-infra"
-    node_root: str = ""
+    node_hands: str = AGENT
     source: str = "config"
 
-    def manager(self) -> Fabric:
+    def manager(self) -> FabricManager:
         """A connection to the CDI Manager. Raises BadConfig naming the file for what only connecting can check."""
         try:
             return connect(self.fabric)
@@ -100,14 +101,9 @@ def _engine(data: Mapping[str, t.Any]) -> dict[str, t.Any]:
         value = found[key]
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
             raise BadSetting(key, value, f"must be a number from 1 to {high}, whole")
-    root, namespace = found["node_root"], found["lease_namespace"]
-    if not isinstance(root, str) or (root and not _names_node(root)):
-        raise BadSetting("node_root", root, "must be a path that contains {node}")
+    if found["node_hands"] not in NODE_HANDS:
+        raise BadSetting("node_hands", found["node_hands"], f"must be one of {', '.join(NODE_HANDS)}")
+    namespace = found["lease_namespace"]
     if not isinstance(namespace, str) or not DNS_LABEL.fullmatch(namespace) or len(namespace) > 63:
         raise BadSetting("lease_namespace", namespace, "must be the name of a namespace")
     return found
-
-
-def _names_node(root: str) -> bool:
-    rest = root.replace("{node}", "")
-    return rest != root and "{" not in rest and "}" not in rest

@@ -8,16 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from ..kube.client import Client
+from ..kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, SLICES, ApiResource
+from ..kube.client.verbs import Client
 from ..kube.errors import Forbidden, NotFound, Unreachable
-from ..kube.resource import CLAIMS, REQUESTS, RESOURCES, SLICES, Resource
 from .config import BadConfig
+from .state.watches import WATCHED
 
-NEEDS: dict[str, tuple[Resource, ...]] = {
-    "publisher": (SLICES, CLAIMS, RESOURCES),
-    "scaler": (CLAIMS, SLICES, REQUESTS, RESOURCES),
-    "operator": (REQUESTS, RESOURCES, CLAIMS, SLICES),
-}
+# Without these there is nothing to do; a permission for the rest may still be granted while the engine runs.
+ESSENTIAL = (CLAIMS, SLICES, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES)
 
 
 def check_cluster(client: Client, roles: Iterable[str], stop: threading.Event | None = None,
@@ -27,7 +25,7 @@ def check_cluster(client: Client, roles: Iterable[str], stop: threading.Event | 
     ``say`` is told once what is waited for. Without ``stop`` an unreachable server raises kube.errors.Unreachable.
     """
     said = ""
-    for resource in dict.fromkeys(r for role in roles for r in NEEDS[role]):
+    for resource in dict.fromkeys(r for role in roles for r in WATCHED[role] if r in ESSENTIAL):
         while not (stop and stop.is_set()):
             try:
                 client.raw("GET", resource.path(), query={"limit": 1})
@@ -45,8 +43,8 @@ def check_cluster(client: Client, roles: Iterable[str], stop: threading.Event | 
                 stop.wait(1.0)
 
 
-def _missing(resource: Resource) -> str:
-    if resource in (REQUESTS, RESOURCES):
+def _missing(resource: ApiResource) -> str:
+    if resource in (COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES):
         return f"the API server does not serve {resource.plural} ({resource.group_version}); apply deploy/crds"
     return (f"the API server does not serve {resource.plural} ({resource.group_version}); "
             "Kubernetes 1.34 or later is needed")

@@ -13,11 +13,16 @@ import re
 import typing as t
 from collections.abc import Iterable, Mapping
 
+from ..kube.objects import nodes
+from ..kube.times import parse_time
+from ..reconcile.state.node_hands import AGENT_LEASE
+
 Json = dict[str, t.Any]
 PROVIDER_PREFIX = "fsas-cdi://"
 _MACHINE = "machine.openshift.io/machine"
 _HOST = "metal3.io/BareMetalHost"
 _CDI_MACHINE = "cluster-manager.cdi.io/machine"
+_HANDS = re.compile(r"""^node_hands:\s*["']?(\w+)""", re.MULTILINE)
 _GATE = re.compile(r'^kubernetes_feature_enabled\{name="((?:DRA|DynamicResource)\w*)"[^}]*\}\s+([01])', re.MULTILINE)
 
 
@@ -51,7 +56,7 @@ def node(item: Json, machines: Mapping[str, str]) -> Json:
     labels = item["metadata"].get("labels") or {}
     return {
         "name": item["metadata"]["name"],
-        "ready": _ready(status),
+        "ready": nodes.ready(item),
         "provider_id": provider,
         "machine": provider.removeprefix(PROVIDER_PREFIX) if provider.startswith(PROVIDER_PREFIX) else by_host,
         "kubelet": info.get("kubeletVersion", ""),
@@ -63,10 +68,6 @@ def node(item: Json, machines: Mapping[str, str]) -> Json:
         "mig": labels.get("nvidia.com/mig.config", ""),
         "mig_state": labels.get("nvidia.com/mig.config.state", ""),
     }
-
-
-def _ready(status: Json) -> bool:
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or [])
 
 
 def _gpus(status: Json) -> dict[str, int]:
@@ -84,6 +85,28 @@ def daemon_set(item: Json) -> Json:
         "ready": status.get("numberReady", 0),
         "current": status.get("observedGeneration", 0) == item["metadata"].get("generation", 0),
         "labels": (template.get("metadata") or {}).get("labels") or {},
+    }
+
+
+def controllers(item: Json) -> Json:
+    """What our controllers were told by their ConfigMap: who works on the nodes, empty when it does not say."""
+    found = _HANDS.search(str((item.get("data") or {}).get("config.yml", "")))
+    return {"namespace": item["metadata"]["namespace"], "node_hands": found.group(1) if found else ""}
+
+
+def agent(item: Json, now: float) -> Json:
+    """The node agent that a Lease is of: its node, and for how many seconds it has not renewed the Lease.
+
+    ``now``: seconds since the epoch, by our clock. ``alive``: it has not given the Lease up, and renews it.
+    """
+    spec = item.get("spec") or {}
+    seconds = max(0.0, now - parse_time(spec.get("renewTime")))
+    held = bool(spec.get("holderIdentity"))
+    return {
+        "node": item["metadata"]["name"].removeprefix(AGENT_LEASE),
+        "held": held,
+        "seconds": seconds,
+        "alive": held and seconds < float(spec.get("leaseDurationSeconds") or 0),
     }
 
 
@@ -128,6 +151,21 @@ def claims_of(claims: Iterable[Json], driver: str, pools: Iterable[str] | None =
         for c in claims
         if any(d["driver"] == driver and (wanted is None or d["pool"] in wanted) for d in c["devices"])
     ]
+
+
+def selectors(spec: Json | None) -> list[str]:
+    """Texts of the selectors of a DeviceClass or of a request."""
+    return [str((each.get("cel") or {}).get("expression") or "") for each in (spec or {}).get("selectors") or []]
+
+
+def requests(item: Json) -> list[Json]:
+    """The device requests of a ResourceClaim or ResourceClaimTemplate: object, class, selectors."""
+    spec = item.get("spec") or {}
+    spec = spec.get("spec") or spec
+    wanted = [each for request in (spec.get("devices") or {}).get("requests") or []
+              for each in [request.get("exactly"), *(request.get("firstAvailable") or [])] if each]
+    return [{"object": place(item), "class": str(each.get("deviceClassName") or ""), "selectors": selectors(each)}
+            for each in wanted]
 
 
 def composable(item: Json) -> Json:

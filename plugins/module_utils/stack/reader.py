@@ -8,23 +8,37 @@ What the user may not read, or what is not served, is left out and named in `pro
 
 from __future__ import annotations
 
+import time
 import typing as t
 from collections.abc import Callable
 
-from ..kube.client import Client
+from ..kube.api_resources import (
+    CLAIMS,
+    COMPOSABLE_RESOURCES,
+    CRDS,
+    DEVICE_CLASSES,
+    LEASES,
+    NODES,
+    SECRETS,
+    SLICES,
+    ApiResource,
+)
+from ..kube.client.verbs import Client
 from ..kube.errors import ApiError, NotFound
-from ..kube.resource import CLAIMS, CRDS, DEVICE_CLASSES, NODES, RESOURCES, SECRETS, SLICES, Resource
+from ..reconcile.state.node_hands import AGENT_LABELS
 from . import facts
 
 Json = dict[str, t.Any]
-_DAEMON_SETS = Resource("apps/v1", "daemonsets", "DaemonSet", True)
-_HOSTS = Resource("metal3.io/v1alpha1", "baremetalhosts", "BareMetalHost", True)
-_MACHINES = Resource("machine.openshift.io/v1beta1", "machines", "Machine", True)
-_METAL_MACHINES = Resource("infrastructure.cluster.x-k8s.io/v1beta1", "metal3machines", "Metal3Machine", True)
-_POLICIES = Resource("nvidia.com/v1", "clusterpolicies", "ClusterPolicy", False)
-_CLUSTERS = Resource("nvidia.com/v1alpha1", "gpuclusters", "GPUCluster", False)
-_TAINT_RULES = Resource("resource.k8s.io/v1alpha3", "devicetaintrules", "DeviceTaintRule", False)
+_CONFIG_MAPS = ApiResource("v1", "configmaps", "ConfigMap", True)
+_DAEMON_SETS = ApiResource("apps/v1", "daemonsets", "DaemonSet", True)
+_HOSTS = ApiResource("metal3.io/v1alpha1", "baremetalhosts", "BareMetalHost", True)
+_MACHINES = ApiResource("machine.openshift.io/v1beta1", "machines", "Machine", True)
+_METAL_MACHINES = ApiResource("infrastructure.cluster.x-k8s.io/v1beta1", "metal3machines", "Metal3Machine", True)
+_POLICIES = ApiResource("nvidia.com/v1", "clusterpolicies", "ClusterPolicy", False)
+_CLUSTERS = ApiResource("nvidia.com/v1alpha1", "gpuclusters", "GPUCluster", False)
+_TAINT_RULES = ApiResource("resource.k8s.io/v1alpha3", "devicetaintrules", "DeviceTaintRule", False)
 # groups whose resources somebody asks about
+_CLAIM_TEMPLATES = ApiResource("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate", True)
 _GROUPS = (
     "resource.k8s.io",
     "nvidia.com",
@@ -52,13 +66,15 @@ class Reader:
         """Everything."""
         version = str(self._client.raw("GET", "/version").get("gitVersion", ""))
         self._served = set(self._tried("the served APIs", self._discover, set()))
+        metrics = self._tried("the API server's feature gates", lambda: self._client.text("/metrics"), "")
         found: Json = {
             "kubernetes": version,
             "served": sorted(self._served),
-            "gates": self._gates(),
+            "gates": facts.gates(metrics),
             **self._hardware(),
             **self._software(),
             **self._use(),
+            **self._hands(),
         }
         return {**found, "problems": self.problems}
 
@@ -74,15 +90,35 @@ class Reader:
             "crds": sorted(item["metadata"]["name"] for item in self._list(CRDS)),
             "cluster_policies": [facts.with_state(item) for item in self._list(_POLICIES)],
             "gpu_clusters": [facts.with_state(item) for item in self._list(_CLUSTERS)],
-            "device_classes": sorted(item["metadata"]["name"] for item in self._list(DEVICE_CLASSES)),
+            **self._selectors(),
+        }
+
+    def _selectors(self) -> Json:
+        classes = self._list(DEVICE_CLASSES)
+        asked = [*self._list(_CLAIM_TEMPLATES), *self._list(CLAIMS)]
+        return {
+            "device_classes": sorted(item["metadata"]["name"] for item in classes),
+            "class_selectors": {item["metadata"]["name"]: facts.selectors(item.get("spec")) for item in classes},
+            "requests": sorted((r for item in asked for r in facts.requests(item)), key=_object),
         }
 
     def _use(self) -> Json:
         return {
             "slices": facts.devices(self._list(SLICES)),
             "claims": sorted((c for c in map(facts.claim, self._list(CLAIMS)) if c["devices"]), key=_place),
-            "composable_resources": sorted((facts.composable(item) for item in self._list(RESOURCES)), key=_name),
+            "composable_resources": sorted((facts.composable(item) for item in self._list(COMPOSABLE_RESOURCES)),
+                                           key=_name),
             "taint_rules": sorted(item["metadata"]["name"] for item in self._list(_TAINT_RULES)),
+        }
+
+    def _hands(self) -> Json:
+        """Who does the work on the nodes, and which of them live."""
+        settings = self._list(_CONFIG_MAPS, field_selector="metadata.name=composable-infra-config")
+        labels = ",".join(f"{key}={value}" for key, value in AGENT_LABELS.items())
+        leases, now = self._list(LEASES, label_selector=labels), time.time()
+        return {
+            "controllers": sorted((facts.controllers(item) for item in settings), key=lambda item: item["namespace"]),
+            "agents": sorted((facts.agent(item, now) for item in leases), key=lambda item: item["node"]),
         }
 
     def _discover(self) -> set[str]:
@@ -94,16 +130,17 @@ class Reader:
         found = self._client.raw("GET", f"/apis/{group_version}").get("resources") or []
         return [str(item["name"]) for item in found if "/" not in str(item["name"])]
 
-    def _gates(self) -> dict[str, bool]:
-        return facts.gates(self._tried("the API server's feature gates", lambda: self._client.text("/metrics"), ""))
-
-    def _list(self, resource: Resource, field_selector: str | None = None) -> list[Json]:
+    def _list(
+        self, resource: ApiResource, field_selector: str | None = None, label_selector: str | None = None
+    ) -> list[Json]:
         group = resource.group_version.partition("/")[0]
         if group in _GROUPS and f"{resource.group_version}/{resource.plural}" not in self._served:
             return []
         found: list[Json] = self._tried(
             f"{resource.plural} of {resource.group_version}",
-            lambda: self._client.list(resource, field_selector=field_selector).items,
+            lambda: self._client.list(
+                resource, field_selector=field_selector, label_selector=label_selector
+            ).items,
             [],
         )
         return found
@@ -120,6 +157,10 @@ class Reader:
 
 def _name(item: Json) -> str:
     return str(item["name"])
+
+
+def _object(item: Json) -> str:
+    return str(item["object"])
 
 
 def _place(item: Json) -> tuple[str, str]:

@@ -74,8 +74,9 @@ def taint_rules(case: Case) -> Iterator[Finding]:
     yield stop(
         "device taint rules",
         "resource.k8s.io/v1alpha3 DeviceTaintRule, which CoHDI's operator creates at every detach, is not served",
-        "Add --runtime-config=resource.k8s.io/v1alpha3=true and --feature-gates=DRADeviceTaints=true,"
-        "DRADeviceTaintRules=true to kube-apiserver, or set composable_controllers to ours",
+        "Add --runtime-config=resource.k8s.io/v1alpha3=true,resource.k8s.io/v1beta2=true to kube-apiserver, and "
+        "--feature-gates=DRADeviceTaints=true,DRADeviceTaintRules=true to kube-apiserver, kube-scheduler and "
+        "kube-controller-manager, or set composable_controllers to ours",
     )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Iterator
 
 from .findings import Case, Finding, ok, stop, warn
@@ -49,13 +50,15 @@ def dra_driver(case: Case) -> Iterator[Finding]:
             f"the DRA driver asks for Kubernetes {needs['kubernetes']} and this is {have}",
             f"Upgrade to {needs['kubernetes']} or later",
         )
-    if not at_least(case.plan.get("driver_branch"), needs["driver_branch"]):
-        yield stop(
-            "DRA driver and driver",
-            f"the DRA driver needs driver branch {needs['driver_branch']} and "
-            f"{case.plan.get('driver_branch')} is planned",
-            f"Set composable_driver_branch to {case.matrix['driver']['default_branch']}",
-        )
+    if found := older_branch(case, "the DRA driver", needs["driver_branch"]):
+        change = f"Set composable_driver_branch to {case.matrix['driver']['default_branch']}"
+        yield stop("DRA driver and driver", found, change)
+
+
+def older_branch(case: Case, who: str, floor: t.Any) -> str:
+    """A sentence when the planned driver branch is older than somebody needs, else empty."""
+    planned = case.plan.get("driver_branch")
+    return "" if at_least(planned, floor) else f"{who} needs driver branch {floor} and {planned} is planned"
 
 
 def dra_downgrade(case: Case) -> Iterator[Finding]:

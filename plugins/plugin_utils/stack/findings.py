@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 STOP, WARN, OK = "stop", "warn", "ok"
@@ -54,6 +54,14 @@ class Case:
     def listed(self, name: str) -> Sequence[t.Any]:
         """A list of the cluster's facts; empty when it was not read."""
         return self.cluster.get(name) or ()
+
+
+Rule = Callable[[Case], Iterator[Finding]]
+
+
+def judge(rules: Iterable[Rule], case: Case) -> list[Finding]:
+    """Everything that the rules find, what stops first."""
+    return ordered(finding for rule in rules for finding in rule(case))
 
 
 def ordered(findings: Iterable[Finding]) -> list[Finding]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .driver_rules import older_branch
 from .findings import Case, Finding, ok, stop, warn
 from .matrix import at_least, numbers, series
 
@@ -48,13 +49,8 @@ def gpu_cluster_needs(case: Case) -> Iterator[Finding]:
             f"a GPUCluster needs Kubernetes {needs['kubernetes']} and this is {have}",
             f"Upgrade to {needs['kubernetes']}, or set gpu_operator_mode to cluster_policy",
         )
-    if not at_least(case.plan.get("driver_branch"), needs["driver_branch"]):
-        yield stop(
-            "GPUCluster and driver",
-            f"a GPUCluster needs driver branch {needs['driver_branch']} and "
-            f"{case.plan.get('driver_branch')} is planned",
-            f"Set composable_driver_branch to {needs['driver_branch']}",
-        )
+    if found := older_branch(case, "a GPUCluster", needs["driver_branch"]):
+        yield stop("GPUCluster and driver", found, f"Set composable_driver_branch to {needs['driver_branch']}")
 
 
 def cluster_policy(case: Case) -> Iterator[Finding]:
@@ -160,7 +156,7 @@ def k3s_system(case: Case) -> Iterator[Finding]:
 
 
 def device_plugin(case: Case) -> Iterator[Finding]:
-    """One door to each GPU."""
+    """One way to each GPU."""
     if not case.plan.get("gpu_operator_device_plugin"):
         return
     if case.plan.get("dra_driver"):

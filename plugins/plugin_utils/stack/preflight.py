@@ -8,11 +8,11 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from . import cluster_rules, driver_rules, node_rules, operator_rules
-from .findings import Case, Finding, ordered, result, stop
+from . import class_rules, cluster_rules, driver_rules, findings, node_rules, operator_rules
+from .findings import Case, Finding, result, stop
 from .matrix import matrix
 
-RULES = (*cluster_rules.RULES, *operator_rules.RULES, *driver_rules.RULES, *node_rules.RULES)
+RULES = (*cluster_rules.RULES, *class_rules.RULES, *operator_rules.RULES, *driver_rules.RULES, *node_rules.RULES)
 _CHOICES: dict[str, tuple[str, ...]] = {
     "platform": ("kubernetes", "rke2", "k3s", "openshift"),
     "controllers": ("ours", "cohdi"),
@@ -32,8 +32,7 @@ def judge(
     wrong = list(misnamed(plan))
     if wrong:
         return wrong
-    case = Case(cluster, plan, versions if versions is not None else matrix())
-    return ordered(finding for rule in RULES for finding in rule(case))
+    return findings.judge(RULES, Case(cluster, plan, versions if versions is not None else matrix()))
 
 
 def misnamed(plan: Mapping[str, t.Any]) -> list[Finding]:

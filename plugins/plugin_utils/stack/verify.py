@@ -8,11 +8,13 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator, Mapping
 
-from .findings import Case, Finding, ok, ordered, result, stop, warn
+from . import findings
+from .findings import Case, Finding, ok, result, stop, warn
 from .matrix import matrix
 from .node_rules import chosen
 
 DRIVER = "gpu.nvidia.com"
+FABRIC = "cohdi.io/fabric"
 PRESENT = "nvidia.com/gpu.present"
 
 
@@ -105,7 +107,28 @@ def _compared(name: str, announced: set[str], shown: set[str] | None) -> Iterato
         yield ok("devices", f"node {name}: {len(announced)} GPUs, ready to attach")
 
 
-def one_door(case: Case) -> Iterator[Finding]:
+def node_agents(case: Case) -> Iterator[Finding]:
+    """Every node on the fabric has an agent that lives, where agents do the work on the nodes."""
+    places = [item["namespace"] for item in case.listed("controllers") if item["node_hands"] == "agent"]
+    agents = {agent["node"]: agent for agent in case.listed("agents")}
+    for node in case.listed("nodes") if places else ():
+        if not (node.get("labels") or {}).get(FABRIC):
+            continue
+        name, agent = str(node["name"]), agents.get(node["name"])
+        if agent and agent["alive"]:
+            yield ok("node agents", f"the agent of node {name} lives")
+        else:
+            held = agent and agent["held"]
+            late = f"has not renewed its Lease for {agent['seconds']:.0f} s" if agent and held else "does not run"
+            yield stop(
+                "node agents",
+                f"node {name} is on the fabric and its node agent {late}",
+                f"Look at its pod: kubectl get pods -n {places[0]} -o wide "
+                f"-l app.kubernetes.io/component=node-agent --field-selector spec.nodeName={name}",
+            )
+
+
+def one_way(case: Case) -> Iterator[Finding]:
     """No GPU is handed out by the device plugin and by DRA."""
     for node in chosen(case):
         counted = (node.get("allocatable") or {}).get("nvidia.com/gpu", 0)
@@ -154,13 +177,23 @@ def readable(case: Case) -> Iterator[Finding]:
         yield warn("reading", str(problem), "Give the user the right to read it, or take these checks as not made")
 
 
-RULES = (installed, operator_ready, daemon_sets, device_classes, devices, one_door, labels, left_over, readable)
+RULES = (
+    installed,
+    operator_ready,
+    daemon_sets,
+    device_classes,
+    node_agents,
+    devices,
+    one_way,
+    labels,
+    left_over,
+    readable,
+)
 
 
 def judge(cluster: Mapping[str, t.Any], plan: Mapping[str, t.Any]) -> list[Finding]:
     """Everything that there is to say, what stops first."""
-    case = Case(cluster, plan, matrix())
-    return ordered(finding for rule in RULES for finding in rule(case))
+    return findings.judge(RULES, Case(cluster, plan, matrix()))
 
 
 def verify(cluster: Mapping[str, t.Any], plan: Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -142,9 +142,12 @@ class Awx:
         return 201, self._shown("workflow_approval_templates", template)
 
     def _launch(self, template: Json, body: Json) -> tuple[int, t.Any]:
-        """As AWX: variables that the template does not ask for are ignored."""
+        """As AWX: variables that neither the survey nor a prompt asks for are ignored."""
         given = body.get("extra_vars") or {}
-        kept = given if template.get("ask_variables_on_launch") else {}
+        survey = self.surveys.get(template["id"], {}) if template.get("survey_enabled") else {}
+        asked = {question["variable"] for question in survey.get("spec", ())}
+        prompts = template.get("ask_variables_on_launch")
+        kept = {name: value for name, value in given.items() if prompts or name in asked}
         number = len(self.jobs) + 1
         self.jobs.append({"id": number, "url": f"{API}jobs/{number}/", "status": "successful", "type": "job",
                           "name": template["name"], "extra_vars": kept, "ignored_fields": {}})

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.tests.e2e.played import environment
+from ansible_collections.composable.infra.tests.e2e.support.played import environment
 from ansible_collections.composable.infra.tests.integration.awx.stub import TOKEN, Awx, serve
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
@@ -36,8 +36,11 @@ def awx() -> Awx:
     """An AWX with the job template that the rulebook names by default."""
     awx = Awx(ROOT)
     awx.answer("POST", "/api/v2/organizations/", {}, {"name": ORGANIZATION})
-    awx.answer("POST", "/api/v2/job_templates/", {}, {
-        "name": TEMPLATE, "playbook": "playbooks/attach.yml", "organization": 1, "ask_variables_on_launch": True})
+    _status, template = awx.answer("POST", "/api/v2/job_templates/", {}, {
+        "name": TEMPLATE, "playbook": "playbooks/attach.yml", "organization": 1, "survey_enabled": True})
+    awx.answer("POST", f"{template['url']}survey_spec/", {}, {
+        "name": "", "description": "", "spec": [{"question_name": "Seconds to wait", "variable": "timeout",
+                                                 "type": "integer", "required": False}]})
     return awx
 
 
@@ -84,9 +87,7 @@ def test_an_event_launches_the_job_template_with_its_variables(
     wait_for(lambda: awx.jobs, rulebook, tmp_path / "log")
     (job,) = awx.jobs
     assert job["name"] == TEMPLATE
-    assert job["extra_vars"]["timeout"] == 42
-    event = job["extra_vars"]["ansible_eda"]["event"]
-    assert event["claims"]["waiting"][0]["name"] == "train"
+    assert job["extra_vars"] == {"timeout": 42}
     assert TOKEN not in (tmp_path / "log").read_text(encoding="utf-8")
 
 

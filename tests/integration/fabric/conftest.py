@@ -12,22 +12,22 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator, certificates, machine_uuid, simple_spec
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import connect
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Fabric
+from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
 from ansible_collections.composable.infra.tests.integration.fabric.scripted import Script, ScriptedManager
 
 MODEL = "NVIDIA-A100-PCIE-40GB"
 OTHER = "NVIDIA-L40S"
 NODE_0, NODE_1 = machine_uuid("node-0"), machine_uuid("node-1")
 
-Client = Callable[..., Fabric]
+Client = Callable[..., FabricManager]
 
 
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment of whoever runs the tests must not matter."""
-    for name in ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"):
+    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -42,9 +42,9 @@ def emulator(tmp_path: Path) -> Iterator[Emulator]:
 @pytest.fixture
 def client(emulator: Emulator) -> Iterator[Client]:
     """Makes clients of the emulator; options replace those that fit."""
-    made: list[Fabric] = []
+    made: list[FabricManager] = []
 
-    def make(**options: t.Any) -> Fabric:
+    def make(**options: t.Any) -> FabricManager:
         made.append(connect(FabricConfig.from_dict(emulator.fabric_config(**options))))
         return made[-1]
 
@@ -54,7 +54,7 @@ def client(emulator: Emulator) -> Iterator[Client]:
 
 
 @pytest.fixture
-def fabric(client: Client) -> Fabric:
+def fabric(client: Client) -> FabricManager:
     return client()
 
 

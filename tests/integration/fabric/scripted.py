@@ -177,7 +177,7 @@ class Proxy:
 
 
 class ForwardProxy(Proxy):
-    """An HTTP proxy for plain addresses: takes whole URLs, and keeps them."""
+    """An HTTP proxy for plain addresses: takes whole URLs, and keeps them. Every host is loopback to it."""
 
     def __init__(self) -> None:
         self.urls: list[str] = []
@@ -187,7 +187,7 @@ class ForwardProxy(Proxy):
             def forward(self) -> None:
                 outer.urls.append(self.path)
                 parts = urlsplit(self.path)
-                far = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=10)
+                far = http.client.HTTPConnection("127.0.0.1", parts.port or 80, timeout=10)
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 where = f"{parts.path}?{parts.query}" if parts.query else parts.path
                 far.request(self.command, where, body, {"Content-Type": "application/json"})
@@ -209,7 +209,7 @@ class ForwardProxy(Proxy):
 
 
 class ConnectProxy(Proxy):
-    """An HTTP proxy that knows CONNECT only; keeps the requests for tunnels."""
+    """An HTTP proxy that knows CONNECT only; keeps the requests for tunnels. Every host is loopback to it."""
 
     def __init__(self) -> None:
         self.tunnels: list[tuple[str, str | None]] = []
@@ -218,8 +218,7 @@ class ConnectProxy(Proxy):
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_CONNECT(self) -> None:
                 outer.tunnels.append((self.path, self.headers.get("Proxy-Authorization")))
-                host, _unused, port = self.path.rpartition(":")
-                with socket.create_connection((host, int(port))) as far:
+                with socket.create_connection(("127.0.0.1", int(self.path.rpartition(":")[2]))) as far:
                     self.send_response(200)
                     self.end_headers()
                     back = threading.Thread(target=_pump, args=(far, self.connection))

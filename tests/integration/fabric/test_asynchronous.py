@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator, simple_spec
-from ansible_collections.composable.infra.plugins.module_utils.fabric import polling
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
+from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import (
     Busy,
     FabricError,
@@ -25,8 +26,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
     Unavailable,
     Uncertain,
 )
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import connect
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Fabric
+from ansible_collections.composable.infra.plugins.module_utils.fabric.operations import polling
 from ansible_collections.composable.infra.tests.integration.fabric.conftest import (
     MODEL,
     NODE_0,
@@ -50,9 +50,9 @@ class Bench:
 
     def __init__(self, manager: str, emulator: Emulator) -> None:
         self.manager, self.emulator = manager, emulator
-        self.clients: list[Fabric] = []
+        self.clients: list[FabricManager] = []
 
-    def client(self, **options: t.Any) -> Fabric:
+    def client(self, **options: t.Any) -> FabricManager:
         """A new one, as a new process would have."""
         given = self.emulator.fabric_config(self.manager, attach_timeout=20.0, **options)
         self.clients.append(connect(FabricConfig.from_dict(given)))
@@ -91,7 +91,7 @@ def bench(shared: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 def test_a_device_goes_to_the_machine_and_back(bench: Bench) -> None:
     fabric = bench.client()
     assert {m.name: m.fabric for m in fabric.machines()} == {"node-0": 1, "node-1": 1}
-    told: list[str] = []
+    told: list[tuple[str, ...]] = []
     (device,) = fabric.attach(NODE_0, MODEL, started=told.append).devices
     assert (device.model, device.machine, device.state, device.health) == (MODEL, NODE_0, "attached", "OK")
     assert attached(bench.emulator) == {device.uid: NODE_0}
@@ -149,12 +149,12 @@ class Crash(BaseException):
     """What a process that is killed does not survive."""
 
 
-def accepted(bench: Bench, count: int = 1) -> str:
-    """The handle of an attach whose process ended when it was accepted."""
-    told: list[str] = []
+def accepted(bench: Bench, count: int = 1) -> tuple[str, ...]:
+    """The handles of an attach whose process ended when it was accepted."""
+    told: list[tuple[str, ...]] = []
 
-    def started(handle: str) -> None:
-        told.append(handle)
+    def started(handles: tuple[str, ...]) -> None:
+        told.append(handles)
         raise Crash
 
     with pytest.raises(Crash):
@@ -170,8 +170,8 @@ def test_it_is_told_as_accepted_while_the_fabric_is_still_at_work(bench: Bench) 
 
 def test_a_process_that_ends_between_acceptance_and_completion_is_continued(bench: Bench) -> None:
     bench.emulator.set_timing(attach=1.0)
-    handle = accepted(bench, 2)
-    task = bench.client().resume(handle)
+    handles = accepted(bench, 2)
+    task = bench.client().resume(handles)
     assert {d.uid for d in task.devices} == set(attached(bench.emulator))
     assert len(task.devices) == 2
     assert bench.asked() == 1
@@ -179,12 +179,12 @@ def test_a_process_that_ends_between_acceptance_and_completion_is_continued(benc
 
 def test_the_manager_and_we_both_end_between_acceptance_and_completion(bench: Bench) -> None:
     bench.emulator.set_timing(attach=1.5)
-    handle = accepted(bench)
+    handles = accepted(bench)
     bench.emulator.kill()
     with pytest.raises(Unavailable):
-        bench.client().resume(handle)
+        bench.client().resume(handles)
     bench.emulator.restart()
-    (device,) = bench.client().resume(handle).devices
+    (device,) = bench.client().resume(handles).devices
     assert attached(bench.emulator) == {device.uid: NODE_0}
     assert set(bench.attachments().values()) == {1}
 
@@ -203,15 +203,15 @@ def test_a_manager_that_restarts_while_we_wait_is_waited_for(bench: Bench) -> No
 
 
 def test_an_operation_that_nobody_knows_is_missing(bench: Bench) -> None:
-    handle = accepted(bench)
+    handles = accepted(bench)
     await_state(bench.emulator, "attached")
-    (device,) = bench.client().resume(handle).devices
+    (device,) = bench.client().resume(handles).devices
     bench.client().detach(NODE_0, device.uid)
     if bench.manager == "cm":
         with pytest.raises(Missing, match="shows nothing of it"):
-            bench.client().resume(handle)
+            bench.client().resume(handles)
     with pytest.raises(Missing, match="no handle"):
-        bench.client().resume("something else")
+        bench.client().resume(("something else",))
 
 
 def test_a_device_that_fails_does_not_take_the_others_with_it(bench: Bench) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator, machine_uuid, simple_spec
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
+from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Refused
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import connect
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Fabric
 from ansible_collections.composable.infra.tests.integration.fabric.conftest import (
     MODEL,
     NODE_0,
@@ -26,7 +26,7 @@ from ansible_collections.composable.infra.tests.integration.fabric.conftest impo
 )
 
 
-def test_machines_are_listed_with_their_fabric_and_without_what_is_built_in(fabric: Fabric) -> None:
+def test_machines_are_listed_with_their_fabric_and_without_what_is_built_in(fabric: FabricManager) -> None:
     machines = {machine.name: machine for machine in fabric.machines()}
     assert set(machines) == {"node-0", "node-1", "node-2", "apart"}
     assert machines["node-0"].uid == NODE_0
@@ -35,7 +35,7 @@ def test_machines_are_listed_with_their_fabric_and_without_what_is_built_in(fabr
     assert fabric.machine(NODE_0) == machines["node-0"]
 
 
-def test_a_device_goes_to_the_machine_and_back(fabric: Fabric, emulator: Emulator) -> None:
+def test_a_device_goes_to_the_machine_and_back(fabric: FabricManager, emulator: Emulator) -> None:
     (device,) = fabric.attach(NODE_0, MODEL).devices
     assert (device.model, device.kind, device.fabric, device.machine) == (MODEL, "gpu", 1, NODE_0)
     assert (device.state, device.health) == ("attached", "OK")
@@ -48,27 +48,27 @@ def test_a_device_goes_to_the_machine_and_back(fabric: Fabric, emulator: Emulato
     assert fabric.free(NODE_0, MODEL) == 4
 
 
-def test_the_new_device_is_told_from_those_that_were_there(fabric: Fabric) -> None:
+def test_the_new_device_is_told_from_those_that_were_there(fabric: FabricManager) -> None:
     found = [fabric.attach(NODE_0, MODEL).devices[0].uid for _unused in range(3)]
     assert len(set(found)) == 3
     assert {d.uid for d in fabric.machine(NODE_0).devices} == set(found)
 
 
-def test_detaching_twice_is_done_and_sends_one_delete(fabric: Fabric, emulator: Emulator) -> None:
+def test_detaching_twice_is_done_and_sends_one_delete(fabric: FabricManager, emulator: Emulator) -> None:
     (device,) = fabric.attach(NODE_0, MODEL).devices
     assert fabric.detach(NODE_0, device.uid).done
     assert fabric.detach(NODE_0, device.uid).done
     assert [entry["method"] for entry in manager_calls(emulator)].count("DELETE") == 1
 
 
-def test_several_devices_by_one_call(fabric: Fabric) -> None:
+def test_several_devices_by_one_call(fabric: FabricManager) -> None:
     task = fabric.attach(NODE_0, MODEL, 4)
     assert task.done
     assert len({device.uid for device in task.devices}) == 4
     assert fabric.free(NODE_0, MODEL) == 0
 
 
-def test_what_a_partly_filled_wish_did_attach_is_named(fabric: Fabric, emulator: Emulator) -> None:
+def test_what_a_partly_filled_request_did_attach_is_named(fabric: FabricManager, emulator: Emulator) -> None:
     with pytest.raises(Refused) as caught:
         fabric.attach(NODE_0, MODEL, 6)
     assert caught.value.exhausted
@@ -77,7 +77,7 @@ def test_what_a_partly_filled_wish_did_attach_is_named(fabric: Fabric, emulator:
     assert [type(error) for error in caught.value.errors] == [Refused, Refused]
 
 
-def test_a_model_that_has_run_out_is_refused_and_works_when_one_is_returned(fabric: Fabric) -> None:
+def test_a_model_that_has_run_out_is_refused_and_works_when_one_is_returned(fabric: FabricManager) -> None:
     (device,) = fabric.attach(NODE_0, OTHER).devices
     with pytest.raises(Refused, match=f"{OTHER} to machine {NODE_1}.*insufficient resources") as caught:
         fabric.attach(NODE_1, OTHER)
@@ -87,20 +87,20 @@ def test_a_model_that_has_run_out_is_refused_and_works_when_one_is_returned(fabr
     assert fabric.attach(NODE_1, OTHER).devices[0].uid == device.uid
 
 
-def test_an_unknown_model_is_exhausted(fabric: Fabric) -> None:
+def test_an_unknown_model_is_exhausted(fabric: FabricManager) -> None:
     assert fabric.free(NODE_0, "no-such-model") == 0
     with pytest.raises(Refused, match="no-such-model") as caught:
         fabric.attach(NODE_0, "no-such-model")
     assert caught.value.exhausted
 
 
-def test_nothing_can_be_attached_to_a_machine_without_a_fabric(fabric: Fabric) -> None:
+def test_nothing_can_be_attached_to_a_machine_without_a_fabric(fabric: FabricManager) -> None:
     with pytest.raises(Refused) as caught:
         fabric.attach(machine_uuid("apart"), MODEL)
     assert caught.value.exhausted
 
 
-def test_an_unknown_machine_is_missing_by_every_call(fabric: Fabric) -> None:
+def test_an_unknown_machine_is_missing_by_every_call(fabric: FabricManager) -> None:
     unknown = machine_uuid("nobody")
     for work in (
         lambda: fabric.machine(unknown),
@@ -124,7 +124,7 @@ def test_an_unknown_tenant_is_named(client: Client) -> None:
 
 @pytest.mark.parametrize(("health", "refused"), [("Warning", False), ("Critical", True), ("Unknown", True)])
 def test_a_sick_device_is_attached_and_must_be_returned(
-    fabric: Fabric, emulator: Emulator, health: str, refused: bool
+    fabric: FabricManager, emulator: Emulator, health: str, refused: bool
 ) -> None:
     uid = next(d["uid"] for d in emulator.state()["devices"] if d["model"] == OTHER)
     emulator.set_health(uid, health)

@@ -24,10 +24,10 @@ from ansible_collections.composable.infra.emulator import Emulator, simple_spec
 from ansible_collections.composable.infra.emulator.__main__ import main
 from ansible_collections.composable.infra.emulator.process import EmulatorError
 from ansible_collections.composable.infra.emulator.state_dir import StateDir
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
+from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Uncertain
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import connect
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Fabric
 from ansible_collections.composable.infra.tests.integration.fabric.conftest import (
     MODEL,
     NODE_0,
@@ -57,7 +57,7 @@ def test_the_state_tells_models_devices_and_machines(emulator: Emulator) -> None
     assert state["timing"] == {"attach": 0, "detach": 0}
 
 
-def test_the_state_tells_since_when_a_device_is_attached(emulator: Emulator, fabric: Fabric) -> None:
+def test_the_state_tells_since_when_a_device_is_attached(emulator: Emulator, fabric: FabricManager) -> None:
     before = time.time()
     (attached,) = fabric.attach(NODE_0, MODEL).devices
     since = {d["uid"]: d["since"] for d in emulator.state()["devices"]}
@@ -65,7 +65,7 @@ def test_the_state_tells_since_when_a_device_is_attached(emulator: Emulator, fab
     assert set(since.values()) == {0.0}
 
 
-def test_a_waiting_reader_gets_the_change_when_it_happens(emulator: Emulator, fabric: Fabric) -> None:
+def test_a_waiting_reader_gets_the_change_when_it_happens(emulator: Emulator, fabric: FabricManager) -> None:
     generation = emulator.state()["generation"]
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(emulator.state, generation, 60)
@@ -73,7 +73,7 @@ def test_a_waiting_reader_gets_the_change_when_it_happens(emulator: Emulator, fa
         assert waiting.result(timeout=30)["generation"] > generation
 
 
-def test_only_what_changed_on_request(emulator: Emulator, fabric: Fabric) -> None:
+def test_only_what_changed_on_request(emulator: Emulator, fabric: FabricManager) -> None:
     generation = emulator.state()["generation"]
     (device,) = fabric.attach(NODE_0, MODEL).devices
     delta = emulator.ask(f"/admin/state?after={generation}&changes=1")
@@ -84,7 +84,7 @@ def test_only_what_changed_on_request(emulator: Emulator, fabric: Fabric) -> Non
     assert len(old["devices"]) == 5
 
 
-def test_the_log_tells_who_asked_for_what_when_and_what_came_of_it(emulator: Emulator, fabric: Fabric) -> None:
+def test_the_log_tells_who_asked_for_what_when_and_what_came_of_it(emulator: Emulator, fabric: FabricManager) -> None:
     before = time.time()
     (device,) = fabric.attach(NODE_0, MODEL).devices
     fabric.detach(NODE_0, device.uid)
@@ -136,7 +136,7 @@ def test_the_page_is_served(emulator: Emulator) -> None:
         assert MODEL in reply.read().decode()
 
 
-def test_a_killed_emulator_comes_back_the_same(emulator: Emulator, fabric: Fabric) -> None:
+def test_a_killed_emulator_comes_back_the_same(emulator: Emulator, fabric: FabricManager) -> None:
     fabric.attach(NODE_0, MODEL)
     before = (emulator.url, emulator.credentials, Path(emulator.ca_path).read_bytes(), attached(emulator))
     log, pid = emulator.log(), emulator.pid
@@ -232,7 +232,7 @@ def test_secret_files_are_for_their_owner_only(emulator: Emulator, tmp_path: Pat
     assert (tmp_path / "emulator").stat().st_mode & 0o077 == 0
 
 
-def test_a_device_that_is_being_attached_is_not_there_yet(emulator: Emulator, fabric: Fabric) -> None:
+def test_a_device_that_is_being_attached_is_not_there_yet(emulator: Emulator, fabric: FabricManager) -> None:
     emulator.set_timing(attach=1000)
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(fabric.attach, NODE_0, MODEL)

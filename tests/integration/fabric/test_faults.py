@@ -5,19 +5,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import socket
 import ssl
 import typing as t
 import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
 from ansible_collections.composable.infra.emulator import Emulator, simple_spec
 from ansible_collections.composable.infra.emulator.__main__ import main
+from ansible_collections.composable.infra.emulator.faults.rules import KINDS
 from ansible_collections.composable.infra.emulator.process import EmulatorError
 from ansible_collections.composable.infra.emulator.state_dir import StateDir
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import (
     Busy,
     FabricError,
@@ -25,7 +31,6 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
     Unavailable,
     Uncertain,
 )
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Fabric
 from ansible_collections.composable.infra.tests.integration.fabric.conftest import (
     MODEL,
     NODE_0,
@@ -42,7 +47,7 @@ def strike(emulator: Emulator, kind: str, **rule: t.Any) -> None:
     emulator.set_faults({"kind": kind, **ATTACH, **rule}, seed=1)
 
 
-def outcome(fabric: Fabric) -> type[FabricError] | None:
+def outcome(fabric: FabricManager) -> type[FabricError] | None:
     """The class of the error that an attach ends with."""
     try:
         fabric.attach(NODE_0, MODEL)
@@ -78,7 +83,8 @@ def outcome(fabric: Fabric) -> type[FabricError] | None:
     ],
 )
 def test_what_a_client_meets_and_what_happened(
-    emulator: Emulator, fabric: Fabric, kind: str, rule: dict[str, t.Any], error: type[FabricError] | None, devices: int
+    emulator: Emulator, fabric: FabricManager, kind: str, rule: dict[str, t.Any], error: type[FabricError] | None,
+    devices: int
 ) -> None:
     strike(emulator, kind, **rule)
     assert outcome(fabric) is error
@@ -92,7 +98,7 @@ def test_what_a_client_meets_and_what_happened(
     assert len(came) == max(devices, kind == "vanish")
 
 
-def test_a_request_that_is_dropped_has_no_status(emulator: Emulator, fabric: Fabric) -> None:
+def test_a_request_that_is_dropped_has_no_status(emulator: Emulator, fabric: FabricManager) -> None:
     strike(emulator, "lost_reply")
     outcome(fabric)
     (entry,) = [entry for entry in manager_calls(emulator) if entry["purpose"] == "attach"]
@@ -100,7 +106,7 @@ def test_a_request_that_is_dropped_has_no_status(emulator: Emulator, fabric: Fab
     assert entry["effect"] == f"attached {entry['device']} to {NODE_0}"
 
 
-def test_a_doubled_request_is_one_entry_with_both_effects(emulator: Emulator, fabric: Fabric) -> None:
+def test_a_doubled_request_is_one_entry_with_both_effects(emulator: Emulator, fabric: FabricManager) -> None:
     strike(emulator, "doubled")
     outcome(fabric)
     (entry,) = [entry for entry in manager_calls(emulator) if entry["purpose"] == "attach"]
@@ -109,14 +115,14 @@ def test_a_doubled_request_is_one_entry_with_both_effects(emulator: Emulator, fa
 
 
 @pytest.mark.parametrize("seconds", [7200, -7200])
-def test_a_login_with_another_clock_serves_as_long(emulator: Emulator, fabric: Fabric, seconds: int) -> None:
+def test_a_login_with_another_clock_serves_as_long(emulator: Emulator, fabric: FabricManager, seconds: int) -> None:
     emulator.set_faults({"kind": "clock_skew", "purpose": "login", "seconds": seconds})
     for _unused in range(3):
         fabric.machines()
     assert logins(emulator) == 1
 
 
-def test_a_new_certificate_is_accepted_once_clients_are_told(emulator: Emulator, fabric: Fabric) -> None:
+def test_a_new_certificate_is_accepted_once_clients_are_told(emulator: Emulator, fabric: FabricManager) -> None:
     fabric.machines()
     strike(emulator, "certificate", nth=1)
     assert outcome(fabric) is Uncertain
@@ -136,7 +142,7 @@ def test_faults_of_the_document_are_in_force_from_the_start_and_end_with_a_word(
         assert emulator.faults()["rules"] == []
 
 
-def test_counts_outlive_a_restart_by_a_fault(emulator: Emulator, fabric: Fabric) -> None:
+def test_counts_outlive_a_restart_by_a_fault(emulator: Emulator, fabric: FabricManager) -> None:
     strike(emulator, "restart", nth=1)
     outcome(fabric)
     outcome(fabric)
@@ -157,6 +163,30 @@ def test_the_log_is_open_while_faults_strike_everything(emulator: Emulator) -> N
     context = ssl.create_default_context(cafile=emulator.ca_path)
     with pytest.raises(OSError, match=r"closed|reset"):
         urllib.request.urlopen(f"{emulator.url}/nothing", context=context, timeout=10)
+
+
+def test_a_request_struck_twice_has_one_answer(emulator: Emulator) -> None:
+    request = b"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    answering = sorted(set(KINDS) - {"certificate", "restart", "lost_request", "lost_reply", "reset"})
+    for kinds in itertools.product(answering, repeat=2):
+        emulator.set_faults(*({"kind": name} for name in kinds))
+        assert raw(emulator, request).count(b"HTTP/1.1 ") == 1, kinds
+
+
+def raw(emulator: Emulator, request: bytes) -> bytes:
+    """All that the emulator sends until it closes the connection."""
+    context = ssl.create_default_context(cafile=emulator.ca_path)
+    where = urlsplit(emulator.url)
+    with (
+        socket.create_connection((where.hostname, where.port), timeout=10) as plain,
+        context.wrap_socket(plain, server_hostname=where.hostname) as connection,
+    ):
+        connection.sendall(request)
+        came = b""
+        with contextlib.suppress(ssl.SSLEOFError):
+            while piece := connection.recv(65536):
+                came += piece
+        return came
 
 
 def test_two_managers_share_one_pool(tmp_path: Path) -> None:

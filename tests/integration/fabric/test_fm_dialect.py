@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator
-from ansible_collections.composable.infra.plugins.module_utils.fabric.fm_wire import attach_body, detach_body
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.fm.wire import attach_body, detach_body
 from ansible_collections.composable.infra.tests.integration.fabric.conftest import (
     MODEL,
     NODE_0,

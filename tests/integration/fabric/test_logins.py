@@ -11,6 +11,7 @@ import json
 import typing as t
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from cryptography import x509
@@ -20,10 +21,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ansible_collections.composable.infra.emulator import Emulator, simple_spec
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
+from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unauthorized, Unavailable
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import connect
-from ansible_collections.composable.infra.plugins.module_utils.fabric.session import Session
-from ansible_collections.composable.infra.plugins.module_utils.fabric.verdicts import Call
+from ansible_collections.composable.infra.plugins.module_utils.fabric.http.request import Request
+from ansible_collections.composable.infra.plugins.module_utils.fabric.http.session import Session
 from ansible_collections.composable.infra.tests.integration.fabric.conftest import MODEL, NODE_0, attached, logins
 from ansible_collections.composable.infra.tests.integration.fabric.scripted import (
     Answer,
@@ -34,7 +35,7 @@ from ansible_collections.composable.infra.tests.integration.fabric.scripted impo
 )
 
 Scripted = Callable[..., ScriptedManager]
-GET = Call("GET", "/redfish/v1/Systems", "list the systems")
+GET = Request("GET", "/redfish/v1/Systems", "list the systems")
 SESSIONS = "/redfish/v1/SessionService/Sessions"
 
 
@@ -53,7 +54,7 @@ def test_a_redfish_session_lives_from_the_first_call_to_the_end(scripted: Script
 
     manager = scripted(script)
     session = redfish(manager)
-    assert session.call(GET) == {"shown": "t0ken"}
+    assert session.call(GET).body == {"shown": "t0ken"}
     session.close()
     assert [(a.method, a.path) for a in manager.asked] == [
         ("POST", SESSIONS), ("GET", "/redfish/v1/Systems"), ("DELETE", f"{SESSIONS}/1"),
@@ -96,7 +97,7 @@ def own(files: tuple[Path, Path]) -> dict[str, str]:
 def test_our_own_certificate_opens_a_server_that_wants_one(scripted: Scripted, tmp_path: Path) -> None:
     ours = identity(tmp_path, "ours")
     manager = scripted(lambda asked: Answer(body={"ok": 1}), client_ca=ours[0])
-    assert redfish(manager, auth="none", username=None, password=None, **own(ours)).call(GET) == {"ok": 1}
+    assert redfish(manager, auth="none", username=None, password=None, **own(ours)).call(GET).body == {"ok": 1}
 
 
 @pytest.mark.parametrize("effect", [False, True])
@@ -104,7 +105,7 @@ def test_without_it_nothing_was_done_and_the_option_is_named(scripted: Scripted,
     manager = scripted(lambda asked: Answer(body={}), client_ca=identity(tmp_path, "ours")[0])
     session = redfish(manager, auth="none", username=None, password=None)
     with pytest.raises(Unavailable, match=r"it wants a client certificate .*: set client_cert_path"):
-        session.call(Call("POST" if effect else "GET", "/x", "change x", effect=effect))
+        session.call(Request("POST" if effect else "GET", "/x", "change x", effect=effect))
     assert manager.asked == []
 
 
@@ -124,7 +125,7 @@ def test_a_renewed_certificate_of_our_own_is_read_again(scripted: Scripted, tmp_
         session.call(GET)
     for fresh, stale in zip(good, mounted, strict=True):
         stale.write_bytes(fresh.read_bytes())
-    assert session.call(GET) == {"ok": 1}
+    assert session.call(GET).body == {"ok": 1}
 
 
 @pytest.fixture
@@ -182,9 +183,10 @@ def test_a_plain_address_is_reached_through_the_proxy_for_plain_addresses(
         with nec(tmp_path, "nec") as emulator:
             monkeypatch.setenv("HTTP_PROXY", f"http://{proxy.address}")
             monkeypatch.setenv("http_proxy", f"http://{proxy.address}")
-            fabric = connect(FabricConfig.from_dict(emulator.fabric_config("nec")))
+            where = f"http://cdim.test:{urlsplit(emulator.plain_url).port}"
+            fabric = connect(FabricConfig.from_dict(emulator.fabric_config("nec", endpoint=where)))
             assert fabric.attach(NODE_0, MODEL).done
-            assert proxy.urls[0].startswith(f"{emulator.plain_url}/cdim/api/v1/")
+            assert proxy.urls[0].startswith(f"{where}/cdim/api/v1/")
             assert any(url.endswith("/layout-apply") for url in proxy.urls)
             fabric.close()
     finally:

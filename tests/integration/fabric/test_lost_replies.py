@@ -16,16 +16,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
+from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.fm.wire import attach_body
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import (
     Busy,
     FabricError,
     Unavailable,
     Uncertain,
 )
-from ansible_collections.composable.infra.plugins.module_utils.fabric.fm_wire import attach_body
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import connect
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Fabric
 from ansible_collections.composable.infra.tests.integration.fabric.conftest import (
     MODEL,
     NODE_0,
@@ -46,7 +46,7 @@ Scripted = Callable[..., ScriptedManager]
 LISTING = {"data": {"machines": [{"mach_uuid": "m", "fabric_id": 1, "resources": []}]}}
 
 
-def connected(manager: ScriptedManager, **options: float) -> Fabric:
+def connected(manager: ScriptedManager, **options: float) -> FabricManager:
     return connect(FabricConfig.from_dict(manager.options(**options)))
 
 
@@ -55,7 +55,7 @@ def telling(answer: Callable[[Asked], Answer]) -> Script:
     return lambda asked: login(asked) if asked.is_login else answer(asked)
 
 
-def test_an_emulator_killed_during_an_attach_leaves_it_uncertain(fabric: Fabric, emulator: Emulator) -> None:
+def test_an_emulator_killed_during_an_attach_leaves_it_uncertain(fabric: FabricManager, emulator: Emulator) -> None:
     emulator.set_timing(attach=30)
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(fabric.attach, NODE_0, MODEL)
@@ -65,7 +65,7 @@ def test_an_emulator_killed_during_an_attach_leaves_it_uncertain(fabric: Fabric,
             asking.result()
 
 
-def test_an_emulator_that_comes_back_has_finished_what_it_began(fabric: Fabric, emulator: Emulator) -> None:
+def test_an_emulator_that_comes_back_has_finished_what_it_began(fabric: FabricManager, emulator: Emulator) -> None:
     fabric.attach(NODE_0, MODEL)
     emulator.set_timing(attach=2)
     with ThreadPoolExecutor(1) as pool:

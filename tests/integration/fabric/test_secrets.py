@@ -15,8 +15,8 @@ import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
+from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import FabricError
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import connect
 from ansible_collections.composable.infra.tests.integration.fabric.conftest import MODEL, NODE_0, Client
 from ansible_collections.composable.infra.tests.integration.fabric.scripted import (
     CLIENT_SECRET,

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator, certificates
-from ansible_collections.composable.infra.plugins.module_utils.fabric import token
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import CREDENTIALS, FabricConfig
+from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Unauthorized, Unavailable
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import connect
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Fabric
+from ansible_collections.composable.infra.plugins.module_utils.fabric.http import token
 from ansible_collections.composable.infra.tests.integration.fabric.conftest import (
     MODEL,
     NODE_0,
@@ -150,13 +150,13 @@ def test_a_mounted_secret_that_is_corrected_works_by_itself(
     fabric.close()
 
 
-def test_one_login_serves_many_calls(fabric: Fabric, emulator: Emulator) -> None:
+def test_one_login_serves_many_calls(fabric: FabricManager, emulator: Emulator) -> None:
     with ThreadPoolExecutor(20) as pool:
         list(pool.map(lambda _unused: fabric.machines(), range(100)))
     assert logins(emulator) == 1
 
 
-def test_short_lived_tokens_are_renewed_on_the_way(fabric: Fabric, emulator: Emulator) -> None:
+def test_short_lived_tokens_are_renewed_on_the_way(fabric: FabricManager, emulator: Emulator) -> None:
     emulator.set_tokens(lifetime=1)
     left = deadline()
     while logins(emulator) < 3:
@@ -165,7 +165,7 @@ def test_short_lived_tokens_are_renewed_on_the_way(fabric: Fabric, emulator: Emu
     assert {entry["status"] for entry in manager_calls(emulator)} <= {200, 401}
 
 
-def test_a_refused_token_is_renewed_once_for_all_threads(fabric: Fabric, emulator: Emulator) -> None:
+def test_a_refused_token_is_renewed_once_for_all_threads(fabric: FabricManager, emulator: Emulator) -> None:
     fabric.machines()
     emulator.set_tokens(revoke=True)
     with ThreadPoolExecutor(30) as pool:
@@ -173,7 +173,7 @@ def test_a_refused_token_is_renewed_once_for_all_threads(fabric: Fabric, emulato
     assert logins(emulator) == 2
 
 
-def test_an_attach_with_a_refused_token_is_repeated_and_attaches_one(fabric: Fabric, emulator: Emulator) -> None:
+def test_an_attach_with_a_refused_token_is_repeated_and_attaches_one(fabric: FabricManager, emulator: Emulator) -> None:
     fabric.machines()
     emulator.set_tokens(revoke=True)
     assert fabric.attach(NODE_0, MODEL).done
@@ -236,7 +236,7 @@ def test_the_servers_certificate_has_names_and_addresses(emulator: Emulator) -> 
     assert {"localhost", "127.0.0.1"} <= names
 
 
-def test_a_machine_unknown_to_the_tenant_is_no_matter_of_login(fabric: Fabric) -> None:
+def test_a_machine_unknown_to_the_tenant_is_no_matter_of_login(fabric: FabricManager) -> None:
     fabric.attach(NODE_1, MODEL)
     with pytest.raises(Missing):
         fabric.machine("nobody")

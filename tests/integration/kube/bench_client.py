@@ -17,9 +17,12 @@ from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.connection import Connection
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import (
+    Connection,
+    ConnectionOptions,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi, Reply, Stream
 from ansible_collections.composable.infra.tests.integration.kube.certificates import (
     Certificates,
@@ -89,7 +92,8 @@ def main() -> None:
         process = multiprocessing.Process(target=serve, args=(theirs, certificates))
         process.start()
         try:
-            client = Client(Connection.load(host=ours.recv(), ca_file=str(certificates.ca), environ={}))
+            given = ConnectionOptions(host=ours.recv(), ca_file=str(certificates.ca))
+            client = Client(Connection.load(given=given, environ={}))
             run(client)
             client.close()
         finally:

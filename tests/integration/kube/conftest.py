@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import (
+    Connection,
+    ConnectionOptions,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi
 from ansible_collections.composable.infra.tests.integration.kube.certificates import (
     Certificates,
@@ -36,12 +39,13 @@ def api(certificates: Certificates) -> Iterator[FakeApi]:
 
 @pytest.fixture
 def connect(api: FakeApi, certificates: Certificates) -> Iterator[ClientFactory]:
-    """Builds clients; keywords are those of Connection.load, ``options`` those of Client."""
+    """Builds clients; keywords are those of ConnectionOptions and ``kubeconfig``, ``options`` those of Client."""
     made: list[Client] = []
 
-    def build(options: dict[str, Any] | None = None, **settings: Any) -> Client:
-        chosen: dict[str, Any] = {"host": api.url, "ca_file": str(certificates.ca), "environ": {}} | settings
-        made.append(Client(Connection.load(**chosen), **(options or {})))
+    def build(options: dict[str, Any] | None = None, kubeconfig: Any = None, **settings: Any) -> Client:
+        chosen: dict[str, Any] = {"host": api.url, "ca_file": str(certificates.ca)} | settings
+        connection = Connection.load(kubeconfig, given=ConnectionOptions(**chosen), environ={})
+        made.append(Client(connection, **(options or {})))
         return made[-1]
 
     yield build

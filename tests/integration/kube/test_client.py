@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABILITY_REQUESTS,
+    NODES,
+    PODS,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import (
     ApiError,
     Conflict,
     Gone,
     NotFound,
-)
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import (
-    CLAIMS,
-    NODES,
-    PODS,
-    REQUESTS,
 )
 from ansible_collections.composable.infra.tests.integration.kube.api_server import (
     FakeApi,
@@ -170,7 +170,7 @@ def test_a_list_that_stays_expired_raises(api: FakeApi, client: Client) -> None:
 
 def test_a_missing_crd_is_said_in_a_sentence(client: Client) -> None:
     with pytest.raises(NotFound, match=r"composabilityrequests: .*CRD installed") as raised:
-        client.list(REQUESTS)
+        client.list(COMPOSABILITY_REQUESTS)
     assert raised.value.unserved
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import threading
@@ -12,10 +13,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NODES
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.transport import Limits
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Invalid, Unreachable
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import NODES
-from ansible_collections.composable.infra.plugins.module_utils.kube.transport import Limits
 from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi, Hangup
 from ansible_collections.composable.infra.tests.integration.kube.certificates import Certificates
 from ansible_collections.composable.infra.tests.integration.kube.conftest import ClientFactory
@@ -189,6 +190,24 @@ def test_a_server_that_speaks_no_tls_is_no_lost_request(connect: ClientFactory, 
     with pytest.raises(Unreachable, match="no answer from") as raised:
         connect(host=f"https://127.0.0.1:{server.port}").create(NODES, DONE)
     assert not raised.value.sent
+
+
+def test_a_server_that_wants_our_certificate_has_not_looked_at_the_request(
+    connect: ClientFactory, start: Start, certificates: Certificates
+) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(certificates.ca))
+    context.load_cert_chain(certificates.server)
+    context.verify_mode = ssl.CERT_REQUIRED
+
+    def serve(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            context.wrap_socket(connection, server_side=True)
+
+    server = start(serve)
+    with pytest.raises(Unreachable, match=r"wants one: .*check client-certificate and client-key") as raised:
+        connect(host=f"https://127.0.0.1:{server.port}").create(NODES, DONE)
+    assert (raised.value.sent, raised.value.permanent) == (False, True)
+    assert server.accepted == 1
 
 
 def test_plain_text_sent_to_a_tls_server_is_its_answer(connect: ClientFactory, start: Start) -> None:

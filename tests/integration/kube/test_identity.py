@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NODES
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import (
+    Connection,
+    ConnectionOptions,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Unauthorized, Unreachable
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import NODES
 from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi, Reply, status
 from ansible_collections.composable.infra.tests.integration.kube.certificates import (
     INNER_NAME,
@@ -128,7 +131,7 @@ def test_plain_http_is_possible() -> None:
     api = FakeApi(None)
     try:
         api.on(f"GET {NODE}", DONE)
-        client = Client(Connection.load(host=api.url, environ={}))
+        client = Client(Connection.load(given=ConnectionOptions(host=api.url), environ={}))
         assert ask(client) == DONE
         client.close()
     finally:

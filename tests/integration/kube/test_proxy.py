@@ -11,10 +11,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NODES
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import (
+    Connection,
+    ConnectionOptions,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import BadKubeconfig, Unreachable
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import NODES
 from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi, Stream
 from ansible_collections.composable.infra.tests.integration.kube.certificates import Certificates
 from ansible_collections.composable.infra.tests.integration.kube.conftest import ClientFactory
@@ -98,7 +101,7 @@ def test_plain_http_goes_through_a_proxy_by_its_whole_url(proxy: Proxy) -> None:
     try:
         api.on(f"GET /below{NODE}", DONE)
         url = proxy.url.replace("://", "://ann:pw@")
-        client = Client(Connection.load(host=f"{api.url}/below", proxy=url, environ={}))
+        client = Client(Connection.load(given=ConnectionOptions(host=f"{api.url}/below", proxy=url), environ={}))
         assert ask(client) == DONE
         assert proxy.asked == [f"{api.url}/below{NODE}"]
         assert "Proxy-Authorization: Basic " in proxy.heads[0]

@@ -12,10 +12,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import NODES, REQUESTS, Resource
-from ansible_collections.composable.infra.plugins.module_utils.kube.store import Store
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch import Reflector
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    COMPOSABILITY_REQUESTS,
+    NODES,
+    ApiResource,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.reflector import Reflector
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.tests.integration.kube.api_server import (
     WAIT,
     FakeApi,
@@ -51,7 +55,7 @@ def bookmark(version: int) -> Object:
 class Bench:
     """A reflector under test and what its listener heard: (type, name, version, version of old)."""
 
-    def __init__(self, client: Client, resource: Resource, **options: Any) -> None:
+    def __init__(self, client: Client, resource: ApiResource, **options: Any) -> None:
         self.heard: queue.SimpleQueue[Change] = queue.SimpleQueue()
         self.store = Store({})
         self.fail_on: str | None = None
@@ -89,7 +93,7 @@ Build = Callable[..., Bench]
 def build(client: Client) -> Iterator[Build]:
     made: list[Bench] = []
 
-    def new(resource: Resource = NODES, **options: Any) -> Bench:
+    def new(resource: ApiResource = NODES, **options: Any) -> Bench:
         made.append(Bench(client, resource, **options))
         return made[-1]
 
@@ -288,8 +292,8 @@ def test_it_is_well_again_as_soon_as_the_watch_is_open(api: FakeApi, build: Buil
 
 
 def test_a_missing_crd_is_named_and_waited_for(api: FakeApi, build: Build) -> None:
-    path = REQUESTS.path()
-    bench = build(REQUESTS)
+    path = COMPOSABILITY_REQUESTS.path()
+    bench = build(COMPOSABILITY_REQUESTS)
     bench.reflector.start()
     api.wait_for(f"GET {path}", 2)
     assert "CRD" in (bench.reflector.last_error or "")

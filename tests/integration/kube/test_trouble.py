@@ -11,15 +11,15 @@ from collections.abc import Callable
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NODES
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.transport import Limits
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import (
     ApiError,
     TooManyRequests,
     Unavailable,
     Unreachable,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import NODES
-from ansible_collections.composable.infra.plugins.module_utils.kube.transport import Limits
 from ansible_collections.composable.infra.tests.integration.kube.api_server import (
     FakeApi,
     Hangup,

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NODES, PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import (
     ApiError,
     Forbidden,
     Gone,
     Unreachable,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import NODES, PODS
 from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi, Stream, status
 
 WATCH = "WATCH /api/v1/nodes"

@@ -16,8 +16,8 @@ import yaml
 
 from ansible_collections.composable.infra.emulator import Emulator, machine_uuid
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import connect
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, NODES, SLICES
+from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, NODES, SLICES
 from ansible_collections.composable.infra.tests.bench.modules import measured
 from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi
 from ansible_collections.composable.infra.tests.integration.modules.conftest import A100, L40S, Json, mark, run

@@ -146,7 +146,7 @@ def test_task_in_the_background(emulator: Emulator, play: Play) -> None:
 
 
 def test_one_block_of_defaults_serves_every_form(emulator: Emulator, play: Play) -> None:
-    defaults = {"module_defaults": {"group/composable.infra.all": emulator.fabric_config()}}
+    defaults = {"module_defaults": {"group/composable.infra.fabric": emulator.fabric_config()}}
     played = play([{"composable.infra.fabric_info": {}, **defaults, **form} for form in FORMS.values()])
     assert [len(r["machines"]) for r in played.results] == [4, 4]
 

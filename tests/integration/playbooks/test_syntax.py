@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.tests.e2e.played import environment
+from ansible_collections.composable.infra.tests.e2e.support.played import environment
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 NAMES = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator, machine_uuid, simple_spec
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
-from ansible_collections.composable.infra.plugins.module_utils.fabric.redfish.client import Redfish
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.driver import RedfishDriver
 
 GPU = "NVIDIA-L40S"
 MEMORY = "CXL-DRAM-64GiB"
@@ -23,7 +23,7 @@ DIALECTS = ("AddResourceBlock", "Connections", "Zones", "Compose")
 EVERYTHING = ["AddResourceBlock", "Connections", "Compose"]
 
 Bench = Callable[..., Emulator]
-Client = Callable[..., Redfish]
+Client = Callable[..., RedfishDriver]
 
 
 @pytest.fixture(autouse=True)
@@ -62,10 +62,10 @@ def start(tmp_path: Path) -> Iterator[Bench]:
 @pytest.fixture
 def client() -> Iterator[Client]:
     """Makes clients of an emulator; options replace those that fit."""
-    made: list[Redfish] = []
+    made: list[RedfishDriver] = []
 
-    def make(emulator: Emulator, **options: t.Any) -> Redfish:
-        made.append(Redfish(FabricConfig.from_dict(emulator.fabric_config(**options))))
+    def make(emulator: Emulator, **options: t.Any) -> RedfishDriver:
+        made.append(RedfishDriver(FabricConfig.from_dict(emulator.fabric_config(**options))))
         return made[-1]
 
     yield make

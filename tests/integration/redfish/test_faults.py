@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.fabric.ensure import attach_missing
+from ansible_collections.composable.infra.plugins.module_utils.fabric.desired.executor import attach_missing
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import (
     Busy,
     FabricError,
@@ -44,7 +44,7 @@ def test_a_reply_lost_after_the_effect(name: str, later: bool, start: Bench, cli
     emulator = start({"dialects": [name], "asynchronous": later})
     fabric = client(emulator)
     emulator.set_faults({"kind": "lost_reply", "purpose": CHANGES[name][0], "nth": 1})
-    device = settled(lambda: fabric.attach(NODE_0, GPU).devices[0], fabric)
+    device = attached_or_found(lambda: fabric.attach(NODE_0, GPU).devices[0], fabric)
     assert attached(emulator) == {device.uid: NODE_0}
     emulator.set_faults({"kind": "lost_reply", "purpose": CHANGES[name][1], "nth": 1})
     fabric.detach(NODE_0, device.uid)
@@ -52,12 +52,12 @@ def test_a_reply_lost_after_the_effect(name: str, later: bool, start: Bench, cli
     assert effects(emulator) == ["attached", "detached"]
 
 
-def settled(attach: t.Callable[[], t.Any], fabric: t.Any) -> t.Any:
+def attached_or_found(attach: t.Callable[[], t.Any], fabric: t.Any) -> t.Any:
     """The device; when even looking could not tell, the one that the caller finds, as the engine does."""
     try:
         return attach()
     except Uncertain:
-        return attach_missing(fabric, NODE_0, GPU, 1, settle=10.0) or fabric.machine(NODE_0).devices[0]
+        return attach_missing(fabric, NODE_0, GPU, 1, attach_deadline=10.0) or fabric.machine(NODE_0).devices[0]
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -73,7 +73,7 @@ def test_a_request_lost_before_the_effect(name: str, start: Bench, client: Clien
         with pytest.raises(Uncertain):
             fabric.attach(NODE_0, GPU)
         assert attached(emulator) == {}
-        assert len(attach_missing(fabric, NODE_0, GPU, 1, settle=0.0)) == 1
+        assert len(attach_missing(fabric, NODE_0, GPU, 1, attach_deadline=0.0)) == 1
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -127,8 +127,8 @@ def test_a_conflict_makes_the_client_choose_another(start: Bench, client: Client
     emulator = start(gpus=2)
     ours, theirs = client(emulator), client(emulator)
     ours.free(NODE_0, GPU)
-    theirs.attach(NODE_1, GPU, token="the same wish")
-    device = ours.attach(NODE_0, GPU, token="the same wish").devices[0]
+    theirs.attach(NODE_1, GPU, token="the same token")
+    device = ours.attach(NODE_0, GPU, token="the same token").devices[0]
     assert attached(emulator)[device.uid] == NODE_0
     assert len(attached(emulator)) == 2
 
@@ -220,7 +220,7 @@ def test_random_faults(start: Bench, client: Client, rng: random.Random) -> None
         wanted = rng.randrange(1, 4)
         for _attempt in range(20):
             try:
-                attach_missing(fabric, NODE_0, GPU, wanted, settle=0.3)
+                attach_missing(fabric, NODE_0, GPU, wanted, attach_deadline=0.3)
                 break
             except FabricError:
                 continue

@@ -12,7 +12,6 @@ import pytest
 
 from ansible_collections.composable.infra.emulator import machine_uuid
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Refused
-from ansible_collections.composable.infra.plugins.module_utils.fabric.redfish.dialects import offers
 from ansible_collections.composable.infra.tests.integration.redfish.conftest import (
     DIALECTS,
     EVERYTHING,
@@ -27,6 +26,7 @@ from ansible_collections.composable.infra.tests.integration.redfish.conftest imp
     effects,
     requests,
 )
+from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.offered import offers
 
 # The request that each dialect attaches by.
 PATHS = {
@@ -40,16 +40,16 @@ SORTS = [(name, later) for name in DIALECTS for later in (False, True)]
 def test_attach_and_detach(name: str, later: bool, start: Bench, client: Client) -> None:
     emulator = start({"dialects": [name], "asynchronous": later})
     fabric = client(emulator)
-    assert set(offers(fabric.picture()).values()) == {name}
+    assert set(offers(fabric.service_model()).values()) == {name}
     handles: list[str] = []
-    task = fabric.attach(NODE_0, GPU, started=handles.append)
+    task = fabric.attach(NODE_0, GPU, started=handles.extend)
     device = task.devices[0]
     assert attached(emulator) == {device.uid: NODE_0}
     assert (device.machine, device.state, device.model, device.kind) == (NODE_0, "attached", GPU, "gpu")
     assert fabric.machine(NODE_0).devices == (device,)
     asked = [entry for entry in emulator.log() if entry["method"] != "GET" and "Session" not in entry["path"]]
     assert [entry["path"].endswith(PATHS[name]) for entry in asked] == [True]
-    assert (len(handles), task.handle) == ((1, handles[0]) if later else (0, None))
+    assert (len(handles), task.handles) == ((1, (handles[0],)) if later else (0, ()))
     assert fabric.detach(NODE_0, device.uid).devices[0].uid == device.uid
     assert attached(emulator) == {}
     assert fabric.machine(NODE_0).devices == ()
@@ -85,7 +85,7 @@ def test_n_at_once(name: str, later: bool, start: Bench, client: Client) -> None
 
 @pytest.mark.parametrize("name", ["Zones", "Compose"])
 def test_what_replaces_a_list_is_merged(name: str, start: Bench, client: Client) -> None:
-    """Five wishes for one machine, while the first one is under way, go as one request."""
+    """Five attaches to one machine, while the first one is under way, go as one request."""
     emulator = start({"dialects": [name]}, gpus=6, attach=0.5)
     fabric = client(emulator)
     fabric.attach(NODE_0, GPU, 6)
@@ -107,7 +107,7 @@ def test_several_detached_at_once(name: str, start: Bench, client: Client) -> No
 def test_the_etags_come_first(start: Bench, client: Client) -> None:
     emulator = start({"dialects": EVERYTHING})
     fabric = client(emulator)
-    assert set(offers(fabric.picture()).values()) == {"AddResourceBlock"}
+    assert set(offers(fabric.service_model()).values()) == {"AddResourceBlock"}
     fabric.attach(NODE_0, GPU)
     assert [entry["path"].rpartition(".")[2] for entry in requests(emulator, "attach")] == ["AddResourceBlock"]
 
@@ -126,7 +126,7 @@ def test_a_task_tells_its_handle_before_it_is_done(start: Bench, client: Client)
     emulator = start({"asynchronous": True}, attach=1.0)
     states: list[str] = []
 
-    def hear(_handle: str) -> None:
+    def hear(_handles: tuple[str, ...]) -> None:
         states.extend(d["state"] for d in emulator.state()["devices"] if d["state"] != "free")
 
     client(emulator).attach(NODE_0, GPU, started=hear)
@@ -141,15 +141,15 @@ def test_resume_after_a_restart_of_the_client(start: Bench, client: Client) -> N
     class Gone(Exception):
         pass
 
-    def die(handle: str) -> None:
-        handles.append(handle)
+    def die(accepted: tuple[str, ...]) -> None:
+        handles.extend(accepted)
         raise Gone
 
     with pytest.raises(Gone):
         client(emulator).attach(NODE_0, GPU, started=die)
     later = client(emulator)
     assert later.machine(NODE_0).devices == ()
-    assert later.resume(handles[0]).done
+    assert later.resume(tuple(handles)).done
     assert [device.uid for device in later.machine(NODE_0).devices] == list(attached(emulator))
     assert len(attached(emulator)) == 1
 
@@ -159,16 +159,16 @@ def test_resume_after_a_restart_of_the_service(start: Bench, client: Client) -> 
     fabric = client(emulator)
     handles: list[str] = []
 
-    def crash(handle: str) -> None:
-        handles.append(handle)
+    def crash(accepted: tuple[str, ...]) -> None:
+        handles.extend(accepted)
         emulator.kill()
         emulator.restart()
 
     task = fabric.attach(NODE_0, GPU, started=crash)
     assert attached(emulator) == {task.devices[0].uid: NODE_0}
-    assert fabric.resume(handles[0]).done
+    assert fabric.resume(tuple(handles)).done
     with pytest.raises(Missing):
-        fabric.resume("/redfish/v1/TaskService/TaskMonitors/4711")
+        fabric.resume(("/redfish/v1/TaskService/TaskMonitors/4711",))
 
 
 def test_what_is_done_needs_no_doing(start: Bench, client: Client) -> None:

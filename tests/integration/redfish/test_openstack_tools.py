@@ -25,8 +25,8 @@ from sushy.resources.compositionservice import constants, resourceblock
 
 from ansible_collections.composable.infra.emulator import Emulator
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.driver import RedfishDriver
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Refused
-from ansible_collections.composable.infra.plugins.module_utils.fabric.redfish.client import Redfish
 from ansible_collections.composable.infra.tests.integration.redfish.conftest import (
     EVERYTHING,
     GPU,
@@ -138,7 +138,7 @@ def await_answer(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
 
 
 def test_our_client_reads_their_emulator(their_emulator: str) -> None:
-    fabric = Redfish(FabricConfig.from_dict({"manager": "sunfish", "endpoint": their_emulator}))
+    fabric = RedfishDriver(FabricConfig.from_dict({"manager": "sunfish", "endpoint": their_emulator}))
     machines = fabric.machines()
     assert machines, "the fake driver shows machines"
     assert all(machine.devices == () and machine.fabric is None for machine in machines)

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.driver import RedfishDriver
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Refused
-from ansible_collections.composable.infra.plugins.module_utils.fabric.redfish.client import Redfish
-from ansible_collections.composable.infra.plugins.module_utils.fabric.redfish.dialects import offers
 from ansible_collections.composable.infra.tests.integration.redfish import published
 from ansible_collections.composable.infra.tests.integration.redfish.static_service import StaticService
+from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.offered import offers
 
 COMPOSED = "37596f04-b032-48ce-9bad-7d55a61fe574"
 COMPOSED_2 = "c799d9a4-f5e4-402c-a1b5-0cd9d5213891"
@@ -26,10 +26,10 @@ CXL_SYSTEM = "68d5e212-165b-4ca0-909b-c86b9cee0112"
 
 
 @pytest.fixture
-def fabric(request: pytest.FixtureRequest) -> Iterator[Redfish]:
+def fabric(request: pytest.FixtureRequest) -> Iterator[RedfishDriver]:
     """A client of the example service that the test names."""
     with StaticService(published.mockup(request.param)) as service:
-        made = Redfish(FabricConfig.from_dict({"manager": "sunfish", "endpoint": service.url}))
+        made = RedfishDriver(FabricConfig.from_dict({"manager": "sunfish", "endpoint": service.url}))
         yield made
         made.close()
 
@@ -38,17 +38,17 @@ def example(name: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("fabric", [name], indirect=True, ids=[name])
 
 
-def has(fabric: Redfish) -> dict[str, set[str]]:
+def has(fabric: RedfishDriver) -> dict[str, set[str]]:
     """Devices by machine."""
     return {machine.name: {d.uid for d in machine.devices} for machine in fabric.machines()}
 
 
-def by_state(fabric: Redfish, state: str) -> set[str]:
+def by_state(fabric: RedfishDriver, state: str) -> set[str]:
     return {device.uid for device in fabric.devices() if device.state == state}
 
 
 @example("public-composability")
-def test_composability(fabric: Redfish) -> None:
+def test_composability(fabric: RedfishDriver) -> None:
     """Two composed systems with blocks of two zones, and three stages of one expandable system that share a UUID."""
     machines = {machine.uid: machine for machine in fabric.machines()}
     assert {uid: {d.uid for d in machine.devices} for uid, machine in machines.items()} == {
@@ -61,11 +61,11 @@ def test_composability(fabric: Redfish) -> None:
         "/redfish/v1/Systems/SystemAfterResourceBlock": 3, "/redfish/v1/Systems/SystemAfterAddResourceAction": 3,
     }
     assert by_state(fabric, "free") == {"DriveBlock5", "DriveBlock6", "DriveBlock7", "OffloadBlock9"}
-    assert set(offers(fabric.picture()).values()) == {"AddResourceBlock"}
+    assert set(offers(fabric.service_model()).values()) == {"AddResourceBlock"}
 
 
 @example("public-composability")
-def test_a_free_gpu_is_for_the_machine_of_its_zone(fabric: Redfish) -> None:
+def test_a_free_gpu_is_for_the_machine_of_its_zone(fabric: RedfishDriver) -> None:
     """OffloadBlock9 is in zone 2, which has ComputeBlock2 of the second system."""
     model = "Contoso Workstation VID2000"
     gpu = next(d for d in fabric.devices() if d.uid == "OffloadBlock9")
@@ -79,7 +79,7 @@ def test_a_free_gpu_is_for_the_machine_of_its_zone(fabric: Redfish) -> None:
 
 
 @example("public-compose-action")
-def test_compose_action(fabric: Redfish) -> None:
+def test_compose_action(fabric: RedfishDriver) -> None:
     """Eight systems with one and the same UUID; one block is listed twice, SASSled-2 is forgotten."""
     assert has(fabric)["Sled-1"] == {"NVMe-TargetsAppliance-1", "26021"}
     assert sum(bool(devices) for devices in has(fabric).values()) == 1
@@ -93,29 +93,29 @@ def test_compose_action(fabric: Redfish) -> None:
 
 
 @example("public-compose-action")
-def test_compose_action_offers_both_and_the_etags_come_first(fabric: Redfish) -> None:
+def test_compose_action_offers_both_and_the_etags_come_first(fabric: RedfishDriver) -> None:
     """The service has the Compose action, and its blades and racks AddResourceBlock too."""
-    shown = fabric.picture()
+    shown = fabric.service_model()
     assert shown.tree.composition is not None
     assert shown.tree.composition.compose == "/redfish/v1/CompostionService/Actions/CompositionService.Compose"
     assert set(offers(shown).values()) == {"AddResourceBlock"}
 
 
 @example("public-constrained-composition")
-def test_constrained_composition(fabric: Redfish) -> None:
+def test_constrained_composition(fabric: RedfishDriver) -> None:
     """The same blocks, but the service composes new systems only: nothing can be moved to one that is there."""
     assert {m.uid: {d.uid for d in m.devices} for m in fabric.machines()} == {
         COMPOSED: {"DriveBlock3", "DriveBlock4"}, COMPOSED_2: {"DriveBlock3", "NetworkBlock8"},
     }
     assert by_state(fabric, "free") == {"DriveBlock5", "DriveBlock6", "DriveBlock7", "OffloadBlock9"}
-    assert offers(fabric.picture()) == {}
+    assert offers(fabric.service_model()) == {}
     assert fabric.free(COMPOSED_2, "Contoso Workstation VID2000") == 0
     with pytest.raises(Refused, match="offers no way"):
         fabric.detach(COMPOSED_2, "NetworkBlock8")
 
 
 @example("public-cxl")
-def test_cxl(fabric: Redfish) -> None:
+def test_cxl(fabric: RedfishDriver) -> None:
     """T2, T3 and T4 are connected; connection 14 and endpoint I4 are missing in their collections. T5 lies in a card
     that the system lists among its own PCIe devices. T1 is in a zone with I1 and has no connection."""
     machine = fabric.machine(CXL_SYSTEM)
@@ -125,17 +125,17 @@ def test_cxl(fabric: Redfish) -> None:
     assert fabric.machines() == (machine,)
     assert by_state(fabric, "free") == {"CXL/T1"}
     assert next(d for d in fabric.devices() if d.uid == "CXL/T1").kind == "fpga"
-    assert offers(fabric.picture()) == dict.fromkeys(["CXL/T1", "CXL/T2", "CXL/T3", "CXL/T4"], "Connections")
+    assert offers(fabric.service_model()) == dict.fromkeys(["CXL/T1", "CXL/T2", "CXL/T3", "CXL/T4"], "Connections")
 
 
 @example("public-cxl")
-def test_what_is_built_in_is_not_detached(fabric: Redfish) -> None:
+def test_what_is_built_in_is_not_detached(fabric: RedfishDriver) -> None:
     with pytest.raises(Refused, match="offers no way"):
         fabric.detach(CXL_SYSTEM, "CXL/T5")
 
 
 @example("public-cxl")
-def test_an_unknown_machine_is_missing(fabric: Redfish) -> None:
+def test_an_unknown_machine_is_missing(fabric: RedfishDriver) -> None:
     for ask in (fabric.machine, lambda uid: fabric.free(uid, "GPU"), lambda uid: fabric.attach(uid, "GPU"),
                 lambda uid: fabric.detach(uid, "CXL/T2")):
         with pytest.raises(Missing):

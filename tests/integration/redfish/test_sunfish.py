@@ -13,9 +13,9 @@ import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
+from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.sunfish.driver import SunfishDriver
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Refused, Uncertain
-from ansible_collections.composable.infra.plugins.module_utils.fabric.managers import connect
-from ansible_collections.composable.infra.plugins.module_utils.fabric.sunfish import Sunfish
 from ansible_collections.composable.infra.tests.integration.redfish.conftest import (
     GPU,
     MEMORY,
@@ -26,17 +26,17 @@ from ansible_collections.composable.infra.tests.integration.redfish.conftest imp
     effects,
 )
 
-Make = t.Callable[[Emulator], Sunfish]
+Make = t.Callable[[Emulator], SunfishDriver]
 
 
 @pytest.fixture
 def sunfish() -> Iterator[Make]:
     """Makes clients through the table of managers, as every caller does."""
-    made: list[Sunfish] = []
+    made: list[SunfishDriver] = []
 
-    def make(emulator: Emulator) -> Sunfish:
+    def make(emulator: Emulator) -> SunfishDriver:
         fabric = connect(FabricConfig.from_dict(emulator.fabric_config()))
-        assert isinstance(fabric, Sunfish)
+        assert isinstance(fabric, SunfishDriver)
         made.append(fabric)
         return fabric
 
@@ -80,7 +80,7 @@ def test_without_agents_cohdis_request_is_sent(numbers: Emulator, sunfish: Make)
     assert len(patches(numbers)) == 2
 
 
-def test_wishes_for_one_machine_are_one_number(numbers: Emulator, sunfish: Make) -> None:
+def test_attaches_to_one_machine_are_one_number(numbers: Emulator, sunfish: Make) -> None:
     """Concurrent numbers would undo each other: while one is sent, the others gather."""
     numbers.set_timing(attach=0.3)
     fabric = sunfish(numbers)
@@ -144,4 +144,4 @@ def test_what_is_not_told_is_said(numbers: Emulator, sunfish: Make) -> None:
     with pytest.raises(Missing):
         fabric.machine("nobody")
     with pytest.raises(Missing):
-        fabric.resume("anything")
+        fabric.resume(("anything",))

@@ -16,23 +16,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from ansible_collections.composable.infra.controller.health import HealthServer, status
+from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.engine import Engine
-from ansible_collections.composable.infra.plugins.module_utils.scaling.actions import Verdict
-
-
-@dataclass
-class FakePasses:
-    """Verdicts by node."""
-
-    verdicts: dict[str, tuple[Verdict, ...]] = field(default_factory=dict)
-
-
-@dataclass
-class FakeGating:
-    """Verdicts of pods that are held."""
-
-    verdicts: tuple[Verdict, ...] = ()
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+    ControllerManager,
+)
 
 
 @dataclass
@@ -40,18 +29,24 @@ class FakeEngine:
     """What the endpoints ask of an engine."""
 
     is_ready: bool = True
+    stuck_at: str = ""
     troubles: list[str] = field(default_factory=list)
-    passes: FakePasses = field(default_factory=FakePasses)
-    gating: FakeGating = field(default_factory=FakeGating)
+    reasons: list[WaitReason] = field(default_factory=list)
 
-    def metrics(self) -> str:
-        return "composable_gated_pods 3\n"
+    def stuck(self) -> str:
+        return self.stuck_at
+
+    def gauges(self) -> dict[str, float]:
+        return {"gated_pods": 3, "claims_waiting": 0}
 
     def ready(self) -> bool:
         return self.is_ready
 
     def problems(self) -> list[str]:
         return self.troubles
+
+    def wait_reasons(self) -> list[WaitReason]:
+        return self.reasons
 
 
 SHARED = FakeEngine()
@@ -60,13 +55,15 @@ SHARED = FakeEngine()
 @pytest.fixture
 def engine() -> FakeEngine:
     """The engine behind the server, ready and without troubles."""
-    SHARED.is_ready, SHARED.troubles, SHARED.passes, SHARED.gating = True, [], FakePasses(), FakeGating()
+    SHARED.is_ready, SHARED.troubles, SHARED.reasons, SHARED.stuck_at = True, [], [], ""
     return SHARED
 
 
 def listening(listen: str, engine: FakeEngine) -> HealthServer:
     """A server for the engine."""
-    return HealthServer(listen, t.cast(Engine, engine))
+    metrics = PrometheusMetrics()
+    metrics.ask(engine.gauges)
+    return HealthServer(listen, engine, metrics, lambda: status(t.cast(ControllerManager, engine)))
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +95,11 @@ def test_process_is_alive(server: HealthServer) -> None:
     assert get(server, "/healthz") == (200, {"ok": True})
 
 
+def test_engine_whose_workers_are_stuck_is_not_alive(server: HealthServer, engine: FakeEngine) -> None:
+    engine.stuck_at = "all 8 workers have been at one key for 300 s: node default/secret"
+    assert get(server, "/healthz") == (500, {"ok": False})
+
+
 def test_engine_that_is_ready(server: HealthServer) -> None:
     assert get(server, "/readyz") == (200, {"ready": True, "troubles": []})
 
@@ -109,9 +111,8 @@ def test_engine_that_is_not_ready_is_alive_all_the_same(server: HealthServer, en
 
 
 def test_status_tells_what_claims_wait_for(server: HealthServer, engine: FakeEngine) -> None:
-    engine.passes.verdicts = {
-        "node-0": (Verdict("ns/a", "1 x A100", 5.0, {"node": "node-0", "devices": ("gpu-a",)}),),
-        "node-1": (Verdict("ns/b", "1 x T4", 6.0, {}),)}
+    engine.reasons = [WaitReason("ns/a", "1 x A100", 5.0, {"node": "node-0", "devices": ("gpu-a",)}),
+                      WaitReason("ns/b", "1 x T4", 6.0, {})]
     engine.troubles = ["a trouble"]
     assert get(server, "/status") == (200, {
         "ready": True, "troubles": ["a trouble"],
@@ -119,25 +120,20 @@ def test_status_tells_what_claims_wait_for(server: HealthServer, engine: FakeEng
                    "ns/b": {"waits_for": "1 x T4", "evidence": {}}}})
 
 
-def test_status_tells_what_held_pods_wait_for(engine: FakeEngine) -> None:
-    engine.gating.verdicts = (Verdict("ns/c", "a node", 7.0, {"position": 2}),)
-    assert status(t.cast(Engine, engine))["claims"] == {"ns/c": {"waits_for": "a node", "evidence": {"position": 2}}}
-
-
 def test_status_of_an_idle_engine(engine: FakeEngine) -> None:
-    assert status(t.cast(Engine, engine)) == {"ready": True, "troubles": [], "claims": {}}
+    assert status(t.cast(ControllerManager, engine)) == {"ready": True, "troubles": [], "claims": {}}
 
 
 def test_other_paths_name_those_that_are_served(server: HealthServer) -> None:
     code, body = get(server, "/metric")
     assert code == 404
-    assert body == {"error": "/metric is not served; try /healthz, /readyz, /metrics or /status"}
+    assert body == {"error": "not served; try /healthz, /readyz, /metrics or /status"}
 
 
 def test_metrics_are_text(server: HealthServer) -> None:
     with urllib.request.build_opener().open(f"http://{server.address}/metrics") as reply:
-        assert reply.headers["Content-Type"] == "text/plain; version=0.0.4"
-        assert reply.read() == b"composable_gated_pods 3\n"
+        assert reply.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        assert b"\ncomposable_gated_pods 3.0\n" in reply.read()
 
 
 def test_query_does_not_matter(server: HealthServer) -> None:

@@ -9,23 +9,32 @@ import json
 import logging
 import re
 import sys
+import typing as t
 from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.composable.infra.controller.logs import JsonFormatter, TextFormatter, set_up_logging
+from ansible_collections.composable.infra.controller.logs import (
+    LOGGERS,
+    JsonFormatter,
+    TextFormatter,
+    set_up_logging,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.coordination import lease
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch import reflector, store
 
 LOGGER = "composable.infra"
 
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
-    """The logger is as before afterwards."""
-    logger = logging.getLogger(LOGGER)
-    before = (logger.handlers[:], logger.level, logger.propagate)
+    """The loggers are as before afterwards."""
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    before = [(logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
     yield
-    logger.handlers[:], logger.propagate = before[0], before[2]
-    logger.setLevel(before[1])
+    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        logger.handlers[:], logger.propagate = handlers, propagate
+        logger.setLevel(level)
 
 
 def record(message: str = "attached %d", *args: object, created: float = 1767323045.6789,
@@ -96,3 +105,11 @@ def test_set_up_twice_writes_once(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging("text", "info")
     logging.getLogger(LOGGER).info("hello")
     assert capsys.readouterr().err.count("hello") == 1
+
+
+@pytest.mark.parametrize("module", [reflector, store, lease])
+def test_lines_of_every_module_have_time_and_level(module: t.Any, capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging("text", "info")
+    logging.getLogger(module.__name__).warning("watching composabilityrequests: forbidden")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"\S+Z WARNING watching composabilityrequests: forbidden", line)

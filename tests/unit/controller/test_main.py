@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import sys
 import threading
 import typing as t
 from collections.abc import Callable, Iterator
@@ -18,10 +17,13 @@ import yaml
 
 from ansible_collections.composable.infra.controller import main as module
 from ansible_collections.composable.infra.controller.health import HealthServer
+from ansible_collections.composable.infra.controller.logs import LOGGERS
 from ansible_collections.composable.infra.controller.main import main, parser
+from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
-from ansible_collections.composable.infra.tests.unit.scaling.builders import rows
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fence import Fence
+from ansible_collections.composable.infra.tests.unit.planning.builders import rows
 
 MANAGER = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
            "password": "not-told", "realm": "r", "client_id": "c", "client_secret": "not-told"}
@@ -29,17 +31,16 @@ MANAGER = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
-    """Signals, logging and the switch interval are as before afterwards."""
-    logger = logging.getLogger("composable.infra")
-    before = (logger.handlers[:], logger.level, logger.propagate)
+    """Signals and logging are as before afterwards."""
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    before = [(logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
     handlers = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)}
-    interval = sys.getswitchinterval()
     yield
-    logger.handlers[:], logger.propagate = before[0], before[2]
-    logger.setLevel(before[1])
+    for logger, (kept, level, propagate) in zip(loggers, before, strict=True):
+        logger.handlers[:], logger.propagate = kept, propagate
+        logger.setLevel(level)
     for number, handler in handlers.items():
         signal.signal(number, handler)
-    sys.setswitchinterval(interval)
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_help_names_every_option_and_status(capsys: pytest.CaptureFixture[str]) 
         assert word in text
 
 
-class FakeWorld:
+class FakeWatches:
     """Lists that are read."""
 
     def synced(self) -> bool:
@@ -118,9 +119,10 @@ class FakeEngine:
 
     made: t.ClassVar[list[FakeEngine]] = []
 
-    def __init__(self, client: object, fabric: object, config: EngineConfig, *, roles: frozenset[str]) -> None:
-        self.roles, self.log, self.world = roles, list[str](), FakeWorld()
-        self.client, self.config, self.gates = client, config, "scaler" in roles
+    def __init__(self, client: object, fabric: object, config: EngineConfig, *, roles: frozenset[str],
+                 metrics: PrometheusMetrics) -> None:
+        self.roles, self.log, self.watches = roles, list[str](), FakeWatches()
+        self.client, self.config, self.gates, self.fence = client, config, "scaler" in roles, Fence()
         self.made.append(self)
 
     def watch(self) -> None:
@@ -134,6 +136,15 @@ class FakeEngine:
 
     def enqueue_all(self) -> None:
         self.log.append("all")
+
+    def stuck(self) -> str:
+        return ""
+
+    def gates_problem(self) -> str:
+        return ""
+
+    def gauges(self) -> dict[str, float]:
+        return {}
 
     def problems(self) -> list[str]:
         return []
@@ -164,10 +175,11 @@ class FakeLeadership:
 class FakeGateLease:
     """Notes in the engine's log when pods are gated."""
 
-    def __init__(self, client: object, namespace: str) -> None:
-        self.namespace = namespace
+    def __init__(self, client: object, namespace: str, problem: Callable[[], str]) -> None:
+        self.namespace, self.problem = namespace, problem
 
     def start(self) -> None:
+        assert self.problem() == ""
         FakeEngine.made[-1].log.append(f"gates open in {self.namespace}")
 
     def stop(self) -> None:
@@ -188,10 +200,10 @@ def controller(monkeypatch: pytest.MonkeyPatch, config_file: Path) -> Callable[.
     monkeypatch.setattr(module, "Client", lambda connection: None)
     monkeypatch.setattr(EngineConfig, "manager", lambda self: None)
     monkeypatch.setattr(module, "check_cluster", lambda *args: None)
-    monkeypatch.setattr(module, "Engine", FakeEngine)
+    monkeypatch.setattr(module, "ControllerManager", FakeEngine)
     monkeypatch.setattr(module, "HealthServer", QuickHealth)
     monkeypatch.setattr(module, "GateLease", FakeGateLease)
-    monkeypatch.setattr(module, "Leadership", FakeLeadership)
+    monkeypatch.setattr(module, "LeaderElection", FakeLeadership)
     monkeypatch.setattr(FakeEngine, "made", [])
     monkeypatch.setattr(FakeLeadership, "log", [])
     monkeypatch.setattr(module, "RESYNC_SECONDS", 0.001)

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 import types
 import typing as t
 from pathlib import Path
@@ -19,9 +20,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims as source
-from ansible_collections.composable.infra.plugins.module_utils.kube import claims as kube_claims
-from ansible_collections.composable.infra.plugins.module_utils.kube import gates as kube_gates
-from ansible_collections.composable.infra.plugins.module_utils.kube import resource as kube_resource
+from ansible_collections.composable.infra.plugins.module_utils.kube import api_resources as kube_resource
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims as kube_claims
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods as kube_pods
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
 Json = dict[str, t.Any]
@@ -63,8 +64,9 @@ class FakeLease:
 
     log: t.ClassVar[list[str]] = []
 
-    def __init__(self, client: object, namespace: str) -> None:
+    def __init__(self, client: object, namespace: str, problem: t.Callable[[], str]) -> None:
         self.namespace = namespace
+        assert problem() == ""
 
     def start(self) -> None:
         self.log.append(f"held in {self.namespace}")
@@ -83,12 +85,12 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Json]:
         return "connection"
 
     parts: dict[str, t.Any] = {
-        "claims": kube_claims, "resource": kube_resource, "gates": kube_gates,
-        "gatelease": types.SimpleNamespace(GateLease=FakeLease),
-        "connection": types.SimpleNamespace(Connection=types.SimpleNamespace(load=load)),
-        "store": types.SimpleNamespace(Store=lambda indexers: "store"),
-        "client": types.SimpleNamespace(Client=lambda connection, pool: "client"),
-        "watch": types.SimpleNamespace(Reflector=FakeReflector)}
+        "objects.claims": kube_claims, "api_resources": kube_resource, "objects.pods": kube_pods,
+        "coordination.gate_lease": types.SimpleNamespace(GateLease=FakeLease),
+        "client.connection": types.SimpleNamespace(Connection=types.SimpleNamespace(load=load)),
+        "watch.store": types.SimpleNamespace(Store=lambda indexers: "store"),
+        "client.verbs": types.SimpleNamespace(Client=lambda connection, pool: "client"),
+        "watch.reflector": types.SimpleNamespace(Reflector=FakeReflector)}
     monkeypatch.setattr(source, "_kube", parts.__getitem__)
     monkeypatch.setattr(FakeReflector, "made", [])
     monkeypatch.setattr(FakeLease, "log", [])
@@ -174,7 +176,7 @@ def test_claims_that_come_together_are_one_event() -> None:
     play(story)
 
 
-def test_claims_that_come_while_the_first_settles_are_in_the_same_event() -> None:
+def test_claims_that_come_while_the_first_is_gathered_are_in_the_same_event() -> None:
     async def story(running: Running) -> None:
         watch = await running.begin()
         await running.event()
@@ -262,7 +264,7 @@ def test_connection_is_what_the_options_say(fakes: dict[str, Json], given: Json,
     ({"release_after": None}, "release_after: None is not usable: must be a number of seconds"),
     ({"settle": "nan"}, "settle: 'nan' is not usable: must be from 0 to 86400 seconds"),
     ({"setle": 1}, "setle: unknown option, known are context, gates, kubeconfig, lease_namespace, release_after, "
-     "resync, retry, settle"),
+     "resync, retry, served_within, settle"),
     ({"gates": "perhaps"}, "gates: 'perhaps' is not usable: must be true or false"),
 ])
 def test_bad_option_is_named_before_anything_starts(args: Json, said: str) -> None:
@@ -282,7 +284,7 @@ def test_options_may_be_texts_as_rulebooks_give_them() -> None:
 
 def test_held_pod_is_told_and_pods_are_gated_while_the_source_runs() -> None:
     pod = {"metadata": {"uid": "u", "namespace": "ns", "name": "held"},
-           "spec": {"schedulingGates": [{"name": kube_gates.GATE}]}}
+           "spec": {"schedulingGates": [{"name": kube_pods.GATE}]}}
 
     async def story(running: Running) -> None:
         await running.begin()
@@ -310,7 +312,7 @@ def test_gates_may_be_left_to_others(gates: object) -> None:
 LOAD = """
 import asyncio, runpy, sys
 found = runpy.run_path(sys.argv[1])
-assert found["_kube"]("claims").__name__.endswith("kube.claims")
+assert found["_kube"]("objects.claims").__name__.endswith("kube.objects.claims")
 try:
     asyncio.run(found["main"](None, {"settle": "soon"}))
 except ValueError as error:
@@ -331,7 +333,7 @@ def installed(tmp_path: Path) -> Path:
     """The collection's parts that the source needs, copied to where ansible-galaxy would put them."""
     root = tmp_path / "ansible_collections/composable/infra"
     checkout = Path(__file__).parents[3]
-    for part in ("extensions/eda/plugins/event_source", "plugins/module_utils/kube"):
+    for part in ("extensions/eda/plugins/event_source", "plugins/module_utils/kube", "plugins/module_utils/net"):
         shutil.copytree(checkout / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
     return root
 
@@ -347,3 +349,42 @@ def test_source_finds_its_collection_through_a_link(installed: Path, tmp_path: P
     installed.symlink_to(checkout)
     said = loaded(installed / "extensions/eda/plugins/event_source/claims.py")
     assert said == "settle: 'soon' is not usable: must be a number of seconds\n"
+
+
+class TestPassesThatDoNotServe:
+    """The Lease of the gates is renewed only while the action works."""
+
+    def watcher(self, within: float) -> source.Watcher:
+        return source.Watcher({**source.DEFAULTS, "served_within": within}, bool, kube_claims, kube_pods.held)
+
+    def pod(self, **status: t.Any) -> Json:
+        raw = objects.pod("train")
+        raw["spec"]["schedulingGates"] = [{"name": kube_pods.GATE}]
+        return {**raw, "status": status}
+
+    def test_pod_that_is_told_of_and_not_served_is_a_problem(self) -> None:
+        watcher = self.watcher(60.0)
+        watcher.pod_changed("ADDED", self.pod(), None)
+        assert watcher.problem() == "", "nobody was told of it yet"
+        watcher.event("claims", time.monotonic() - 61)
+        watcher.event("retry", time.monotonic())
+        assert "no pass has served a pod" in watcher.problem()
+
+    @pytest.mark.parametrize("end", ["nominated", "let go", "gone"])
+    def test_sign_of_a_pass_ends_it(self, end: str) -> None:
+        watcher = self.watcher(60.0)
+        watcher.pod_changed("ADDED", self.pod(), None)
+        watcher.event("claims", time.monotonic() - 61)
+        new = self.pod(nominatedNodeName="node-0") if end == "nominated" else self.pod()
+        if end == "let go":
+            new["spec"]["schedulingGates"] = []
+        watcher.pod_changed("DELETED" if end == "gone" else "MODIFIED", new, self.pod())
+        assert watcher.problem() == ""
+        watcher.event("retry", time.monotonic() - 61)
+        assert watcher.problem() == ""
+
+    def test_pod_that_is_told_of_just_now_is_none(self) -> None:
+        watcher = self.watcher(60.0)
+        watcher.pod_changed("ADDED", self.pod(), None)
+        watcher.event("claims", time.monotonic())
+        assert watcher.problem() == ""

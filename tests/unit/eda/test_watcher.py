@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims as source
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source.claims import Watcher
-from ansible_collections.composable.infra.plugins.module_utils.kube import claims as kube_claims
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims as kube_claims
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
 Json = dict[str, t.Any]

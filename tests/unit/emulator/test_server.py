@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.composable.infra.emulator import SpecError
 from ansible_collections.composable.infra.emulator.__main__ import main
-from ansible_collections.composable.infra.emulator.managers import MANAGERS
+from ansible_collections.composable.infra.emulator.dialects.managers import MANAGERS
 from ansible_collections.composable.infra.emulator.server import DIALECTS
 from ansible_collections.composable.infra.emulator.state_dir import StateDir, Taken
 

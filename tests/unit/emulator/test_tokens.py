@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.emulator import FabricSpec
-from ansible_collections.composable.infra.emulator.credentials import Credentials, settle, signing_key
+from ansible_collections.composable.infra.emulator.credentials import Credentials, choose, signing_key
 from ansible_collections.composable.infra.emulator.tokens import Tokens
-from ansible_collections.composable.infra.plugins.module_utils.fabric.token import lifetime
+from ansible_collections.composable.infra.plugins.module_utils.fabric.http.token import lifetime
 
 
 @pytest.fixture
@@ -62,8 +62,8 @@ def test_a_revoked_token(tokens: Tokens) -> None:
 
 def test_credentials_are_made_up_once_and_readable_by_their_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "credentials.json"
-    first = settle(FabricSpec.parse({}), path)
-    assert settle(FabricSpec.parse({}), path) == first
+    first = choose(FabricSpec.parse({}), path)
+    assert choose(FabricSpec.parse({}), path) == first
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert first.as_dict().keys() == {"tenant", "realm", "username", "password", "client_id", "client_secret"}
     assert len(first.as_dict()["password"]) >= 32
@@ -73,9 +73,9 @@ def test_credentials_are_made_up_once_and_readable_by_their_owner_only(tmp_path:
 
 def test_credentials_of_the_document_win(tmp_path: Path) -> None:
     path = tmp_path / "credentials.json"
-    settle(FabricSpec.parse({}), path)
+    choose(FabricSpec.parse({}), path)
     given = {"client": {"id": "c", "secret": "s"}, "users": [{"username": "u", "password": "p"}], "realm": "r"}
-    told = settle(FabricSpec.parse(given), path).as_dict()
+    told = choose(FabricSpec.parse(given), path).as_dict()
     assert (told["client_id"], told["client_secret"], told["username"], told["password"]) == ("c", "s", "u", "p")
     assert told["realm"] == "r"
 

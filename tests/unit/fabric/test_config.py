@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.fabric.config import CREDENTIALS, OPTIONS, FabricConfig
+from ansible_collections.composable.infra.plugins.module_utils.fabric.config import CREDENTIALS, FabricConfig
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
 
 GIVEN: dict[str, t.Any] = {
@@ -214,8 +214,3 @@ def test_a_secret_file_that_is_no_text_is_named(secret: Path) -> None:
     (secret / "realm").write_bytes(b"\xff\xfe")
     with pytest.raises(BadConfiguration, match=r"credentials_dir: .*realm"):
         FabricConfig.from_dict({**GIVEN, "realm": None, "credentials_dir": str(secret)})
-
-
-def test_the_names_of_all_options_are_published() -> None:
-    assert set(GIVEN) | {"ca_path", "ca_pem", "credentials_dir"} <= set(OPTIONS)
-    assert "given" not in OPTIONS

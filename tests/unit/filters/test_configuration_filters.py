@@ -68,7 +68,8 @@ class TestChecked:
 
 class TestWithEnvironment:
     def test_it_fills_what_is_absent_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("COMPOSABLE_ENDPOINT", "https://other.example.com")
+        monkeypatch.setenv("COMPOSABLE_ENDPOINT", FABRIC["endpoint"])
+        monkeypatch.setenv("COMPOSABLE_TENANT", "00000000-0000-4000-8000-00000000000f")
         monkeypatch.setenv("COMPOSABLE_USERNAME", "gpu")
         monkeypatch.setenv("COMPOSABLE_PASSWORD", "s3cret")
         assert with_environment(CONFIG)["fabric"] == {**FABRIC, "username": "gpu", "password": "s3cret"}
@@ -89,8 +90,27 @@ class TestWithEnvironment:
         assert with_environment("scan_interval: 5\nfabric: {manager: nec}") == {
             "scan_interval": 5, "fabric": {"manager": "nec"}}
 
-    def test_an_empty_variable_counts_as_absent(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("COMPOSABLE_USERNAME", "")
+    @pytest.mark.parametrize("name", ["endpoint", "layout_endpoint"])
+    @pytest.mark.parametrize("secret", ["password", "client_secret", "credentials_dir"])
+    @pytest.mark.parametrize("known", [None, "https://manager.example.com"])
+    def test_secrets_do_not_go_to_another_endpoint(self, name: str, secret: str, known: str | None,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(f"COMPOSABLE_{secret.upper()}", "s3cret")
+        if known:
+            monkeypatch.setenv(f"COMPOSABLE_{name.upper()}", known)
+        words = f"fabric.{name}: is not .* COMPOSABLE_{secret.upper()}"
+        with pytest.raises(AnsibleFilterError, match=words) as refused:
+            with_environment({"fabric": {name: "https://thief.example.com"}})
+        assert "s3cret" not in str(refused.value)
+
+    def test_an_endpoint_with_secrets_of_its_own_is_anybodys(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COMPOSABLE_PASSWORD", "s3cret")
+        own = {"endpoint": "https://other.example.com", "password": "mine"}
+        assert with_environment({"fabric": own}) == {"fabric": own}
+
+    @pytest.mark.parametrize("blank", ["", " "])
+    def test_a_blank_variable_counts_as_absent(self, blank: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COMPOSABLE_USERNAME", blank)
         assert with_environment({}) == {"fabric": {}}
 
     @pytest.mark.parametrize(("variable", "value"), [("VALIDATE_CERTS", "maybe"), ("READ_TIMEOUT", "soon")])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.composable.infra.plugins.filter.without_fabric_labels import FilterModule
-from ansible_collections.composable.infra.plugins.module_utils.scaling.settings import Settings
+from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
 
 without_fabric_labels = FilterModule().filters()["without_fabric_labels"]
 ROW = {"index": 1, "cdi-model-name": "A100", "k8s-device-name": "a100", "driver-name": "gpu.nvidia.com",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.composable.infra.plugins.filter import driver_packages as door
+from ansible_collections.composable.infra.plugins.filter import driver_packages as plugin
 from ansible_collections.composable.infra.plugins.plugin_utils.host.describe import describe
 from ansible_collections.composable.infra.plugins.plugin_utils.host.packages import Unsupported, driver_packages
 from ansible_collections.composable.infra.plugins.plugin_utils.stack.matrix import lookup
@@ -102,4 +102,4 @@ def test_what_is_unknown_is_explained(system: str, branch: int, says: str) -> No
         driver_packages(host(system, "15"), branch, lookup("driver"))
     assert str(raised.value) == says
     with pytest.raises(AnsibleFilterError, match=says.partition(":")[0]):
-        door.FilterModule().filters()["driver_packages"](host(system, "15"), branch, lookup("driver"))
+        plugin.FilterModule().filters()["driver_packages"](host(system, "15"), branch, lookup("driver"))

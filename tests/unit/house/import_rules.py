@@ -1,11 +1,14 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one-way imports of the design, as a table and a checker that only reads source text.
+"""The one-way imports of the design, as tables and checkers that only read source text.
 
 A file belongs to the area with the longest matching folder. An area names the areas and the third-party packages that
 it may import; importing itself and the standard library is always allowed. Areas without a rule (test benches, tests,
 tools) may import anything.
+
+Which file uses which is the same list of imports, resolved to files: it must have no circle, and some neighbours must
+not know each other. An import within a function or for the types only counts as any other.
 """
 
 from __future__ import annotations
@@ -13,15 +16,15 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 PACKAGE = "ansible_collections.composable.infra"
 UTILS = "plugins/module_utils"
-NODE, SCALING, KUBE = f"{UTILS}/node", f"{UTILS}/scaling", f"{UTILS}/kube"
+NET, NODE, PLANNING, KUBE = f"{UTILS}/net", f"{UTILS}/node", f"{UTILS}/planning", f"{UTILS}/kube"
 FABRIC, RECONCILE = f"{UTILS}/fabric", f"{UTILS}/reconcile"
-ENGINE = frozenset({NODE, SCALING, KUBE, FABRIC, RECONCILE})
+ENGINE = frozenset({NET, NODE, PLANNING, KUBE, FABRIC, RECONCILE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +37,20 @@ class Rule:
 
 FRONT_DOOR = ENGINE | {UTILS, "plugins/plugin_utils", "plugins/doc_fragments"}
 RULES = {
+    NET: Rule(),
     NODE: Rule(),
-    SCALING: Rule(),
-    KUBE: Rule(packages=frozenset({"urllib3", "yaml", "kubernetes"})),
-    FABRIC: Rule(packages=frozenset({"urllib3", "yaml"})),
+    PLANNING: Rule(),
+    KUBE: Rule(areas=frozenset({NET}), packages=frozenset({"yaml", "kubernetes"})),
+    FABRIC: Rule(areas=frozenset({NET}), packages=frozenset({"yaml"})),
     RECONCILE: Rule(areas=ENGINE, packages=frozenset({"yaml"})),
     UTILS: Rule(areas=ENGINE, packages=frozenset({"ansible", "yaml", "jmespath"})),
     "plugins": Rule(areas=FRONT_DOOR, packages=frozenset({"ansible", "yaml"})),
     "extensions": Rule(areas=FRONT_DOOR, packages=frozenset({"aiohttp", "yaml"})),
-    "controller": Rule(areas=ENGINE | {UTILS}, packages=frozenset({"yaml"})),
+    "controller": Rule(areas=ENGINE | {UTILS}, packages=frozenset({"yaml", "prometheus_client"})),
 }
+# Folders whose rooms are strangers to each other; only what lies in the room of this name is for all of them.
+STRANGERS = (f"{FABRIC}/drivers", "emulator/dialects")
+FOR_ALL = "shared"
 MODULE_NAME = re.compile(re.escape(PACKAGE) + r"(\.\w+)+")
 
 
@@ -91,3 +98,51 @@ def absolute(path: str, level: int, module: str | None) -> str:
     package = [*PACKAGE.split("."), *PurePosixPath(path).parent.parts]
     kept = package[:len(package) - (level - 1)]
     return ".".join([*kept, module] if module else kept)
+
+
+def uses(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """For each of the files the others among them that it imports, however late or only for its types."""
+    named = {path: [name for _line, name in imports(path, source)] for path, source in sources.items()}
+    return {path: {found for name in names if (found := file_of(name, sources)) not in (None, path)}
+            for path, names in named.items()}
+
+
+def file_of(target: str, files: Collection[str]) -> str | None:
+    """The file among `files` that an imported name stands for: the module itself, or the one that it is a part of."""
+    if not target.startswith(PACKAGE + "."):
+        return None
+    words = target[len(PACKAGE) + 1:].split(".")
+    wanted = (f"{'/'.join(words[:n])}{end}" for n in (len(words), len(words) - 1) for end in (".py", "/__init__.py"))
+    return next((path for path in wanted if path in files), None)
+
+
+def circles(used: Mapping[str, set[str]]) -> list[list[str]]:
+    """Every group of files of which each leads to every other."""
+    reached = {path: _reached(path, used) for path in used}
+    groups = {frozenset(other for other in found if path in reached[other]) for path, found in reached.items()}
+    return sorted(sorted(group) for group in groups if group)
+
+
+def _reached(start: str, used: Mapping[str, set[str]]) -> set[str]:
+    """All that one leads to; itself only by way of others."""
+    found: set[str] = set()
+    following = list(used[start])
+    while following:
+        path = following.pop()
+        if path not in found:
+            found.add(path)
+            following += used[path]
+    return found
+
+
+def acquaintances(used: Mapping[str, set[str]]) -> list[str]:
+    """Imports between two rooms that shall not know each other, one sentence each."""
+    return [f"{path}: {mine} must not import {theirs}"
+            for path, others in used.items() for other in sorted(others) for folder in STRANGERS
+            if (mine := room(path, folder)) and (theirs := room(other, folder)) and theirs not in (mine, FOR_ALL)]
+
+
+def room(path: str, folder: str) -> str | None:
+    """The name of the folder below `folder` that a file lies in, at whatever depth."""
+    words = path.removeprefix(folder + "/").split("/")
+    return words[0] if path.startswith(folder + "/") and len(words) > 1 else None

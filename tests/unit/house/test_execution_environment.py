@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
+from ansible_collections.composable.infra.lab.binaries.helm import VERSION
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 from ansible_collections.composable.infra.tools.gates import execution_environment as gate
 
@@ -81,3 +83,31 @@ def test_the_controllers_are_started_with_the_images_python() -> None:
     defaults = yaml.safe_load((ROOT / "roles" / "controllers" / "defaults" / "main.yml").read_text(encoding="utf-8"))
     interpreter = Path(DEFINITION["dependencies"]["python_interpreter"]["python_path"]).name
     assert defaults["controllers_command"][0] == interpreter
+
+
+# What a step on the control node starts, and the package or build step that brings it.
+BROUGHT_BY = {"helm": "https://get.helm.sh/helm-v", "ssh": "openssh-clients", "java": "java-17-openjdk-headless"}
+
+
+def test_every_program_that_roles_and_playbooks_start_is_in_the_image() -> None:
+    """Programs of the hosts that are prepared are theirs; those of the control node must be in the image."""
+    assert started() == set(BROUGHT_BY)
+    text = (ROOT / "execution-environment.yml").read_text(encoding="utf-8")
+    steps = " ".join([*DEFINITION["dependencies"]["system"], *DEFINITION["additional_build_steps"]["append_final"]])
+    assert [name for name, words in BROUGHT_BY.items() if words not in steps.replace("$HELM", "helm-v")] == []
+    assert VERSION in text
+
+
+def started() -> set[str]:
+    """``helm`` for charts, ``ssh`` for plays on other hosts, ``java`` for rulebooks, and what is named to start."""
+    of_hosts = ("lab", "node_prepare")
+    found = {"java"} if list((ROOT / "extensions/eda/rulebooks").glob("*.yml")) else set()
+    for book in (ROOT / "playbooks").glob("*.yml"):
+        plays = yaml.safe_load(book.read_text(encoding="utf-8"))
+        found |= {"ssh" for play in plays if play.get("hosts", "localhost") != "localhost"}
+    for path in (ROOT / "roles").glob("*/tasks/*.yml"):
+        for task in yaml.safe_load(path.read_text(encoding="utf-8")) or []:
+            found |= {"helm" for name in task if name.startswith("kubernetes.core.helm")}
+            if path.parts[-3] not in of_hosts and (command := task.get("ansible.builtin.command")):
+                found |= set(re.findall(r"default\('([a-z]+)', true\)", str(command["argv"]))[:1])
+    return found

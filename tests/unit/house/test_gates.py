@@ -136,50 +136,75 @@ class TestStages:
         assert stages.counts_in(line) == counts
 
     def test_report_sums_what_pytest_counted(self) -> None:
-        results = [stages.Result("lint", 0, 1.0), stages.Result("unit", 0, 2.0, {"passed": 3, "skipped": 1}),
-                   stages.Result("e2e", 2, 3.0, {"failed": 1, "passed": 4})]
+        results = [stages.Result("lint", 0, 1.0), stages.Result("unit", 0, 2.0, 3.5, {"passed": 3, "skipped": 1}),
+                   stages.Result("e2e", 2, 3.0, 1.5, {"failed": 1, "passed": 4})]
         lines = stages.report(results, ["importer"], 6.0)
         assert lines[-1] == "===== 7 passed, 1 skipped, 1 failed in 6.00s ====="
-        assert [line.split() for line in lines if line.startswith(("e2e", "importer"))] == [
-            ["e2e", "3.0", "failed", "(2),", "1", "failed,", "4", "passed"], ["importer", "-", "not", "run"]]
+        assert [line.split() for line in lines if line.startswith(("e2e", "importer", "together"))] == [
+            ["e2e", "3.0", "1.5", "failed", "(2),", "1", "failed,", "4", "passed"],
+            ["importer", "-", "-", "not", "run"], ["together", "6.0", "5.0"]]
 
     def test_a_failing_stage_ends_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                           capfd: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "Makefile").write_text("good:\n\t@echo 2 passed in 0.1s\nbad:\n\t@exit 3\n", encoding="utf-8")
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr("sys.argv", ["stages", "good", "bad", "good"])
+        monkeypatch.setattr("sys.argv", ["stages", "good", "bad", "never"])
         assert stages.main() != 0
-        assert capfd.readouterr().out.count("=== good") == 1
+        out = capfd.readouterr().out
+        assert out.count("=== good") == 1
+        assert "=== never" not in out
 
     def test_all_good_is_status_zero(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        (tmp_path / "Makefile").write_text("good:\n\t@echo 2 passed in 0.1s\n", encoding="utf-8")
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr("sys.argv", ["stages", "good", "good"])
-        assert stages.main() == 0
-
-    def test_a_stage_beside_the_others_counts_like_them(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                        capfd: pytest.CaptureFixture[str]) -> None:
-        """The second stage makes what the first one waits for."""
-        recipes = "slow:\n\t@until test -e made; do :; done; echo 4 passed in 0.1s\nquick:\n\t@touch made\n"
+        recipes = "good:\n\t@echo 2 passed in 0.1s\nwell:\n\t@true\n"
         (tmp_path / "Makefile").write_text(recipes, encoding="utf-8")
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr("sys.argv", ["stages", "slow&", "quick"])
+        monkeypatch.setattr("sys.argv", ["stages", "good", "well"])
         assert stages.main() == 0
-        out = capfd.readouterr().out
-        assert out.index("=== quick") < out.index("=== slow")
-        assert "4 passed in" in out.splitlines()[-1]
+
+    def test_stages_run_at_once_and_each_keeps_its_output_in_one_piece(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """The second stage makes what the first one waits for, and the third runs when the second has ended."""
+        recipes = ("slow:\n\t@echo began; until test -e made; do :; done; echo 4 passed in 0.1s\n"
+                   "quick:\n\t@echo quickly; touch made\nlast:\n\t@true\n")
+        (tmp_path / "Makefile").write_text(recipes, encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("sys.argv", ["stages", "--at-once", "2", "slow", "quick", "last"])
+        assert stages.main() == 0
+        lines = [line for line in capfd.readouterr().out.splitlines() if line]
+        assert lines[:5] == ["=== slow", "began", "4 passed in 0.1s", "=== quick", "quickly"]
+        assert lines[5] == "=== last"
+        assert "4 passed in" in lines[-1]
+
+    def test_a_stage_waits_for_its_place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        recipes = "first:\n\t@test ! -e second\nsecond:\n\t@touch second\n"
+        (tmp_path / "Makefile").write_text(recipes, encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("sys.argv", ["stages", "first", "second"])
+        assert stages.main() == 0
+
+    def test_processor_time_of_what_a_stage_started_is_its_own(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        recipes = "busy:\n\t@n=0; while test $$n -lt 100000; do n=$$((n+1)); done; true\nidle:\n\t@true\n"
+        (tmp_path / "Makefile").write_text(recipes, encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        busy, idle = stages.run(["busy", "idle"], 1)
+        assert (busy.stage, idle.stage) == ("busy", "idle")
+        assert busy.processor > idle.processor
 
     def test_a_failing_stage_ends_those_beside_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                   capfd: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "Makefile").write_text("for_ever:\n\t@sleep 600\nbad:\n\t@exit 3\n", encoding="utf-8")
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr("sys.argv", ["stages", "for_ever&", "bad", "never&"])
+        monkeypatch.setattr("sys.argv", ["stages", "--at-once", "2", "for_ever", "bad", "never"])
         assert stages.main() != 0
         assert [line.split()[-2:] for line in capfd.readouterr().out.splitlines() if line.startswith(("for_", "never"))
                 ] == [["not", "run"], ["not", "run"]]
 
     def test_a_failure_beside_the_others_fails_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        (tmp_path / "Makefile").write_text("bad:\n\t@exit 3\ngood:\n\t@true\n", encoding="utf-8")
+        recipes = "bad:\n\t@exit 3\ngood:\n\t@true\n"
+        (tmp_path / "Makefile").write_text(recipes, encoding="utf-8")
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr("sys.argv", ["stages", "bad&", "good"])
+        monkeypatch.setattr("sys.argv", ["stages", "--at-once", "2", "bad", "good"])
         assert stages.main() != 0

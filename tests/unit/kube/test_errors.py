@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube import errors
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.transport import next_delay
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Unreachable
-from ansible_collections.composable.infra.plugins.module_utils.kube.retry import next_delay
 
 
 def status(code: int, reason: str = "", **more: Any) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.lab import binaries, downloads, gobuild
-from ansible_collections.composable.infra.lab.cache import BinaryCache
+from ansible_collections.composable.infra.lab.binaries import downloads, finder, gobuild
+from ansible_collections.composable.infra.lab.binaries.cache import BinaryCache
+from ansible_collections.composable.infra.lab.binaries.releases import COMPONENTS, KUBERNETES_COMPONENTS, RELEASES
 from ansible_collections.composable.infra.lab.errors import LabError
-from ansible_collections.composable.infra.lab.releases import COMPONENTS, KUBERNETES_COMPONENTS, RELEASES
 
 RELEASE = RELEASES["1.36"]
 
@@ -40,7 +40,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(downloads, "fetch", fetch)
     monkeypatch.setattr(gobuild, "find_go", lambda: None)
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.delenv(binaries.FOLDER_VARIABLE, raising=False)
+    monkeypatch.delenv(finder.FOLDER_VARIABLE, raising=False)
     return asked
 
 
@@ -56,17 +56,23 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ("etcd", "4.0.0", False),
         ("kwok", "0.7.0", False),
         ("kwok", None, False),
+        ("kubelet", "1.36.1", True),
+        ("kubelet", "1.35.4", False),
+        ("runc", "1.1.5", True),
+        ("runc", "1.0.3", False),
+        ("containerd", "1.7.24", False),
+        ("containerd", "2.4.0", True),
     ],
 )
 def test_acceptable_versions(component: str, version: str | None, fits: bool) -> None:
-    assert binaries.acceptable(RELEASE, component, version) is fits
+    assert finder.acceptable(RELEASE, component, version) is fits
 
 
 def test_version_is_read_from_the_program(tmp_path: Path) -> None:
-    assert binaries.version_of(program(tmp_path, "etcd", "3.6.8")) == "3.6.8"
-    assert binaries.version_of(tmp_path / "absent") is None
+    assert finder.version_of(program(tmp_path, "etcd", "3.6.8")) == "3.6.8"
+    assert finder.version_of(tmp_path / "absent") is None
     (tmp_path / "etcd").write_text("not a program")
-    assert binaries.version_of(tmp_path / "etcd") is None
+    assert finder.version_of(tmp_path / "etcd") is None
 
 
 def test_named_folder_comes_first(tmp_path: Path, offline: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,8 +80,8 @@ def test_named_folder_comes_first(tmp_path: Path, offline: list[str], monkeypatc
         program(tmp_path / "named", component, RELEASE.version_of(component))
     on_path = program(tmp_path / "path", "etcd", RELEASE.etcd)
     monkeypatch.setattr(shutil, "which", lambda name: str(on_path) if name == "etcd" else None)
-    monkeypatch.setenv(binaries.FOLDER_VARIABLE, str(tmp_path / "named"))
-    found = binaries.find_binaries(RELEASE, cache=BinaryCache(tmp_path / "cache"))
+    monkeypatch.setenv(finder.FOLDER_VARIABLE, str(tmp_path / "named"))
+    found = finder.find_binaries(RELEASE, cache=BinaryCache(tmp_path / "cache"))
     assert found == {component: tmp_path / "named" / component for component in COMPONENTS}
     assert not offline
 
@@ -83,23 +89,23 @@ def test_named_folder_comes_first(tmp_path: Path, offline: list[str], monkeypatc
 def test_named_folder_with_another_release_is_refused(tmp_path: Path, offline: list[str]) -> None:
     program(tmp_path, "kube-scheduler", "1.35.0")
     with pytest.raises(LabError, match=r"kube-scheduler is version 1\.35\.0, but .* needs kube-scheduler 1\.36\.3"):
-        binaries.find_binaries(RELEASE, tmp_path)
+        finder.find_binaries(RELEASE, tmp_path)
 
 
 def test_named_folder_must_exist(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="does not exist"):
-        binaries.from_folder(RELEASE, tmp_path / "absent")
+        finder.from_folder(RELEASE, tmp_path / "absent")
 
 
 def test_path_gives_the_kubernetes_binaries_only_as_one_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = {name: program(tmp_path, name, "1.36.1") for name in KUBERNETES_COMPONENTS}
     paths["kwok"] = program(tmp_path, "kwok", "0.8.0")
     monkeypatch.setattr(shutil, "which", lambda name: str(paths[name]) if name in paths else None)
-    assert set(binaries.from_path(RELEASE)) == {*KUBERNETES_COMPONENTS, "kwok"}
+    assert set(finder.from_path(RELEASE)) == {*KUBERNETES_COMPONENTS, "kwok"}
     program(tmp_path, "kube-scheduler", "1.36.2")
-    assert set(binaries.from_path(RELEASE)) == {"kwok"}
+    assert set(finder.from_path(RELEASE)) == {"kwok"}
     del paths["kube-scheduler"]
-    assert set(binaries.from_path(RELEASE)) == {"kwok"}
+    assert set(finder.from_path(RELEASE)) == {"kwok"}
 
 
 def test_cache_is_used_before_anything_is_fetched(tmp_path: Path, offline: list[str]) -> None:
@@ -107,7 +113,7 @@ def test_cache_is_used_before_anything_is_fetched(tmp_path: Path, offline: list[
     for component in COMPONENTS:
         version = RELEASE.version_of(component)
         cache.install(component, version, program(tmp_path / "made", component, version))
-    found = binaries.find_binaries(RELEASE, cache=cache)
+    found = finder.find_binaries(RELEASE, cache=cache)
     assert found["etcd"] == tmp_path / "cache" / "bin" / f"etcd-{RELEASE.etcd}" / "etcd"
     assert not offline
 
@@ -116,7 +122,7 @@ def test_downloads_fill_the_cache(tmp_path: Path, offline: list[str], monkeypatc
     monkeypatch.setattr(downloads, "fetch", lambda component, version, folder: program(folder, component, version))
     lines: list[str] = []
     cache = BinaryCache(tmp_path / "cache")
-    found = binaries.find_binaries(RELEASE, progress=lines.append, cache=cache)
+    found = finder.find_binaries(RELEASE, progress=lines.append, cache=cache)
     assert all(path.is_file() for path in found.values())
     assert sum("checksum verified" in line for line in lines) == len(COMPONENTS)
     assert list((tmp_path / "cache" / "scratch").iterdir()) == []
@@ -134,7 +140,7 @@ def test_without_internet_the_host_is_asked_once_and_go_builds(
 
     monkeypatch.setattr(gobuild, "find_go", lambda: "go")
     monkeypatch.setattr(gobuild, "build", build)
-    found = binaries.find_binaries(RELEASE, cache=BinaryCache(tmp_path / "cache"))
+    found = finder.find_binaries(RELEASE, cache=BinaryCache(tmp_path / "cache"))
     assert set(found) == set(COMPONENTS)
     assert offline == ["etcd"]
     assert built == ["etcd", "kube-apiserver", "kwok"]
@@ -142,12 +148,12 @@ def test_without_internet_the_host_is_asked_once_and_go_builds(
 
 def test_neither_internet_nor_go_names_what_is_missing(tmp_path: Path, offline: list[str]) -> None:
     with pytest.raises(LabError) as caught:
-        binaries.find_binaries(RELEASE, cache=BinaryCache(tmp_path))
+        finder.find_binaries(RELEASE, cache=BinaryCache(tmp_path))
     text = str(caught.value)
     assert text.startswith("etcd 3.")
     assert "no such host" in text
     assert "Install Go 1.26.0 or later" in text
-    assert binaries.FOLDER_VARIABLE in text
+    assert finder.FOLDER_VARIABLE in text
 
 
 def test_failed_build_is_part_of_the_explanation(
@@ -159,7 +165,7 @@ def test_failed_build_is_part_of_the_explanation(
     monkeypatch.setattr(gobuild, "find_go", lambda: "go")
     monkeypatch.setattr(gobuild, "build", build)
     with pytest.raises(LabError, match="disk full"):
-        binaries.find_binaries(RELEASE, cache=BinaryCache(tmp_path))
+        finder.find_binaries(RELEASE, cache=BinaryCache(tmp_path))
 
 
 def test_first_of_two_installs_wins_and_nothing_is_left_over(tmp_path: Path) -> None:

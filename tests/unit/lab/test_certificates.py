@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from ansible_collections.composable.infra.lab.certificates import SERVER_NAMES, Authority, Pair, write_key
-from ansible_collections.composable.infra.lab.kubeconfig import client_user, token_user, write_kubeconfig
+from ansible_collections.composable.infra.lab.control_plane.certificates import SERVER_NAMES, Authority, Pair, write_key
+from ansible_collections.composable.infra.lab.control_plane.kubeconfig import client_user, token_user, write_kubeconfig
 
 
 def load(path: Path) -> x509.Certificate:

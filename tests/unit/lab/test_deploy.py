@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.composable.infra.lab.bootstrap import shipped_documents
+from ansible_collections.composable.infra.lab.control_plane.bootstrap import DEPLOY, documents, shipped_documents
 
 GROUP = "cro.hpsys.ibm.ie.com"
 ROLES = ("composable-infra-publisher", "composable-infra-scaler", "composable-infra-operator")
@@ -81,7 +81,7 @@ def test_no_role_has_wildcards_or_reads_secrets(role: str) -> None:
 
 def test_publisher_owns_slices_and_labels_nodes() -> None:
     rights = allowed(ROLES[0])
-    assert {"create", "update", "delete", "patch"} <= rights["resource.k8s.io/resourceslices"]
+    assert rights["resource.k8s.io/resourceslices"] == {"get", "list", "watch", "create", "update", "delete"}
     assert rights["/nodes"] == {"get", "list", "watch", "patch"}
     assert "resource.k8s.io/resourceclaims/status" not in rights
 
@@ -100,24 +100,42 @@ def test_scaler_may_write_conditions_of_the_vendors_driver_only() -> None:
 
 def test_operator_owns_the_custom_resources_and_not_the_slices() -> None:
     rights = allowed(ROLES[2])
+    assert rights[f"{GROUP}/composableresources"] == {"get", "list", "watch", "create", "patch", "delete"}
+    assert rights[f"{GROUP}/composabilityrequests"] == {"get", "list", "watch", "patch"}
     for resource in ("composabilityrequests", "composableresources"):
-        assert {"create", "delete", "update", "patch"} <= rights[f"{GROUP}/{resource}"]
-        assert "update" in rights[f"{GROUP}/{resource}/status"]
+        assert rights[f"{GROUP}/{resource}/status"] == {"patch"}
     assert rights["resource.k8s.io/resourceslices"] == {"get", "list", "watch"}
-    assert rights["resource.k8s.io/devicetaintrules"] == {"get", "list", "create", "delete"}
+    assert rights["resource.k8s.io/devicetaintrules"] == {"create", "delete", "list"}
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_one_service_account_is_bound_to_every_role(role: str) -> None:
+def test_each_role_is_bound_to_its_own_account_and_to_that_of_all(role: str) -> None:
     binding = of_kind("ClusterRoleBinding")[role]
     assert binding["roleRef"]["name"] == role
     assert binding["subjects"] == [
-        {"kind": "ServiceAccount", "name": "composable-infra", "namespace": "composable-infra"}
+        {"kind": "ServiceAccount", "name": name, "namespace": "composable-infra"} for name in ("composable-infra", role)
     ]
+    assert {"composable-infra", role} <= of_kind("ServiceAccount").keys()
 
 
 def test_leases_are_allowed_in_our_namespace_only() -> None:
-    (role,) = of_kind("Role").values()
-    assert role["metadata"]["namespace"] == "composable-infra"
+    roles = of_kind("Role")
+    assert {role["metadata"]["namespace"] for role in roles.values()} == {"composable-infra"}
+    (gates,) = roles.pop("composable-infra-gates")["rules"]
+    assert (gates["apiGroups"], gates["resources"]) == (["composable.infra"], ["gateleases"])
+    assert gates["verbs"] == ["get", "create", "update"]
+    (role,) = roles.values()
     assert [rule["resources"] for rule in role["rules"]] == [["leases"]]
     assert not any("coordination.k8s.io/leases" in allowed(name) for name in ROLES)
+
+
+def test_parameter_of_the_gates_policy_is_a_kind_of_our_own() -> None:
+    """Each API server watches all objects of a parameter's kind: of Leases, one for each node, renewed every 10 s."""
+    kinds = {item["spec"]["names"]["kind"]: item["spec"] for item in of_kind("CustomResourceDefinition").values()}
+    for item in documents(DEPLOY / "gates" / "policy.yaml"):
+        if item["kind"] == "MutatingAdmissionPolicy":
+            wanted = item["spec"]["paramKind"]
+            crd = kinds[wanted["kind"]]
+            assert wanted["apiVersion"] == f"{crd['group']}/{crd['versions'][0]['name']}"
+            properties = crd["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+            assert {"holderIdentity", "renewTime", "leaseDurationSeconds"} <= properties.keys()

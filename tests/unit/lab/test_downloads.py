@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.lab import downloads
+from ansible_collections.composable.infra.lab.binaries import downloads
 from ansible_collections.composable.infra.lab.errors import LabError
 
 BARE = "a" * 64
@@ -47,6 +47,17 @@ def test_official_locations() -> None:
     assert apiserver.checksum_url == apiserver.url + ".sha256"
     assert etcd.url.endswith("/v3.6.8/etcd-v3.6.8-linux-arm64.tar.gz")
     assert etcd.member == "etcd-v3.6.8-linux-arm64/etcd"
+
+
+def test_official_locations_of_a_nodes_programs() -> None:
+    shim = downloads.location("containerd-shim-runc-v2", "2.3.7", "amd64")
+    plugin, runc = (downloads.location(name, "1.9.1", "arm64") for name in ("host-local", "runc"))
+    assert shim.url.endswith("/containerd/releases/download/v2.3.7/containerd-2.3.7-linux-amd64.tar.gz")
+    assert (shim.checksum_url, shim.member) == (shim.url + ".sha256sum", "bin/containerd-shim-runc-v2")
+    assert plugin.url.endswith("/v1.9.1/cni-plugins-linux-arm64-v1.9.1.tgz")
+    assert (plugin.checksum_url, plugin.member) == (plugin.url + ".sha256", "./host-local")
+    assert runc.url.endswith("/opencontainers/runc/releases/download/v1.9.1/runc.arm64")
+    assert runc.member is None
 
 
 def archive_of(content: bytes) -> bytes:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.lab import gobuild
+from ansible_collections.composable.infra.lab.binaries import gobuild
+from ansible_collections.composable.infra.lab.binaries.releases import NODE_COMPONENTS, RELEASES
 from ansible_collections.composable.infra.lab.errors import LabError
-from ansible_collections.composable.infra.lab.releases import RELEASES
 
 GO_MOD = """module k8s.io/kubernetes
 
@@ -65,6 +65,15 @@ def test_etcd_and_kwok_have_modules_of_their_own() -> None:
     release = RELEASES["1.36"]
     assert gobuild.recipe(release, "etcd").mains == (("go.etcd.io/etcd/server/v3", "etcd"),)
     assert gobuild.recipe(release, "kwok").mains == (("sigs.k8s.io/kwok/cmd/kwok", "kwok"),)
+
+
+@pytest.mark.parametrize("component", NODE_COMPONENTS)
+def test_every_program_of_a_real_node_has_a_recipe(component: str) -> None:
+    release = RELEASES["1.36"]
+    what = gobuild.recipe(release, component)
+    assert component in [name for _package, name in what.mains]
+    assert what.version == release.version_of(component)
+    assert what.cgo == (component == "runc")
 
 
 def test_linker_flags_carry_the_exact_version() -> None:

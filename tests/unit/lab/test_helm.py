@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.lab import gobuild, helm
-from ansible_collections.composable.infra.lab.cache import BinaryCache
+from ansible_collections.composable.infra.lab.binaries import gobuild, helm
+from ansible_collections.composable.infra.lab.binaries.cache import BinaryCache
 from ansible_collections.composable.infra.lab.errors import LabError
 
 

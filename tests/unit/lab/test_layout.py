@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import socket
 from pathlib import Path
@@ -13,14 +14,15 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.lab import bootstrap, components, names, nodes, state
+from ansible_collections.composable.infra.lab import names, state
 from ansible_collections.composable.infra.lab.api import object_path
-from ansible_collections.composable.infra.lab.components import Layout, Ports
+from ansible_collections.composable.infra.lab.binaries.releases import COMPONENTS, RELEASES
+from ansible_collections.composable.infra.lab.control_plane import bootstrap, components, nodes
+from ansible_collections.composable.infra.lab.control_plane.components import Layout, Ports
 from ansible_collections.composable.infra.lab.errors import LabError
 from ansible_collections.composable.infra.lab.options import LabOptions
-from ansible_collections.composable.infra.lab.ports import PortClaim, is_free
-from ansible_collections.composable.infra.lab.processes import Command, Processes
-from ansible_collections.composable.infra.lab.releases import COMPONENTS, RELEASES
+from ansible_collections.composable.infra.lab.processes.ports import PortClaim, is_free
+from ansible_collections.composable.infra.lab.processes.supervisor import Command, Processes
 
 CONTROL_PLANE = (components.etcd, components.apiserver, components.scheduler, components.controller_manager,
                  components.kwok)  # fmt: skip
@@ -38,6 +40,12 @@ def test_every_component_listens_on_loopback_only(tmp_path: Path, series: str) -
         urls = [part for part in command.arguments if "address" in part or "urls" in part]
         assert all("127.0.0.1" in part for part in urls), command.name
         assert command.arguments[0] == f"/bin/{command.name}"
+
+
+def test_apiserver_listens_where_pods_of_real_nodes_reach_it(tmp_path: Path) -> None:
+    layout = dataclasses.replace(layout_in(tmp_path), real_nodes=1, address="10.99.0.7")
+    assert "--bind-address=10.99.0.7" in components.apiserver(layout).arguments
+    assert layout.server == "https://10.99.0.7:3"
 
 
 def test_every_component_uses_credentials_of_its_own(tmp_path: Path) -> None:
@@ -59,6 +67,14 @@ def test_apiserver_authorizes_by_rbac(tmp_path: Path) -> None:
     arguments = components.apiserver(layout_in(tmp_path)).arguments
     assert "--authorization-mode=Node,RBAC" in arguments
     assert any("resource.k8s.io/v1beta2=true" in part for part in arguments)
+
+
+def test_kwok_leaves_real_nodes_alone(tmp_path: Path) -> None:
+    simulated = layout_in(tmp_path)
+    mixed = dataclasses.replace(simulated, real_nodes=1)
+    assert "--manage-all-nodes=true" in components.kwok(simulated).arguments
+    assert "--manage-nodes-with-label-selector=!lab.composable.infra/real" in components.kwok(mixed).arguments
+    assert f"--kubelet-client-key={mixed.pki}/kubelet-client.key" in components.apiserver(mixed).arguments
 
 
 def test_audit_is_on_request(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ from typing import IO, Any
 
 import pytest
 
-from ansible_collections.composable.infra.lab import pids, processes
 from ansible_collections.composable.infra.lab.errors import LabError
 from ansible_collections.composable.infra.lab.hardware.options import import_path
-from ansible_collections.composable.infra.lab.processes import Command, Processes
+from ansible_collections.composable.infra.lab.processes import pids, supervisor
+from ansible_collections.composable.infra.lab.processes.supervisor import Command, Processes
 
 SLEEP = ("sleep", "1000")
 STUBBORN = ("sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.05; done")
@@ -145,7 +145,7 @@ class InterruptedSpawner:
     """Starts what it is given, but whoever waits for it is interrupted."""
 
     def __init__(self) -> None:
-        self.real = processes._SPAWNER
+        self.real = supervisor._SPAWNER
         self.futures: list[Future[Any]] = []
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -158,14 +158,14 @@ class InterruptedSpawner:
 
 
 def test_start_that_is_interrupted_is_stopped_all_the_same(some: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
-    interrupted, spawn, spawner = threading.Event(), processes._spawn, InterruptedSpawner()
+    interrupted, spawn, spawner = threading.Event(), supervisor._spawn, InterruptedSpawner()
 
     def slow(command: Command, log: IO[bytes], foreground: bool) -> subprocess.Popen[bytes]:
         assert interrupted.wait(10)
         return spawn(command, log, foreground)
 
-    monkeypatch.setattr(processes, "_spawn", slow)
-    monkeypatch.setattr(processes, "_SPAWNER", spawner)
+    monkeypatch.setattr(supervisor, "_spawn", slow)
+    monkeypatch.setattr(supervisor, "_SPAWNER", spawner)
     with pytest.raises(KeyboardInterrupt):
         some.start(Command("a", SLEEP))
     interrupted.set()
@@ -195,7 +195,7 @@ def test_tail_gives_the_last_lines(some: Processes) -> None:
 PARENT = """
 import sys, threading
 from pathlib import Path
-from ansible_collections.composable.infra.lab.processes import Command, Processes
+from ansible_collections.composable.infra.lab.processes.supervisor import Command, Processes
 def start():
     print(Processes(Path(sys.argv[1]), foreground=sys.argv[2] == "foreground").start(
         Command("a", ("sleep", "1000"))).pid, flush=True)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.composable.infra.lab.errors import LabError
-from ansible_collections.composable.infra.lab.releases import (
+from ansible_collections.composable.infra.lab.binaries.releases import (
     COMPONENTS,
     DEFAULT_SERIES,
     KUBERNETES_COMPONENTS,
     RELEASES,
     find_release,
 )
+from ansible_collections.composable.infra.lab.errors import LabError
 
 
 @pytest.mark.parametrize("wanted", ["1.36", "1.36.x", "v1.36", " 1.36.3 ", "v1.36.3"])

@@ -14,10 +14,10 @@ from collections.abc import Callable
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.composable.infra.plugins.module_utils import door
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Fabric
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client
-from ansible_collections.composable.infra.tests.unit.fabric.shelf import A, B, Shelf, devices
+from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.tests.unit.fabric.desired.fake_manager import A, B, FakeManager, devices
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import FakeFabric
 
@@ -57,22 +57,22 @@ def fabric(monkeypatch: pytest.MonkeyPatch) -> FakeFabric:
     """The manager that every module speaks to."""
     made = FakeFabric()
 
-    def connect(config: object) -> Fabric:
+    def connect(config: object) -> FabricManager:
         return made
 
-    monkeypatch.setattr(door, "connect", connect)
+    monkeypatch.setattr(module_base, "connect", connect)
     return made
 
 
 @pytest.fixture
-def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeManager:
     """A manager with three machines on two fabrics, that every module speaks to."""
-    made = Shelf.of({"node-0": 1, "node-1": 1, "node-2": 2}, devices(A, 4), devices(B, 2), devices(A, 2, 2))
+    made = FakeManager.of({"node-0": 1, "node-1": 1, "node-2": 2}, devices(A, 4), devices(B, 2), devices(A, 2, 2))
 
-    def connect(config: object) -> Fabric:
+    def connect(config: object) -> FabricManager:
         return made
 
-    monkeypatch.setattr(door, "connect", connect)
+    monkeypatch.setattr(module_base, "connect", connect)
     return made
 
 
@@ -84,5 +84,5 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     def cluster(params: object) -> Client:
         return made.client
 
-    monkeypatch.setattr(door, "cluster", cluster)
+    monkeypatch.setattr(module_base, "cluster", cluster)
     return made

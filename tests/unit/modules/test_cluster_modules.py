@@ -10,13 +10,14 @@ from collections.abc import Callable
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube import cro, wishes
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS
+from ansible_collections.composable.infra.plugins.module_utils.kube.client import object_applier
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, Invalid
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import CLAIMS, REQUESTS
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.modules import claim_condition, composability_request
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
-from ansible_collections.composable.infra.tests.unit.scaling.builders import A100
 
 RunModule = Callable[..., dict[str, t.Any]]
 WANTED = {"name": "r", "node": "node-0", "model": A100, "size": 2}
@@ -26,7 +27,7 @@ PATH = "/apis/cro.hpsys.ibm.ie.com/v1alpha1/composabilityrequests/r"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks follow each other at once."""
-    monkeypatch.setattr(wishes, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(object_applier, "POLL_SECONDS", 0.0)
 
 
 def request(run_module: RunModule, check: bool = False, **args: t.Any) -> dict[str, t.Any]:
@@ -36,19 +37,19 @@ def request(run_module: RunModule, check: bool = False, **args: t.Any) -> dict[s
 
 def test_request_is_created_once(run_module: RunModule, api: FakeApi) -> None:
     check = request(run_module, check=True)
-    assert api.of(REQUESTS) == []
+    assert api.of(COMPOSABILITY_REQUESTS) == []
     apply, again = request(run_module), request(run_module)
     assert [check["changed"], apply["changed"], again["changed"]] == [True, True, False]
     assert check["diff"] == apply["diff"] == {"before": {}, "after": {"resource": {
         "type": "gpu", "model": A100, "size": 2, "target_node": "node-0"}}}
-    (stored,) = api.of(REQUESTS)
-    assert stored["metadata"]["finalizers"] == [cro.FINALIZER]
+    (stored,) = api.of(COMPOSABILITY_REQUESTS)
+    assert stored["metadata"]["finalizers"] == [cohdi.FINALIZER]
     assert (again["diff"]["before"], again["request"]["spec"]) == (again["diff"]["after"], stored["spec"])
-    assert [c.verb for c in api.writes(REQUESTS)] == ["create"]
+    assert [c.verb for c in api.writes(COMPOSABILITY_REQUESTS)] == ["create"]
 
 
 def test_request_is_changed_by_a_patch(run_module: RunModule, api: FakeApi) -> None:
-    api.put(REQUESTS, objects.request("r", 1, allocation_policy="samenode"))
+    api.put(COMPOSABILITY_REQUESTS, objects.request("r", 1, allocation_policy="samenode"))
     predicted = objects.request("r", 2, allocation_policy="samenode")
     api.paths[PATH] = predicted
     check = request(run_module, check=True)
@@ -61,13 +62,13 @@ def test_request_is_changed_by_a_patch(run_module: RunModule, api: FakeApi) -> N
 
 
 def test_what_is_not_named_is_left_as_it_is(run_module: RunModule, api: FakeApi) -> None:
-    api.put(REQUESTS, objects.request("r", 2, force_detach=True))
+    api.put(COMPOSABILITY_REQUESTS, objects.request("r", 2, force_detach=True))
     assert request(run_module)["changed"] is False
     assert request(run_module, force_detach=False)["changed"] is True
 
 
 def test_request_is_deleted_once(run_module: RunModule, api: FakeApi) -> None:
-    api.put(REQUESTS, objects.request("r", 2))
+    api.put(COMPOSABILITY_REQUESTS, objects.request("r", 2))
     check, apply = (run_module(composability_request, check=c, name="r", state="absent") for c in (True, False))
     assert (check["changed"], check["diff"], check["request"]) == (apply["changed"], apply["diff"], None)
     assert [c.verb for c in api.writes()] == ["delete"]
@@ -83,18 +84,19 @@ def test_waiting_until_it_runs(run_module: RunModule, api: FakeApi) -> None:
         looks.append(call.verb)
         if looks.count("get") == 3:
             api.before = None
-            api.put(REQUESTS, {**api.one(REQUESTS, "r"), "status": {"state": "Running"}})
+            api.put(COMPOSABILITY_REQUESTS, {**api.one(COMPOSABILITY_REQUESTS, "r"), "status": {"state": "Running"}})
 
     api.before = operator
     assert request(run_module, wait=True)["request"]["status"] == {"state": "Running"}
 
 
 def test_waiting_in_vain_says_how_far_it_came(run_module: RunModule, api: FakeApi) -> None:
-    api.put(REQUESTS, {**objects.request("r", 2), "status": {"state": "Updating", "error": "no free device is left"}})
+    api.put(COMPOSABILITY_REQUESTS, {**objects.request("r", 2), "status": {"state": "Updating",
+                                                                           "error": "no free device is left"}})
     found = request(run_module, wait=True, wait_timeout=0)
     assert (found["failed"], found["error"]) == (True, "NotReached")
     assert found["msg"] == "ComposabilityRequest r after 0 s: no free device is left"
-    api.put(REQUESTS, objects.request("r", 2))
+    api.put(COMPOSABILITY_REQUESTS, objects.request("r", 2))
     assert request(run_module, wait=True, wait_timeout=0)["msg"].endswith("it is not taken up by an operator")
 
 
@@ -113,7 +115,7 @@ def test_bad_requests(run_module: RunModule, api: FakeApi, args: dict[str, t.Any
 
 @pytest.mark.parametrize("error", [Invalid(422, "Invalid", "model: too short"), Forbidden(403, "Forbidden", "no")])
 def test_refusal_of_the_api_server_is_one_sentence(run_module: RunModule, api: FakeApi, error: Exception) -> None:
-    api.fail("create", REQUESTS, error)
+    api.fail("create", COMPOSABILITY_REQUESTS, error)
     for check in (True, False):
         found = request(run_module, check=check)
         assert (found["failed"], found["msg"], found["error"]) == (True, str(error), type(error).__name__)

@@ -12,21 +12,22 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.plugins.module_utils import frontdoor
+from ansible_collections.composable.infra.plugins.module_utils import engine_module
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, Unreachable
-from ansible_collections.composable.infra.plugins.module_utils.reconcile import session
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.session import NotReady, Outcome
-from ansible_collections.composable.infra.plugins.module_utils.scaling.actions import Verdict
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import run as oneshot
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.run import NotReady, Outcome
 from ansible_collections.composable.infra.plugins.modules import claim_info, scale
-from ansible_collections.composable.infra.tests.unit.scaling.builders import rows
+from ansible_collections.composable.infra.tests.unit.planning.builders import rows
 
 RunModule = Callable[..., dict[str, t.Any]]
 CONFIG = {"device_info": rows(), "fabric": {
     "endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
     "password": "not-told", "realm": "r", "client_id": "c", "client_secret": "not-told-either"}}
-VERDICTS = [Verdict("a/served", "", 0.0, {"node": "node-0"}), Verdict("a/waits", "1 x A100", 5.0, {"node": "node-1"}),
-            Verdict("b/waits", "a pod that uses it", 6.0, {})]
+VERDICTS = [WaitReason("a/served", "", 0.0, {"node": "node-0"}), WaitReason("a/waits", "1 x A100", 5.0,
+                                                                            {"node": "node-1"}),
+            WaitReason("b/waits", "a pod that uses it", 6.0, {})]
 ACTION = {"action": "SetSize", "node": "node-0", "size": 1}
 
 
@@ -55,7 +56,7 @@ class FakeRun:
         self._fail()
         return Outcome(True, (ACTION,), (), {"before": {}, "after": {}}, True, ({"reason": "Attached"},), ("other",))
 
-    def explain(self) -> tuple[list[Verdict], list[str]]:
+    def explain(self) -> tuple[list[WaitReason], list[str]]:
         self.log.append(("explain",))
         self._fail()
         return VERDICTS, ["a problem"]
@@ -67,8 +68,8 @@ class FakeRun:
 @pytest.fixture(autouse=True)
 def run(monkeypatch: pytest.MonkeyPatch) -> type[FakeRun]:
     """What the modules run; the cluster is a word."""
-    monkeypatch.setattr(session, "Run", FakeRun)
-    monkeypatch.setattr(frontdoor, "cluster", lambda params: params["kubeconfig"])
+    monkeypatch.setattr(oneshot, "Run", FakeRun)
+    monkeypatch.setattr(engine_module, "cluster", lambda params: params["kubeconfig"])
     monkeypatch.setattr(FakeRun, "error", None)
     monkeypatch.setattr(FakeRun, "log", [])
     return FakeRun

@@ -17,8 +17,8 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
     Unavailable,
 )
 from ansible_collections.composable.infra.plugins.modules import fabric_device, fabric_info
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, T4
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import FakeFabric, device
-from ansible_collections.composable.infra.tests.unit.scaling.builders import A100, T4
 
 OPTIONS = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
            "password": "not-told", "realm": "r", "client_id": "c", "client_secret": "not-told-either"}

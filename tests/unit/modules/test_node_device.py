@@ -1,146 +1,167 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""node_device on made-up nodes: finds, proves idle, removes what is idle, and leaves what is held."""
+"""node_device on made-up nodes: makes devices usable, proves idle, removes what is idle, and leaves what is held."""
 
 from __future__ import annotations
 
 import ast
+import json
 import shutil
 import typing as t
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 
-from ansible_collections.composable.infra.plugins.module_utils.node import pci
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
+from ansible_collections.composable.infra.plugins.module_utils.node.host import Host, Output
 from ansible_collections.composable.infra.plugins.modules import node_device
-from ansible_collections.composable.infra.tests.unit.node.test_pci import A, B, plug
-from ansible_collections.composable.infra.tests.unit.node.test_probe import gpu, process
+from ansible_collections.composable.infra.tests.unit.node.fake_node import PORT_B, A, B, C, Card, FakeNode
 
 RunModule = Callable[..., dict[str, t.Any]]
-NEW = "0000:12:00.0"
-
-
-class Kernel:
-    """Does what is written to it: a rescan shows ``waiting``, a removal takes the device away."""
-
-    def __init__(self, root: Path) -> None:
-        self.root, self.written = root, list[str]()
-        self.waiting: list[str] = []
-
-    def write(self, path: Path, patience: float) -> None:
-        self.written.append(str(path.relative_to(self.root / "sys/bus/pci")))
-        if path.name == "rescan":
-            for uuid in self.waiting:
-                plug(self.root, NEW, driver="nvidia")
-                gpu(self.root, NEW, uuid, 7)
-        else:
-            shutil.rmtree(path.parent)
+TOUCH = "nvidia-smi --query-gpu=uuid,pci.bus_id --format=csv,noheader"
 
 
 @pytest.fixture
-def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    """A node with one GPU that the NVIDIA driver has and one without a driver."""
-    plug(tmp_path, A, driver="nvidia")
-    plug(tmp_path, B)
-    gpu(tmp_path, A, "GPU-a", 3)
-    process(tmp_path, 1, "init")
-    made = Kernel(tmp_path)
-    monkeypatch.setattr(pci, "_write", made.write)
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
+    """A node with one GPU that is usable and one without a driver."""
+    made = FakeNode(tmp_path, monkeypatch)
+    made.ready(A, "GPU-a")
+    made.come(Card(B, "GPU-b"))
+
+    def run(host: Host, argv: Sequence[str], timeout: float) -> Output:
+        return made.run(argv, timeout)
+
+    monkeypatch.setattr(Host, "_start", run)
     return made
 
 
-def run(run_module: RunModule, kernel: Kernel, check: bool = False, **args: t.Any) -> dict[str, t.Any]:
-    return run_module(node_device, check=check, root=str(kernel.root), timeout=0.2, **args)
+def run(run_module: RunModule, node: FakeNode, check: bool = False, **args: t.Any) -> dict[str, t.Any]:
+    return run_module(node_device, check=check, root=str(node.root), timeout=0.3, event_timeout=0.05, **args)
 
 
-def test_list(run_module: RunModule, kernel: Kernel) -> None:
-    found = run(run_module, kernel)
+def test_list(run_module: RunModule, node: FakeNode) -> None:
+    found = run(run_module, node)
     assert (found["changed"], [d["address"] for d in found["devices"]]) == (False, [A, B])
-    assert found["devices"][0] == {"address": A, "vendor": "10de", "device": "20f1", "pci_class": "030200", "minor": 3,
+    assert found["devices"][0] == {"address": A, "vendor": "10de", "device": "20f1", "pci_class": "030200", "minor": 0,
                                    "driver": "nvidia", "numa_node": None, "uuid": "GPU-a", "model": "NVIDIA A100"}
+    assert node.did == []
 
 
-def test_device_that_is_there_needs_no_rescan(run_module: RunModule, kernel: Kernel) -> None:
-    assert run(run_module, kernel, state="present", device="GPU-a")["changed"] is False
-    assert kernel.written == []
+def test_device_that_is_usable_stays_as_it_is(run_module: RunModule, node: FakeNode) -> None:
+    assert run(run_module, node, state="present", device="GPU-a")["changed"] is False
+    assert node.did == [TOUCH]
 
 
-def test_device_is_found_by_a_rescan_once(run_module: RunModule, kernel: Kernel) -> None:
-    kernel.waiting = ["GPU-n"]
-    check = run(run_module, kernel, check=True, state="present", device="GPU-n")
-    assert (check["changed"], kernel.written) == (True, [])
-    apply, again = (run(run_module, kernel, state="present", device="GPU-n") for _unused in range(2))
-    assert (apply["changed"], again["changed"], kernel.written) == (True, False, ["rescan"])
-    assert apply["diff"] == {"before": {"devices": [A, B]}, "after": {"devices": [A, B, NEW]}}
-    assert run(run_module, kernel, check=True, state="present", device="GPU-n")["changed"] is False
+def test_device_is_found_by_a_rescan_once(run_module: RunModule, node: FakeNode) -> None:
+    node.behind[PORT_B] = [Card(C, "GPU-c")]
+    check = run(run_module, node, check=True, state="present", device=C)
+    assert (check["changed"], node.did) == (True, [])
+    apply, again = (run(run_module, node, state="present", device=C) for _unused in range(2))
+    assert (apply["changed"], again["changed"], node.did.count(f"devices/{PORT_B}/rescan 1")) == (True, False, 1)
+    assert apply["diff"] == {"before": {"devices": [A, B]}, "after": {"devices": [A, B, C]}}
+    assert [d["uuid"] for d in apply["devices"]] == ["GPU-a", None, "GPU-c"]
+    assert run(run_module, node, check=True, state="present", device=C)["changed"] is False
 
 
-def test_device_that_does_not_come_is_a_failure(run_module: RunModule, kernel: Kernel) -> None:
-    found = run(run_module, kernel, state="present", device="GPU-n")
-    assert (found["failed"], found["error"]) == (True, "UnknownDevice")
-    assert found["msg"].startswith("device: 'GPU-n' is not on this node; allowed are 0000:10:00.0 (GPU-a)")
+def test_device_is_named_by_its_uuid(run_module: RunModule, node: FakeNode) -> None:
+    found = run(run_module, node, state="present", device="GPU-b")
+    assert (found["changed"], found["evidence"]["address"]) == (True, B)
 
 
-def test_rescan_without_a_device(run_module: RunModule, kernel: Kernel) -> None:
-    assert run(run_module, kernel, state="present")["changed"] is False
-    assert kernel.written == ["rescan"]
+def test_evidence_is_that_of_the_annotation(run_module: RunModule, node: FakeNode) -> None:
+    found = run(run_module, node, state="present", uid="cdi-7", known=["GPU-a"])
+    told = found["evidence"]
+    assert (told["device"], told["by"], told["phase"], told["uuid"]) == ("cdi-7", "ssh", "Preparing", "GPU-b")
+    assert [s["step"] for s in told["steps"]] == ["OnBus", "Bound", "Touched"]
+    again = run(run_module, node, state="present", uid="cdi-7", device="GPU-b", evidence=told)
+    assert (again["changed"], again["evidence"]) == (False, told)
+    away = run(run_module, node, state="absent", uid="cdi-7", evidence=told)
+    assert [s["step"] for s in away["evidence"]["steps"]] == ["OnBus", "Bound", "Touched", "Idle", "Drained",
+                                                              "RemovedFromBus"]
+    assert away["evidence"]["phase"] == "Removed"
 
 
-def test_idle_is_proven(run_module: RunModule, kernel: Kernel) -> None:
-    found = run(run_module, kernel, state="idle", device="GPU-a")
-    assert (found["failed"], found["changed"], found["users"]) == (False, False, [])
+def test_evidence_that_is_none_is_refused(run_module: RunModule, node: FakeNode) -> None:
+    found = run(run_module, node, state="present", uid="cdi-7", evidence={"phase": "Ready"})
+    assert found["msg"] == """evidence: {"phase": "Ready"} is not usable: must be what the module has returned"""
 
 
-def test_held_device_is_not_idle_and_stays(run_module: RunModule, kernel: Kernel) -> None:
-    process(kernel.root, 42, "python", "/dev/nvidia3")
-    for state in ("idle", "absent"):
-        for check in (True, False):
-            found = run(run_module, kernel, check=check, state=state, device="GPU-a")
-            assert (found["failed"], found["error"], found["users"]) == (True, "Held", ["pid 42 (python)"])
-            assert found["msg"] == f"device {A} is held by pid 42 (python); end them first, or set force"
-    assert kernel.written == []
+def test_port_must_be_an_address(run_module: RunModule, node: FakeNode) -> None:
+    found = run(run_module, node, state="present", ports=["../../x"])
+    assert found["msg"] == "ports: '../../x' is not usable: must be a PCI address such as 0000:00:01.0"
+    assert node.did == []
 
 
-def test_idle_device_is_removed_once(run_module: RunModule, kernel: Kernel) -> None:
-    check = run(run_module, kernel, check=True, state="absent", device="GPU-a")
-    assert (kernel.written, check["changed"]) == ([], True)
-    apply = run(run_module, kernel, state="absent", device=A)
-    assert kernel.written == [f"devices/{A}/remove"]
-    assert [check[k] for k in ("changed", "devices", "diff")] == [apply[k] for k in ("changed", "devices", "diff")]
-    again = run(run_module, kernel, state="absent", device=A)
-    assert (again["changed"], len(kernel.written)) == (False, 1)
+def test_device_that_does_not_come_is_a_failure(run_module: RunModule, node: FakeNode) -> None:
+    found = run(run_module, node, state="present", device=C, uid="cdi-7")
+    assert (found["failed"], found["error"]) == (True, "NotOnBus")
+    assert found["evidence"]["trouble"]["reason"] == "NotOnBus"
+    assert found["evidence"]["trouble"]["message"] == found["msg"]
 
 
-def test_force_removes_what_is_held(run_module: RunModule, kernel: Kernel) -> None:
-    process(kernel.root, 42, "python", "/dev/nvidia3")
-    found = run(run_module, kernel, state="absent", device="GPU-a", force=True)
-    assert (found["changed"], found["users"]) == (True, ["pid 42 (python)"])
+def test_rescan_without_a_device(run_module: RunModule, node: FakeNode) -> None:
+    assert run(run_module, node, check=True, state="present")["changed"] is True
+    assert run(run_module, node, state="present", rescan="bus")["changed"] is False
+    assert node.did == ["rescan 1"]
 
 
-def test_what_cannot_be_proven_idle_stays_unless_forced(run_module: RunModule, kernel: Kernel) -> None:
-    shutil.rmtree(kernel.root / "proc/1")
-    for state in ("idle", "absent"):
-        found = run(run_module, kernel, state=state, device="GPU-a")
-        assert (found["failed"], found["error"]) == (True, "NotProven")
-        assert "process 1 is missing" in found["msg"]
-    assert kernel.written == []
-    forced = run(run_module, kernel, state="absent", device="GPU-a", force=True)
-    assert (forced["changed"], "users" in forced) == (True, False)
+def test_idle_is_proven(run_module: RunModule, node: FakeNode) -> None:
+    found = run(run_module, node, state="idle", device="GPU-a")
+    assert (found["failed"], found["changed"], found["users"], node.did) == (False, False, [], [])
 
 
 @pytest.mark.parametrize("state", ["idle", "absent"])
-def test_device_must_be_named(run_module: RunModule, kernel: Kernel, state: str) -> None:
-    found = run(run_module, kernel, state=state)
-    assert found["msg"] == f"state is {state} but all of the following are missing: device"
+@pytest.mark.parametrize("check", [True, False], ids=["check", "apply"])
+def test_held_device_is_not_idle_and_stays(run_module: RunModule, node: FakeNode, state: str, check: bool) -> None:
+    node.hold(0)
+    found = run(run_module, node, check=check, state=state, device="GPU-a")
+    assert (found["failed"], found["error"], found["users"]) == (True, "OpenOnNode", ["pid 42 (python)"])
+    assert found["msg"] == f"{A} is open on the node by pid 42 (python); end them, or wait until they end"
+    assert node.entry(A).exists()
 
 
-def test_unknown_device_cannot_be_idle(run_module: RunModule, kernel: Kernel) -> None:
-    assert run(run_module, kernel, state="idle", device="GPU-z")["error"] == "UnknownDevice"
+def test_idle_device_is_removed_once(run_module: RunModule, node: FakeNode) -> None:
+    check = run(run_module, node, check=True, state="absent", device="GPU-a")
+    assert (node.did, check["changed"]) == ([], True)
+    apply = run(run_module, node, state="absent", device=A)
+    assert [check[k] for k in ("changed", "devices", "diff")] == [apply[k] for k in ("changed", "devices", "diff")]
+    assert apply["evidence"]["phase"] == "Removed"
+    done = len(node.did)
+    again = run(run_module, node, state="absent", device=A)
+    assert (again["changed"], len(node.did)) == (False, done)
+    assert run(run_module, node, check=True, state="absent", device=A)["changed"] is False
 
 
-def test_nothing_but_the_standard_library_and_ansible_travels() -> None:
+def test_what_cannot_be_proven_idle_stays_unless_forced(run_module: RunModule, node: FakeNode) -> None:
+    shutil.rmtree(node.root / "proc/1")
+    for state in ("idle", "absent"):
+        found = run(run_module, node, state=state, device="GPU-a")
+        assert (found["failed"], found["error"]) == (True, "NotProven")
+        assert "process 1 is missing" in found["msg"]
+    assert node.entry(A).exists()
+    assert run(run_module, node, check=True, state="absent", device="GPU-a", force=True)["changed"] is True
+    assert run(run_module, node, state="absent", device="GPU-a", force=True)["changed"] is True
+
+
+@pytest.mark.parametrize(("state", "missing"), [("idle", "all of the following are missing: device"),
+                                                ("absent", "any of the following are missing: device, uid")])
+def test_device_must_be_named(run_module: RunModule, node: FakeNode, state: str, missing: str) -> None:
+    assert run(run_module, node, state=state)["msg"] == f"state is {state} but {missing}"
+
+
+def test_unknown_device_cannot_be_idle(run_module: RunModule, node: FakeNode) -> None:
+    assert run(run_module, node, state="idle", device="GPU-z")["error"] == "UnknownDevice"
+
+
+def test_sample_of_the_documentation_can_be_read() -> None:
+    sample = yaml.safe_load(node_device.RETURN)["evidence"]["sample"]
+    assert Evidence.parse(json.dumps(sample))
+
+
+def travelling() -> list[Path]:
     """The module and all that it imports of this collection, to the last file."""
     root = Path(node_device.__file__).parents[2]
     files, todo = set[Path](), [Path(node_device.__file__)]
@@ -149,8 +170,14 @@ def test_nothing_but_the_standard_library_and_ansible_travels() -> None:
         files.add(path)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.level or "composable" in (node.module or "")):
-                names = [node.module or "", *(f"{node.module}.{a.name}" for a in node.names)]
+                names = [node.module or "", *(f"{node.module}.{a.name}" for a in node.names),
+                         *(a.name for a in node.names if node.level)]
                 tails = [n.rpartition("module_utils.")[2].rpartition("node.")[2] for n in names]
                 todo += [p for tail in tails if (p := root / "plugins/module_utils/node" / f"{tail}.py").is_file()
                          and p not in files]
-    assert {p.name for p in files} == {"node_device.py", "pci.py", "probe.py"}
+    return sorted(files)
+
+
+def test_nothing_but_the_standard_library_and_ansible_travels() -> None:
+    room = Path(node_device.__file__).parents[1] / "module_utils/node"
+    assert set(travelling()) == {Path(node_device.__file__), *room.glob("*.py")}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils import frontdoor
+from ansible_collections.composable.infra.plugins.module_utils import engine_module
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Unreachable
 from ansible_collections.composable.infra.plugins.modules import stack_info
 
@@ -29,7 +29,7 @@ class FakeClient:
     def text(self, path: str) -> str:
         return ""
 
-    def list(self, resource: object, field_selector: str | None = None) -> t.Any:
+    def list(self, resource: object, field_selector: str | None = None, label_selector: str | None = None) -> t.Any:
         return type("Found", (), {"items": []})
 
     def close(self) -> None:
@@ -39,7 +39,7 @@ class FakeClient:
 @pytest.mark.parametrize("check", [False, True])
 def test_it_reads_and_closes(run_module: RunModule, monkeypatch: pytest.MonkeyPatch, check: bool) -> None:
     client = FakeClient()
-    monkeypatch.setattr(frontdoor, "cluster", lambda params: client)
+    monkeypatch.setattr(engine_module, "cluster", lambda params: client)
     found = run_module(stack_info, check=check, kubeconfig="/k")
     assert (found.get("changed", False), found["stack"]["kubernetes"], found["stack"]["problems"]) == (
         False,
@@ -56,7 +56,7 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(run_module: RunModule, m
         raise Unreachable("https://api did not answer")
 
     monkeypatch.setattr(client, "raw", nothing)
-    monkeypatch.setattr(frontdoor, "cluster", lambda params: client)
+    monkeypatch.setattr(engine_module, "cluster", lambda params: client)
     found = run_module(stack_info, kubeconfig="/k")
     assert (found["failed"], found["msg"], found["error"]) == (True, "https://api did not answer", "Unreachable")
     assert client.closed

@@ -12,17 +12,17 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
 from ansible_collections.composable.infra.plugins.modules import fabric_device, fabric_info, fabric_plan
-from ansible_collections.composable.infra.tests.unit.fabric.shelf import A, B, Shelf
+from ansible_collections.composable.infra.tests.unit.fabric.desired.fake_manager import A, B, FakeManager
 from ansible_collections.composable.infra.tests.unit.modules.conftest import OPTIONS
 
 RunModule = Callable[..., dict[str, t.Any]]
 
 
-def test_bulk(run_module: RunModule, shelf: Shelf) -> None:
+def test_bulk(run_module: RunModule, fake: FakeManager) -> None:
     items = [{"machine": "node-0", "model": A, "count": 2}, {"machine": "uid-node-1", "model": B},
              {"machine": "node-2", "model": A}]
     check = run_module(fabric_device, check=True, **OPTIONS, attachments=items)
-    assert (shelf.log, check["devices"]) == ([], [])
+    assert (fake.log, check["devices"]) == ([], [])
     apply = run_module(fabric_device, **OPTIONS, attachments=items)
     again = run_module(fabric_device, **OPTIONS, attachments=items)
     assert (check["changed"], apply["changed"], again["changed"]) == (True, True, False)
@@ -34,8 +34,8 @@ def test_bulk(run_module: RunModule, shelf: Shelf) -> None:
     assert "count" not in apply
 
 
-def test_failures_in_bulk(run_module: RunModule, shelf: Shelf) -> None:
-    shelf.fails["uid-node-0"] = [Unavailable("node-0 does not answer")]
+def test_failures_in_bulk(run_module: RunModule, fake: FakeManager) -> None:
+    fake.fails["uid-node-0"] = [Unavailable("node-0 does not answer")]
     found = run_module(fabric_device, **OPTIONS, attachments=[{"machine": "node-0", "model": A},
                                                               {"machine": "node-1", "model": A}])
     assert (found["failed"], found["changed"], found["error"]) == (True, True, "Unavailable")
@@ -43,7 +43,7 @@ def test_failures_in_bulk(run_module: RunModule, shelf: Shelf) -> None:
     assert [(r["failed"], r.get("msg")) for r in found["results"]] == [(True, "node-0 does not answer"), (False, None)]
 
 
-def test_empty_list_changes_nothing(run_module: RunModule, shelf: Shelf) -> None:
+def test_empty_list_changes_nothing(run_module: RunModule, fake: FakeManager) -> None:
     found = run_module(fabric_device, **OPTIONS, attachments=[])
     assert (found["changed"], found["results"], found["failed"]) == (False, [], False)
 
@@ -60,19 +60,19 @@ def test_empty_list_changes_nothing(run_module: RunModule, shelf: Shelf) -> None
     ({"machine": "node-9", "model": A}, "machine: the CDI Manager knows no machine node-9; allowed are node-0"),
     ({"machine": "node-0", "model": A, "device": "x"}, "device: 'x' is not allowed; only state detached takes it"),
 ])
-def test_bad_arguments(run_module: RunModule, shelf: Shelf, args: dict[str, t.Any], said: str) -> None:
+def test_bad_arguments(run_module: RunModule, fake: FakeManager, args: dict[str, t.Any], said: str) -> None:
     found = run_module(fabric_device, **OPTIONS, **args)
     assert found["failed"]
     assert said in found["msg"]
-    assert shelf.log == []
+    assert fake.log == []
 
 
-def test_plan_apply_plan(run_module: RunModule, shelf: Shelf) -> None:
-    shelf.put("node-1", A)
+def test_plan_apply_plan(run_module: RunModule, fake: FakeManager) -> None:
+    fake.put("node-1", A)
     layout = {"node-0": {A: 2}, "node-1": {}}
     planned = run_module(fabric_plan, **OPTIONS, layout=layout, state="planned", attach_seconds=4, detach_seconds=1)
     check = run_module(fabric_plan, check=True, **OPTIONS, layout=layout)
-    assert shelf.log == []
+    assert fake.log == []
     apply = run_module(fabric_plan, **OPTIONS, layout=layout)
     again = run_module(fabric_plan, **OPTIONS, layout=layout)
     assert [planned["changed"], check["changed"], apply["changed"], again["changed"]] == [False, True, True, False]
@@ -83,18 +83,18 @@ def test_plan_apply_plan(run_module: RunModule, shelf: Shelf) -> None:
     assert "results" not in check
 
 
-def test_layout_that_cannot_be_had_is_refused_as_a_whole(run_module: RunModule, shelf: Shelf) -> None:
+def test_layout_that_cannot_be_had_is_refused_as_a_whole(run_module: RunModule, fake: FakeManager) -> None:
     layout = {"node-0": {A: 3}, "node-1": {A: 3}, "node-2": {A: 1}}
     for check in (True, False):
         found = run_module(fabric_plan, check=check, **OPTIONS, layout=layout)
         assert (found["failed"], found["changed"], len(found["plan"])) == (True, False, 3)
         assert found["msg"] == (f"layout: 6 x {A} would be attached on fabric 1, allowed are 4 (4 free, 0 given back "
                                 "by the layout)")
-    assert shelf.log == []
+    assert fake.log == []
 
 
-def test_rest_of_a_failed_plan_is_done_by_the_next_run(run_module: RunModule, shelf: Shelf) -> None:
-    shelf.fails["uid-node-0"] = [Unavailable("not now")]
+def test_rest_of_a_failed_plan_is_done_by_the_next_run(run_module: RunModule, fake: FakeManager) -> None:
+    fake.fails["uid-node-0"] = [Unavailable("not now")]
     layout = {"node-0": {A: 1}, "node-1": {A: 1}}
     failed, again = (run_module(fabric_plan, **OPTIONS, layout=layout) for _unused in range(2))
     assert (failed["failed"], failed["changed"], failed["msg"]) == (True, True, "not now (1 of 2 steps failed)")
@@ -102,11 +102,11 @@ def test_rest_of_a_failed_plan_is_done_by_the_next_run(run_module: RunModule, sh
     assert not run_module(fabric_plan, **OPTIONS, layout=layout)["plan"]
 
 
-def test_layout_of_today_brings_back_today(run_module: RunModule, shelf: Shelf) -> None:
-    shelf.put("node-0", A, 2)
+def test_layout_of_today_brings_back_today(run_module: RunModule, fake: FakeManager) -> None:
+    fake.put("node-0", A, 2)
     moved = run_module(fabric_plan, **OPTIONS, layout={"node-1": {B: 1}}, unlisted="empty")
     run_module(fabric_plan, **OPTIONS, layout=moved["diff"]["before"])
-    assert sorted((d.machine, d.model) for d in shelf.stock.values() if d.machine) == [("uid-node-0", A)] * 2
+    assert sorted((d.machine, d.model) for d in fake.stock.values() if d.machine) == [("uid-node-0", A)] * 2
 
 
 @pytest.mark.parametrize(("args", "said"), [
@@ -114,15 +114,15 @@ def test_layout_of_today_brings_back_today(run_module: RunModule, shelf: Shelf) 
     ({"layout": {"node-7": {}}}, "layout: the CDI Manager knows no machine node-7; allowed are"),
     ({"layout": {}, "unlisted": "drop"}, "value of unlisted must be one of: keep, empty, got: drop"),
 ])
-def test_bad_layouts(run_module: RunModule, shelf: Shelf, args: dict[str, t.Any], said: str) -> None:
+def test_bad_layouts(run_module: RunModule, fake: FakeManager, args: dict[str, t.Any], said: str) -> None:
     found = run_module(fabric_plan, **OPTIONS, **args)
     assert found["failed"]
     assert said in found["msg"]
 
 
-def test_info_parts_filters_and_query(run_module: RunModule, shelf: Shelf) -> None:
-    shelf.put("node-0", A, 2, health="Warning")
-    shelf.put("node-2", A, 1)
+def test_info_parts_filters_and_query(run_module: RunModule, fake: FakeManager) -> None:
+    fake.put("node-0", A, 2, health="Warning")
+    fake.put("node-2", A, 1)
     found = run_module(fabric_info, **OPTIONS, gather=["links", "devices"], filters={"health": ["Warning"]})
     assert set(found) - {"invocation", "failed"} == {"links", "devices", "problems"}
     assert [d["machine"] for d in found["devices"]] == ["uid-node-0"] * 2
@@ -137,7 +137,7 @@ def test_info_parts_filters_and_query(run_module: RunModule, shelf: Shelf) -> No
     ({"filters": {"health": ["Fine"]}}, "value of health must be one or more of: OK, Warning, Critical, Unknown"),
     ({"machine": "node-9"}, "machine: the CDI Manager knows no machine node-9; allowed are node-0 (uid-node-0)"),
 ])
-def test_bad_questions(run_module: RunModule, shelf: Shelf, args: dict[str, t.Any], said: str) -> None:
+def test_bad_questions(run_module: RunModule, fake: FakeManager, args: dict[str, t.Any], said: str) -> None:
     found = run_module(fabric_info, **OPTIONS, **args)
     assert found["failed"]
     assert said in found["msg"]

@@ -1,16 +1,16 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's bus on made-up /sys and /proc trees: what is found, who holds it, and a kernel that does not answer."""
+"""A node's bus on made-up /sys and /proc trees: what is found, who holds it, its link and windows."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.node import pci
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Link
 from ansible_collections.composable.infra.plugins.module_utils.node.probe import NotProven
 from ansible_collections.composable.infra.tests.unit.node.test_probe import gpu, process
 
@@ -52,6 +52,12 @@ def test_devices_that_are_composed_are_listed_by_address(root: Path) -> None:
 def test_classes_that_are_composed(tmp_path: Path, pci_class: str, shown: bool) -> None:
     plug(tmp_path, A, pci_class)
     assert bool(pci.devices(tmp_path)) is shown
+
+
+def test_device_that_was_never_used_has_no_uuid_yet(tmp_path: Path) -> None:
+    plug(tmp_path, A, driver="nvidia")
+    gpu(tmp_path, A, "GPU-????????-????-????-????-????????????", 0)
+    assert (pci.need(tmp_path, A).uuid, pci.need(tmp_path, A).minor) == (None, 0)
 
 
 def test_device_is_found_by_uuid_or_address(root: Path) -> None:
@@ -113,42 +119,91 @@ def test_nvidia_device_that_the_driver_does_not_describe_proves_nothing(tmp_path
         pci.users(tmp_path, pci.need(tmp_path, A))
 
 
-def test_rescan_writes_and_says_what_is_new(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[Path] = []
-
-    def kernel(path: Path, patience: float) -> None:
-        written.append(path)
-        plug(root, "0000:12:00.0")
-
-    monkeypatch.setattr(pci, "_write", kernel)
-    assert [d.address for d in pci.rescan(root, 1)] == ["0000:12:00.0"]
-    assert written == [root / "sys/bus/pci/rescan"]
+@pytest.mark.parametrize("minor", [None, "", "N/A", "-1"])
+def test_nvidia_device_without_a_number_proves_nothing(tmp_path: Path, minor: str | None) -> None:
+    plug(tmp_path, A, driver="nvidia")
+    gpu(tmp_path, A, "GPU-a", minor)
+    process(tmp_path, 1, "init")
+    with pytest.raises(NotProven, match="names no Device Minor"):
+        pci.users(tmp_path, pci.need(tmp_path, A))
 
 
-def test_write_reaches_the_file(root: Path) -> None:
-    pci.rescan(root, 10)
-    assert (root / "sys/bus/pci/rescan").read_bytes() == b"1"
+def resource(*bars: tuple[int, int, int]) -> str:
+    """The file ``resource``: start, end and flags of each window."""
+    return "\n".join(" ".join(f"0x{number:016x}" for number in window) for window in bars)
 
 
-def test_kernel_that_refuses_is_named(root: Path) -> None:
-    (root / "sys/bus/pci/rescan").unlink()
-    with pytest.raises(pci.NotDone, match=r"rescan cannot be written: FileNotFoundError"):
-        pci.rescan(root, 10)
+@pytest.mark.parametrize(("bars", "without"), [
+    ([(0xfa000000, 0xfaffffff, 0x40200), (0, 0, 0)], []),
+    ([(0xfa000000, 0xfaffffff, 0x40200), (0, 0xfffffffff, 0x14220c)], [1]),
+    ([(0x1000, 0xfffffffff, 0x2014220c)], [0]),
+    ([(0, 0, 0)] * 6 + [(0, 0x7ffff, 0x46200)], []),
+], ids=["placed", "no address", "marked as unset", "only the expansion ROM"])
+def test_windows_without_room(tmp_path: Path, bars: list[tuple[int, int, int]], without: list[int]) -> None:
+    plug(tmp_path, A, resource=resource(*bars))
+    assert pci.bars_without_room(tmp_path, A) == without
 
 
-def test_kernel_that_hangs_is_left_behind(root: Path) -> None:
-    (root / "sys/bus/pci/rescan").unlink()
-    os.mkfifo(root / "sys/bus/pci/rescan")
-    with pytest.raises(pci.NotDone, match=r"the kernel has not answered for 0\.1 s; the device may hang"):
-        pci.rescan(root, 0.1)
-    os.close(os.open(root / "sys/bus/pci/rescan", os.O_RDONLY | os.O_NONBLOCK))
+def test_device_without_the_file_of_its_windows_is_not_judged(root: Path) -> None:
+    assert pci.bars_without_room(root, A) == []
 
 
-def test_device_that_stays_on_the_bus_is_told(root: Path) -> None:
-    with pytest.raises(pci.NotDone, match=r"0000:11:00\.0 is still on the bus 0\.3 s after its removal"):
-        pci.remove(root, pci.need(root, B), 0.3)
+def test_link_is_as_sysfs_has_it(tmp_path: Path) -> None:
+    plug(tmp_path, A, current_link_width="8", max_link_width="16", current_link_speed="16.0 GT/s PCIe",
+         max_link_speed="32.0 GT/s PCIe")
+    assert pci.link(tmp_path, A) == Link(8, 16, "16.0 GT/s PCIe", "32.0 GT/s PCIe")
 
 
-def test_device_that_does_not_come(root: Path) -> None:
-    assert pci.await_device(root, "GPU-z", 0.0) is None
-    assert pci.await_device(root, "GPU-a", 0.0) == pci.need(root, A)
+@pytest.mark.parametrize("files", [{}, {"current_link_width": "8"},
+                                   {"current_link_width": "Unknown", "max_link_width": "16"}])
+def test_link_that_is_not_told(tmp_path: Path, files: dict[str, str]) -> None:
+    plug(tmp_path, A, **files)
+    assert pci.link(tmp_path, A) is None
+
+
+def behind(root: Path, bridge: str, address: str, **files: str) -> None:
+    """A bridge with a device behind it, as real sysfs nests them."""
+    folder = root / "sys/devices/pci0000:00" / bridge
+    (folder / address).mkdir(parents=True)
+    for place, name, content in [(folder, "class", "0x060400"), (folder, "rescan", ""), *(
+            (folder, name, content) for name, content in files.items()), (folder / address, "class", "0x030200"),
+            (folder / address, "current_link_width", "8"), (folder / address, "max_link_width", "16")]:
+        (place / name).write_text(content, encoding="utf-8")
+    for target in (folder, folder / address):
+        (root / "sys/bus/pci/devices").mkdir(parents=True, exist_ok=True)
+        (root / "sys/bus/pci/devices" / target.name).symlink_to(target)
+
+
+def test_slot_with_fewer_lanes_has_a_full_link(tmp_path: Path) -> None:
+    behind(tmp_path, "0000:00:01.0", A, max_link_width="8")
+    assert pci.link(tmp_path, A) == Link(8, 8)
+
+
+def test_ports_have_nothing_behind_them(tmp_path: Path) -> None:
+    behind(tmp_path, "0000:00:01.0", A)
+    plug(tmp_path, "0000:00:02.0", pci_class="0x060400", rescan="")
+    plug(tmp_path, "0000:00:03.0", pci_class="0x060000", rescan="")
+    assert pci.ports(tmp_path) == ["0000:00:02.0"]
+
+
+def test_device_is_behind_its_bridges(tmp_path: Path) -> None:
+    behind(tmp_path, "0000:00:01.0", A)
+    plug(tmp_path, B)
+    assert pci.is_behind(tmp_path, A, ["0000:00:01.0", "0000:00:02.0"])
+    assert not pci.is_behind(tmp_path, A, ["0000:00:02.0"])
+    assert pci.is_behind(tmp_path, A, [])
+    assert pci.is_behind(tmp_path, B, ["0000:00:02.0"])
+
+
+@pytest.mark.parametrize(("content", "lost"), [(b"\xff" * 64, True), (b"\xde\x10\x30\x23" + b"\xff" * 60, False),
+                                               (b"", False), (None, False)])
+def test_device_that_no_longer_answers_reads_as_ones(root: Path, content: bytes | None, lost: bool) -> None:
+    if content is not None:
+        (root / "sys/bus/pci/devices" / A / "config").write_bytes(content)
+    assert pci.is_lost(root, A) is lost
+
+
+def test_memory_device_of_cxl(root: Path) -> None:
+    assert pci.memdev(root, A) == ""
+    (root / "sys/bus/pci/devices" / A / "mem3").mkdir()
+    assert pci.memdev(root, A) == "mem3"

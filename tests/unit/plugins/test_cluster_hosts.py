@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Device, FabricSnapshot, Machine
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot, Machine
 from ansible_collections.composable.infra.plugins.plugin_utils.cluster_hosts import Cluster, node_hosts
 from ansible_collections.composable.infra.plugins.plugin_utils.hosts import Host
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
-from ansible_collections.composable.infra.tests.unit.scaling.builders import A100
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}],
          "addresses": [{"type": "Hostname", "address": "node-0"}, {"type": "InternalIP", "address": "10.1.0.1"}]}

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import Device, Machine
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, Machine
 from ansible_collections.composable.infra.plugins.plugin_utils.fabric_hosts import (
     FreeKey,
     Wanted,

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.door import Door
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Refused
+from ansible_collections.composable.infra.plugins.module_utils.module_base import TaskContext
 from ansible_collections.composable.infra.plugins.plugin_utils.inprocess import InProcess
 
 SPEC: dict[str, t.Any] = {
@@ -21,11 +21,11 @@ SPEC: dict[str, t.Any] = {
 Result = dict[str, t.Any]
 
 
-def work(door: Door) -> Result:
-    if door.params["name"] == "refuse":
-        raise Refused(f"no: {door.params['password']}")
-    door.say("half done")
-    return {"changed": not door.check_mode, "told": [dict(door.params)]}
+def work(module: TaskContext) -> Result:
+    if module.params["name"] == "refuse":
+        raise Refused(f"no: {module.params['password']}")
+    module.say("half done")
+    return {"changed": not module.check_mode, "told": [dict(module.params)]}
 
 
 class Action(InProcess):
@@ -96,7 +96,7 @@ def test_secret_is_in_no_result() -> None:
 
 
 def test_mistake_in_our_code_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(door: Door) -> Result:
+    def broken(module: TaskContext) -> Result:
         raise ZeroDivisionError
 
     monkeypatch.setattr(Action, "work", broken)

@@ -11,13 +11,14 @@ import pytest
 import yaml
 
 from ansible_collections.composable.infra.plugins.doc_fragments import cluster, config, environment, fabric
-from ansible_collections.composable.infra.plugins.module_utils import door
+from ansible_collections.composable.infra.plugins.module_utils import module_base
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
-SPECS = [(fabric, door.FABRIC_OPTIONS), (cluster, door.CLUSTER_OPTIONS), (config, door.CONFIG_OPTIONS)]
-FRAGMENTS = [(environment.ModuleDocFragment.DOCUMENTATION, door.FABRIC_OPTIONS),
-             (environment.ModuleDocFragment.CLUSTER, door.CLUSTER_OPTIONS)]
+SPECS = [(fabric, module_base.FABRIC_OPTIONS), (cluster, module_base.CLUSTER_OPTIONS),
+         (config, module_base.CONFIG_OPTIONS)]
+FRAGMENTS = [(environment.ModuleDocFragment.DOCUMENTATION, module_base.FABRIC_OPTIONS),
+             (environment.ModuleDocFragment.CLUSTER, module_base.CLUSTER_OPTIONS)]
 
 
 def options(text: str) -> dict[str, t.Any]:
@@ -45,12 +46,12 @@ def test_plugins_read_the_variables_that_modules_read(text: str, spec: dict[str,
 def test_modules_take_what_the_configuration_takes() -> None:
     """But for what only a file or the engine can give."""
     fields = set(FabricConfig.__dataclass_fields__)
-    assert set(door.FABRIC_OPTIONS) <= fields
-    assert fields - set(door.FABRIC_OPTIONS) <= {"ca_pem", "given"}
+    assert set(module_base.FABRIC_OPTIONS) <= fields
+    assert fields - set(module_base.FABRIC_OPTIONS) <= {"ca_pem", "given"}
 
 
 def test_secrets_are_kept_out_of_logs() -> None:
-    assert {name for name, o in door.FABRIC_OPTIONS.items() if o.get("no_log")} == {"password", "client_secret"}
+    assert {name for name, o in module_base.FABRIC_OPTIONS.items() if o.get("no_log")} == {"password", "client_secret"}
 
 
 def test_every_action_plugin_has_a_module() -> None:
@@ -58,3 +59,20 @@ def test_every_action_plugin_has_a_module() -> None:
     modules = {path.stem for path in (ROOT / "plugins/modules").glob("*.py")}
     assert actions
     assert actions <= modules
+
+
+FRAGMENT_OF_GROUP = {"fabric": "fabric", "cluster": "cluster", "engine": "config"}
+
+
+def test_an_action_group_has_the_modules_that_take_its_options() -> None:
+    """Sanity's validate-modules holds that a module takes the options of the fragments that it names."""
+    groups = yaml.safe_load((ROOT / "meta/runtime.yml").read_text(encoding="utf-8"))["action_groups"]
+    takes = {path.stem: _fragments(path.read_text(encoding="utf-8"))
+             for path in (ROOT / "plugins/modules").glob("*.py") if path.stem != "__init__"}
+    assert groups == {group: sorted(name for name, found in takes.items() if f"composable.infra.{fragment}" in found)
+                      for group, fragment in FRAGMENT_OF_GROUP.items()}
+
+
+def _fragments(source: str) -> list[str]:
+    text = source.split('DOCUMENTATION = r"""', 1)[1].split('"""', 1)[0]
+    return list(yaml.safe_load(text).get("extends_documentation_fragment", []))

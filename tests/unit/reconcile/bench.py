@@ -10,85 +10,150 @@ import time
 import typing as t
 from collections.abc import Callable
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import (
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
+    COMPOSABILITY_REQUESTS,
+    COMPOSABLE_RESOURCES,
     DEVICE_CLASSES,
     NAMESPACES,
     NODES,
     PODS,
-    REQUESTS,
-    RESOURCES,
     SLICES,
-    Resource,
+    ApiResource,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.store import Store
-from ansible_collections.composable.infra.plugins.module_utils.reconcile import publish
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.claimcheck import ClaimCheck
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.counters import Counters
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.engine import Engine
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.flights import Flights
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import Gating
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.idleness import IdleProof
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.narrator import Narrator
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.passes import Passes
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.steering import Steering
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.world import World
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.writer import Writer
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.evaluate import NodePolicy
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.controller import GatingController
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import (
+    GatesKey,
+    Key,
+    NodeKey,
+    NodeRecordsKey,
+    NominationsKey,
+    PoolKey,
+    RequestKey,
+    Result,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.attach_operations import AttachOperations
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.claim_check import ClaimCheck
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.controller import Executor, NodeController
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.detach_operations import DetachOperations
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.planner import NodePlanner
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.request_controller import (
+    RequestController,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.controller import PoolController
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.rescheduling.rescheduler import Rescheduler
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+    ControllerManager,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_reporter import EventReporter
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fence import Fence
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.threads import Threads
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.work_queue import WorkQueue
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import NodeHands
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.writer import Writer
+from ansible_collections.composable.infra.tests.unit.planning.builders import settings
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import FakeFabric
-from ansible_collections.composable.infra.tests.unit.scaling.builders import settings
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_hands import FakeHands
+from ansible_collections.composable.infra.tests.unit.reconcile.recorded_metrics import RecordedMetrics
 
 ROLES = frozenset({"publisher", "scaler", "operator"})
 
 
-def kind_of(raw: dict[str, t.Any]) -> Resource:
+def kind_of(raw: dict[str, t.Any]) -> ApiResource:
     """The API resource of an object."""
-    kinds = (CLAIMS, SLICES, NODES, REQUESTS, RESOURCES, PODS, NAMESPACES, DEVICE_CLASSES)
+    kinds = (CLAIMS, SLICES, NODES, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, PODS, NAMESPACES, DEVICE_CLASSES)
     return next(k for k in kinds if k.kind == raw["kind"])
 
 
-class Bench:
-    """Everything that a pass needs. ``put`` is what the API server has and the watches have seen."""
+class RecordingQueue(WorkQueue[Key]):
+    """What was added at once, and what later."""
 
-    def __init__(self, **options: t.Any) -> None:
-        self.api, self.fabric = FakeApi(), FakeFabric()
-        self.settings = settings(**options)
-        self.world = World(self.api.client, self.settings, lambda *_unused: None)
-        self.writer = Writer(self.api.client, self.world)
-        self.narrator = Narrator(self.world, None, self.settings)
-        self.steering = Steering(self.writer, self.settings.handover_timeout)
-        self.landed: list[tuple[str, str]] = []
-        self.later: list[tuple[tuple[str, ...], float]] = []
-        self.keys: list[tuple[str, ...]] = []
-        self.flights: Flights
-        self.passes: Passes
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys: list[Key] = []
+        self.later: list[tuple[Key, float]] = []
 
-    def build(self, node_root: str) -> None:
-        """Put together what acts."""
-        check = ClaimCheck(self.api.client, self.world)
-        proof = IdleProof(self.world, self.writer, check, node_root)
-        self.flights = Flights(self.world, self.writer, self.fabric, proof, 8,
-                               lambda node, model: self.landed.append((node, model)), self.narrator.tell)
-        self.counters = Counters()
-        self.gating = Gating(self.world, self.writer, self.narrator, self.counters, self.keys.append, self._appoint,
-                             lambda pool: publish.run(self.world, self.writer, pool))
-        self.passes = Passes(self.world, self.writer, self.fabric, self.flights, self.steering, self.gating,
-                             self.narrator, ROLES, 180.0, self._appoint)
+    def add_change(self, key: Key) -> None:
+        """Take it down."""
+        self.keys.append(key)
 
-    def _appoint(self, key: tuple[str, ...], when: float) -> None:
+    def add_at(self, key: Key, when: float) -> None:
+        """Take it down."""
         self.later.append((key, when))
 
-    def use(self, engine: Engine) -> None:
-        """Let this be the bench of an engine, whose watches may run or not."""
-        self.world, self.settings, self.narrator = engine.world, engine.config.settings, engine.narrator
-        self.flights, self.passes, self.steering = engine.flights, engine.passes, engine.steering
-        self.gating, self.counters = engine.gating, engine.counters
 
-    def store(self, resource: Resource) -> Store:
+class Bench:
+    """Everything that a pass needs. ``put`` is what the API server has and the watches have seen.
+
+    ``hands``: as the setting ``node_hands``; with ssh a stand-in does at once what the nodes are asked for.
+    """
+
+    def __init__(self, hands: str = "ssh", **options: t.Any) -> None:
+        self.api, self.fabric = FakeApi(), FakeFabric()
+        self.settings = settings(**options)
+        self.state = ClusterState(self.settings, NodeHands(hands))
+        self.fence = Fence()
+        self.writer = Writer(self.api.client.guarded(self.fence.check_write), self.state)
+        self.reporter = EventReporter(self.state, None, self.settings)
+        self.threads, self.queue, self.metrics = Threads(), RecordingQueue(), RecordedMetrics()
+        self.rescheduler = Rescheduler(self.writer, self.settings.handover_timeout, self.threads)
+        self.hands = FakeHands(self.api, self._see)
+        self.api.after = self.hands if hands == "ssh" else None
+        self.finished: list[str] = []
+        self.later, self.keys = self.queue.later, self.queue.keys
+        self.operations: AttachOperations
+        self.detaches: DetachOperations
+        self.gating: GatingController
+        self.reconcilers: dict[type, Callable[[t.Any], Result]]
+
+    def _see(self, raw: dict[str, t.Any]) -> None:
+        self.store(kind_of(raw)).upsert(raw)
+
+    def build(self) -> None:
+        """Put together what acts."""
+        state, writer, reporter, threads = self.state, self.writer, self.reporter, self.threads
+        self.operations = AttachOperations(state, writer, self.fabric, self.fence, reporter, self.metrics, threads, 8,
+                                           self.finished.append)
+        self.detaches = DetachOperations(self.operations, ClaimCheck(self.api.client, state, writer.taints))
+        pools = PoolController(state, writer, reporter, enabled=True)
+        self.gating = GatingController(state, writer, pools, reporter, self.metrics, self.queue, threads)
+        planner = NodePlanner(state, self.fabric, NodePolicy(self.settings, ROLES, 180.0), reporter)
+        executor = Executor(state, writer, self.operations, self.detaches, self.rescheduler, self.gating, reporter,
+                            threads)
+        nodes = NodeController(state, planner, executor, writer, reporter, self.queue)
+        self.reconcilers = {
+            NodeKey: nodes.reconcile, NodeRecordsKey: nodes.write_records, PoolKey: pools.reconcile,
+            RequestKey: RequestController(state, writer, enabled=True).reconcile,
+            GatesKey: self.gating.reconcile, NominationsKey: self.gating.nominate}
+
+    def reconcile(self, key: Key) -> None:
+        """Work on one key as the engine does: trouble is told, and the next turn is appointed."""
+        try:
+            result = self.reconcilers[type(key)](key)
+            self.reporter.once(str(key), "")
+        except ApiError as error:
+            self.reporter.once(str(key), str(error))
+            result = Result(time.time() + 1.0)
+        if result.requeue_at is not None:
+            self.later.append((key, result.requeue_at))
+
+    def use(self, engine: ControllerManager) -> None:
+        """Let this be the bench of an engine, whose watches may run or not."""
+        self.state, self.settings, self.reporter = engine.state, engine.config.settings, engine.reporter
+        self.operations, self.rescheduler, self.threads = engine.operations, engine.rescheduler, engine.threads
+        self.gating, self.reconcilers = engine.gating, engine.reconcilers
+
+    def store(self, resource: ApiResource) -> Store:
         """The store that watches a kind."""
-        stores = {CLAIMS: "claims", SLICES: "slices", NODES: "nodes", REQUESTS: "requests", RESOURCES: "resources",
+        stores = {CLAIMS: "claims", SLICES: "slices", NODES: "nodes", COMPOSABILITY_REQUESTS: "requests",
+                  COMPOSABLE_RESOURCES: "resources",
                   PODS: "pods", NAMESPACES: "namespaces", DEVICE_CLASSES: "classes"}
-        found = getattr(self.world, stores[resource])
+        found = getattr(self.state, stores[resource])
         assert isinstance(found, Store)
         return found
 
@@ -108,43 +173,41 @@ class Bench:
 
     def look(self) -> None:
         """The manager is looked at, as the engine does from time to time."""
-        self.world.snapshot = self.fabric.snapshot([m.cdi_model_name for m in self.settings.models])
+        self.state.snapshot = self.fabric.snapshot([m.cdi_model_name for m in self.settings.models])
 
     def run(self, rounds: int = 3) -> None:
-        """Run every pass for what there is, as often as it takes for one to act on what another wrote."""
+        """Reconcile all that there is, as often as it takes for one to act on what another wrote."""
         for _unused in range(rounds):
             self.look()
-            nodes = [n["metadata"]["name"] for n in self.world.nodes.list()]
-            keys = [(kind, name) for name in nodes for kind in ("node", "tidy")]
-            for key in [*keys, *(("request", r["metadata"]["name"]) for r in self.world.requests.list())]:
-                self.passes.run(key)
+            nodes = [n["metadata"]["name"] for n in self.state.nodes.list()]
+            keys: list[Key] = [key for name in nodes for key in (NodeKey(name), NodeRecordsKey(name))]
+            for key in [*keys, *(RequestKey(r["metadata"]["name"]) for r in self.state.requests.list())]:
+                self.reconcile(key)
             self.idle()
 
     def told(self, reason: str) -> list[str]:
         """Messages of the history with a reason."""
-        return [e["message"] for e in self.narrator.history if e["reason"] == reason]
+        return [e["message"] for e in self.reporter.history if e["reason"] == reason]
 
     def status(self, name: str = "gpu-a") -> dict[str, t.Any]:
         """Status of a ComposableResource at the API server."""
-        found: dict[str, t.Any] = self.api.one(RESOURCES, name).get("status") or {}
+        found: dict[str, t.Any] = self.api.one(COMPOSABLE_RESOURCES, name).get("status") or {}
         return found
 
     def wait(self, condition: Callable[[], object], what: str = "the condition") -> None:
         """Wait until something is true; fails after ten seconds."""
         deadline = time.monotonic() + 10
         while not condition():
-            assert time.monotonic() < deadline, f"{what} did not come true; history: {list(self.narrator.history)}"
+            assert time.monotonic() < deadline, f"{what} did not come true; history: {list(self.reporter.history)}"
             threading.Event().wait(0.002)
 
     def idle(self) -> None:
-        """Wait until no flight is under way."""
-        self.wait(lambda: not self.world.flying(), "the end of all flights")
+        """Wait until no operation is under way."""
+        self.wait(lambda: not len(self.state.operations), "the end of all operations")
 
     def close(self) -> None:
         """End all threads."""
         if self.fabric.gate:
             self.fabric.gate.set()
-        self.flights.stop()
-        self.passes.stop()
-        self.steering.stop()
-        self.gating.stop()
+        self.operations.stop()
+        self.threads.stop(5.0)

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile import flights
+from ansible_collections.composable.infra.plugins.module_utils.net.backoff import Backoff
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.engine import Engine
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import attach_operations
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+    ControllerManager,
+)
+from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER, rows
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import node
-from ansible_collections.composable.infra.tests.unit.scaling.builders import DRIVER, rows
+from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import node, opted_in
 
 MANAGER = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
            "password": "p", "realm": "r", "client_id": "c", "client_secret": "s"}
@@ -26,22 +28,15 @@ MANAGER = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries do not take their time."""
-    monkeypatch.setattr(flights, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(attach_operations, "BACKOFF", Backoff(0.001))
     monkeypatch.setattr(logging.getLogger("composable.infra"), "disabled", True)
 
 
 @pytest.fixture
-def node_root(tmp_path: Path) -> Path:
-    """The root file system of ``node-0``, where nobody has a device open."""
-    (tmp_path / "node-0" / "proc" / "1" / "fd").mkdir(parents=True)
-    return tmp_path / "node-0"
-
-
-@pytest.fixture
-def bench(tmp_path: Path, node_root: Path) -> Iterator[Bench]:
+def bench() -> Iterator[Bench]:
     """A node with a machine on fabric 1, known to the cluster and to the manager, and nothing else."""
     made = Bench()
-    made.build(str(tmp_path / "{node}"))
+    made.build()
     made.put(objects.node())
     made.look()
     yield made
@@ -49,17 +44,17 @@ def bench(tmp_path: Path, node_root: Path) -> Iterator[Bench]:
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> EngineConfig:
+def config() -> EngineConfig:
     """A configuration with the three models; the fabric is looked at all the time."""
     return EngineConfig.from_dict({"device_info": rows(), "fabric": MANAGER, "scan_interval": 0.1, "workers": 2,
-                                   "node_root": str(tmp_path / "{node}")})
+                                   "node_hands": "ssh"})
 
 
 @pytest.fixture
-def quiet(config: EngineConfig, node_root: Path) -> Iterator[tuple[Engine, Bench]]:
+def quiet(config: EngineConfig) -> Iterator[tuple[ControllerManager, Bench]]:
     """An engine that neither watches nor works, and its bench: what is put there is what it has seen."""
     made = Bench()
-    engine = Engine(made.api.client, made.fabric, config, events=False)
+    engine = ControllerManager(made.api.client, made.fabric, config, events=False, metrics=made.metrics)
     made.use(engine)
     made.put(objects.node())
     made.look()
@@ -70,7 +65,7 @@ def quiet(config: EngineConfig, node_root: Path) -> Iterator[tuple[Engine, Bench
 @pytest.fixture
 def held(bench: Bench) -> Bench:
     """A node with room, the namespace and the DeviceClass."""
-    bench.put(node(), {"apiVersion": "v1", "kind": "Namespace", "metadata": objects.meta("default")},
+    bench.put(node(), {"apiVersion": "v1", "kind": "Namespace", "metadata": opted_in("default")},
               {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER),
                "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}})
     return bench

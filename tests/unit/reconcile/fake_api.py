@@ -13,14 +13,14 @@ import typing as t
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import Client, ObjectList
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import ApiResource
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client, ObjectList
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
     NotFound,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import Resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 
 Json = dict[str, t.Any]
@@ -77,7 +77,7 @@ class FakeApi:
     calls: list[Call] = field(default_factory=list)
     paths: dict[str, Json | BaseException] = field(default_factory=dict)
     before: t.Callable[[Call], None] | None = None
-    after: t.Callable[[Resource, Json], None] | None = None
+    after: t.Callable[[ApiResource, Json], None] | None = None
     dropped: tuple[str, ...] = ()
     _faults: list[_Fault] = field(default_factory=list)
     _streams: list[FakeStream] = field(default_factory=list)
@@ -89,7 +89,11 @@ class FakeApi:
         """This, for those who take a Client."""
         return t.cast(Client, self)
 
-    def put(self, resource: Resource, obj: Json) -> Json:
+    def guarded(self, check: t.Callable[[], None]) -> Client:
+        """This, with a check before each call that changes something."""
+        return t.cast(Client, _Guarded(self, check))
+
+    def put(self, resource: ApiResource, obj: Json) -> Json:
         """Have an object as it is, at a new resourceVersion."""
         with self._lock:
             self._version += 1
@@ -99,7 +103,7 @@ class FakeApi:
             self._tell(resource.plural, "MODIFIED", obj)
             return copy.deepcopy(obj)
 
-    def remove(self, resource: Resource, name: str, namespace: str = "") -> None:
+    def remove(self, resource: ApiResource, name: str, namespace: str = "") -> None:
         """Have an object gone, whatever its finalizers say."""
         with self._lock:
             obj = self.put(resource, self.objects[resource.plural, namespace, name])
@@ -111,7 +115,7 @@ class FakeApi:
             if stream.plural == plural:
                 stream.events.put({"type": kind, "object": copy.deepcopy(obj)})
 
-    def fail(self, verb: str, resource: Resource, error: BaseException, *, name: str | None = None,
+    def fail(self, verb: str, resource: ApiResource, error: BaseException, *, name: str | None = None,
              times: float = float("inf")) -> None:
         """Have calls of a verb raise, so many times."""
         self._faults.append(_Fault(verb, resource.plural, name, error, times))
@@ -120,17 +124,17 @@ class FakeApi:
         """No more errors on demand."""
         self._faults.clear()
 
-    def of(self, resource: Resource) -> list[Json]:
+    def of(self, resource: ApiResource) -> list[Json]:
         """All objects of a kind."""
         with self._lock:
             return [copy.deepcopy(o) for k, o in self.objects.items() if k[0] == resource.plural]
 
-    def one(self, resource: Resource, name: str, namespace: str = "") -> Json:
+    def one(self, resource: ApiResource, name: str, namespace: str = "") -> Json:
         """An object that must be there."""
         with self._lock:
             return copy.deepcopy(self.objects[resource.plural, namespace, name])
 
-    def writes(self, resource: Resource | None = None) -> list[Call]:
+    def writes(self, resource: ApiResource | None = None) -> list[Call]:
         """Calls that change something, in order."""
         return [c for c in self.calls if c.verb not in READS and resource in (None, *_same(resource, c))]
 
@@ -148,23 +152,23 @@ class FakeApi:
         if fault:
             raise fault.error
 
-    def _found(self, res: Resource, name: str, namespace: str | None) -> Json:
+    def _found(self, res: ApiResource, name: str, namespace: str | None) -> Json:
         try:
             return self.objects[res.plural, namespace or "", name]
         except KeyError:
             raise NotFound(404, "NotFound", f'{res.plural} "{name}" not found') from None
 
-    def get(self, res: Resource, name: str, namespace: str | None = None, subresource: str | None = None) -> Json:
+    def get(self, res: ApiResource, name: str, namespace: str | None = None, subresource: str | None = None) -> Json:
         self._called("get", res.plural, name)
         with self._lock:
             return copy.deepcopy(self._found(res, name, namespace))
 
-    def list(self, res: Resource, *_unused: t.Any, **__: t.Any) -> ObjectList:
+    def list(self, res: ApiResource, *_unused: t.Any, **__: t.Any) -> ObjectList:
         self._called("list", res.plural, "")
         with self._lock:
             return ObjectList(self.of(res), str(self._version))
 
-    def watch(self, res: Resource, resource_version: str, *_unused: t.Any, **__: t.Any) -> FakeStream:
+    def watch(self, res: ApiResource, resource_version: str, *_unused: t.Any, **__: t.Any) -> FakeStream:
         """What changed after a version, then what changes."""
         with self._lock:
             stream = FakeStream(res.plural)
@@ -174,7 +178,7 @@ class FakeApi:
             self._streams.append(stream)
             return stream
 
-    def create(self, res: Resource, body: Json, namespace: str | None = None, dry_run: bool = False) -> Json:
+    def create(self, res: ApiResource, body: Json, namespace: str | None = None, dry_run: bool = False) -> Json:
         meta = body["metadata"]
         name = meta.get("name") or f"{meta['generateName']}{self._version}"
         self._called("dry_run" if dry_run else "create", res.plural, name, body)
@@ -189,7 +193,7 @@ class FakeApi:
                 return {**body, "metadata": {**meta, **new}}
             return self._stored(res, {**body, "metadata": {**meta, **new}})
 
-    def merge_patch(self, res: Resource, name: str, body: Json, namespace: str | None = None,
+    def merge_patch(self, res: ApiResource, name: str, body: Json, namespace: str | None = None,
                     subresource: str | None = None) -> Json:
         self._called("merge_patch", res.plural, name, body, subresource)
         with self._lock:
@@ -201,7 +205,7 @@ class FakeApi:
                 body = {k: v for k, v in body.items() if k != "status"}
             return self._stored(res, _merged(old, body))
 
-    def strategic_patch(self, res: Resource, name: str, body: Json, namespace: str | None = None) -> Json:
+    def strategic_patch(self, res: ApiResource, name: str, body: Json, namespace: str | None = None) -> Json:
         """Only what removes scheduling gates, and what adds finalizers."""
         self._called("strategic_patch", res.plural, name, body)
         gone = {g["name"] for g in body.get("spec", {}).get("schedulingGates", ()) if g["$patch"] == "delete"}
@@ -215,7 +219,7 @@ class FakeApi:
             return self._stored(res, _merged(old, {"spec": {"schedulingGates": left or None},
                                                    "metadata": {"finalizers": kept or None}}))
 
-    def apply(self, res: Resource, name: str, body: Json, namespace: str | None = None,
+    def apply(self, res: ApiResource, name: str, body: Json, namespace: str | None = None,
               subresource: str | None = None, *, field_manager: str, force: bool = True) -> Json:
         self._called("apply", res.plural, name, body, subresource)
         with self._lock:
@@ -223,14 +227,14 @@ class FakeApi:
             _check(old, body)
             return self._stored(res, _merged(old, {"status": body["status"]}))
 
-    def replace(self, res: Resource, name: str, body: Json, namespace: str | None = None,
+    def replace(self, res: ApiResource, name: str, body: Json, namespace: str | None = None,
                 subresource: str | None = None) -> Json:
         self._called("replace", res.plural, name, body)
         with self._lock:
             _check(self._found(res, name, namespace), body)
             return self._stored(res, body)
 
-    def delete(self, res: Resource, name: str, namespace: str | None = None,
+    def delete(self, res: ApiResource, name: str, namespace: str | None = None,
                precondition_uid: str | None = None) -> None:
         self._called("delete", res.plural, name)
         with self._lock:
@@ -247,7 +251,7 @@ class FakeApi:
             raise answer
         return answer
 
-    def _stored(self, res: Resource, obj: Json) -> Json:
+    def _stored(self, res: ApiResource, obj: Json) -> Json:
         new = self.put(res, obj)
         meta = new["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("finalizers"):
@@ -257,7 +261,19 @@ class FakeApi:
         return new
 
 
-def _same(resource: Resource | None, call: Call) -> list[Resource]:
+class _Guarded:
+    """What ``Client.guarded`` gives."""
+
+    def __init__(self, api: FakeApi, check: t.Callable[[], None]) -> None:
+        self._api, self._check = api, check
+
+    def __getattr__(self, name: str) -> t.Any:
+        if name not in READS:
+            self._check()
+        return getattr(self._api, name)
+
+
+def _same(resource: ApiResource | None, call: Call) -> list[ApiResource]:
     return [resource] if resource is not None and resource.plural == call.plural else []
 
 

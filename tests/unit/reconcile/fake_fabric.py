@@ -11,16 +11,17 @@ import typing as t
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing
-from ansible_collections.composable.infra.plugins.module_utils.fabric.types import (
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import (
     Capabilities,
     Device,
     FabricSnapshot,
     Machine,
+    Proof,
     Started,
     Task,
 )
-from ansible_collections.composable.infra.tests.unit.scaling.builders import A100
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 
 Answer = Callable[[str, str], Device]
 
@@ -32,7 +33,11 @@ def device(uid: str, model: str = A100, **more: t.Any) -> Device:
 
 @dataclass
 class FakeFabric:
-    """Machine ``machine-0`` on fabric 1. ``answers`` are taken in turn: an exception to raise or None to attach."""
+    """Machine ``machine-0`` on fabric 1. ``answers`` are taken in turn: an exception to raise or None to attach.
+
+    ``others``: uids of further machines there. ``hangs``: by uid, machines whose reading waits until the event is set.
+    ``queued`` is called while a detach waits for its turn.
+    """
 
     answers: list[BaseException | None] = field(default_factory=list)
     attached: dict[str, Device] = field(default_factory=dict)
@@ -49,18 +54,26 @@ class FakeFabric:
     operations: dict[str, list[Device] | BaseException] = field(default_factory=dict)
     resumed: list[str] = field(default_factory=list)
     handle: str = ""
+    others: tuple[str, ...] = ()
+    hangs: dict[str, threading.Event] = field(default_factory=dict)
+    queued: Callable[[], object] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(False, False, True, False, True)
+        return Capabilities(asynchronous=False, batch=False)
 
     def machines(self) -> tuple[Machine, ...]:
         with self._lock:
-            return (Machine("machine-0", "node-0", 1, tuple(self.attached.values())),)
+            here = {uid: tuple(d for d in self.attached.values() if d.machine == uid) for uid in self.others}
+            first = tuple(d for d in self.attached.values() if d.machine not in here)
+            return (Machine("machine-0", "node-0", 1, first),
+                    *(Machine(uid, uid.replace("machine", "node"), 1, devices) for uid, devices in here.items()))
 
     def machine(self, uid: str) -> Machine:
         self.reads += 1
+        if uid in self.hangs:
+            assert self.hangs[uid].wait(10), "the test never let the reading go"
         if self.machine_error:
             raise self.machine_error
         for found in self.machines():
@@ -88,8 +101,9 @@ class FakeFabric:
         with self._lock:
             return tuple(self.attached.values())
 
-    def resume(self, handle: str) -> Task:
+    def resume(self, handles: tuple[str, ...]) -> Task:
         """What ``operations`` says of a handle."""
+        (handle,) = handles
         self.resumed.append(handle)
         found = self.operations.get(handle)
         if found is None:
@@ -98,17 +112,19 @@ class FakeFabric:
             raise found
         for new in found:
             self.attached[new.uid] = new
-        return Task(True, tuple(found), handle)
+        return Task(True, tuple(found), handles)
 
     def attach(self, machine_uid: str, model: str, count: int = 1, token: str | None = None,
-               kind: str = "gpu", started: Started | None = None) -> Task:
+               kind: str = "gpu", started: Started | None = None, proof: Proof | None = None) -> Task:
+        if proof:
+            proof()
         with self._lock:
             self.attaches.append((machine_uid, model))
             number = len(self.attaches)
             answer = self.answers.pop(0) if self.answers else None
         self.asked.set()
         if self.handle and started:
-            started(self.handle)
+            started((self.handle,))
         if self.gate:
             assert self.gate.wait(10), "the test never let the reply go"
         self._reply(answer)
@@ -118,7 +134,12 @@ class FakeFabric:
             self.attached[new.uid] = new
         return Task(True, (new,))
 
-    def detach(self, machine_uid: str, device_uid: str, started: Started | None = None) -> Task:
+    def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
+               proof: Proof | None = None) -> Task:
+        if self.queued:
+            self.queued()
+        if proof:
+            proof()
         with self._lock:
             self.detaches.append((machine_uid, device_uid))
         if self.detach_error:

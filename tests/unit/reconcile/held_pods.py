@@ -8,14 +8,13 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.composable.infra.plugins.module_utils.kube import gates
-from ansible_collections.composable.infra.plugins.module_utils.kube.resource import PODS, SLICES
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS, SLICES
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
-from ansible_collections.composable.infra.plugins.module_utils.reconcile import nominations
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import KEY
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NominationsKey
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.scaling.builders import A100, DRIVER
 
 Json = dict[str, t.Any]
 CEL = f'device.attributes["{DRIVER}"].productName == "NVIDIA {A100}"'
@@ -24,6 +23,11 @@ CEL = f'device.attributes["{DRIVER}"].productName == "NVIDIA {A100}"'
 def node(name: str = "node-0", machine: str | None = "machine-0") -> Json:
     """A node with room for pods."""
     return {**objects.node(name, machine), "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}}}
+
+
+def opted_in(namespace: str) -> Json:
+    """Metadata of a namespace whose pods may be held."""
+    return {**objects.meta(namespace), "labels": {pods.OPT: "true"}}
 
 
 def claim(name: str, count: int = 1, cel: str = CEL) -> Json:
@@ -36,11 +40,11 @@ def claim(name: str, count: int = 1, cel: str = CEL) -> Json:
 def pod(name: str, *gates_: str, group: str = "", size: int = 0) -> Json:
     """A held pod that refers to the claim of its name."""
     raw = objects.pod(name)
-    raw["spec"] |= {"schedulingGates": [{"name": g} for g in gates_ or (gates.GATE,)], "containers": [{"name": "c"}],
+    raw["spec"] |= {"schedulingGates": [{"name": g} for g in gates_ or (pods.GATE,)], "containers": [{"name": "c"}],
                     "schedulerName": "default-scheduler"}
     if group:
         raw["metadata"] |= {"labels": {"composable.infra/group": group},
-                            "annotations": {gates.GROUP_SIZE: str(size)}}
+                            "annotations": {pods.GROUP_SIZE: str(size)}}
     return raw
 
 
@@ -61,9 +65,9 @@ def gate_names(bench: Bench, name: str = "train") -> list[str]:
     return [g["name"] for g in bench.api.one(PODS, name, "default")["spec"].get("schedulingGates") or []]
 
 
-def booked(bench: Bench) -> list[tuple[str, str]]:
+def reserved(bench: Bench) -> list[tuple[str, str]]:
     """(pod, node) of all bookings."""
-    return sorted((s.booking.pod.name, s.booking.node) for s in bench.world.bookings.all())
+    return sorted((s.placement.pod.name, s.placement.node) for s in bench.state.reservations.all())
 
 
 def announce(bench: Bench) -> None:
@@ -73,14 +77,14 @@ def announce(bench: Bench) -> None:
 
 def nominated(bench: Bench, name: str = "train") -> str:
     """The node that the pod is nominated to at the API server."""
-    return gates.nominated(bench.api.one(PODS, name, "default"))
+    return pods.nominated(bench.api.one(PODS, name, "default"))
 
 
 def choose(bench: Bench) -> None:
     """Choose nodes, and wait until the pods are nominated."""
-    bench.passes.run(KEY)
-    bench.passes.run(nominations.KEY)
-    bench.wait(lambda: all(nominated(bench, name) == node for name, node in booked(bench)), "the nominations")
+    bench.reconcile(GatesKey())
+    bench.reconcile(NominationsKey())
+    bench.wait(lambda: all(nominated(bench, name) == node for name, node in reserved(bench)), "the nominations")
 
 
 def serve(bench: Bench) -> None:
@@ -98,7 +102,7 @@ def allocated(name: str, device: str) -> Json:
 
 def kept_for(bench: Bench, name: str) -> str:
     """Serial number of the one device that is kept for the claim of a pod."""
-    (raw,) = bench.world.holds.kept_for(f"uid-{name}")
+    (raw,) = bench.state.holds.kept_for(f"uid-{name}")
     return str(raw["status"]["device_id"])
 
 
@@ -107,7 +111,7 @@ def bind(bench: Bench, name: str) -> None:
     raw = bench.api.one(PODS, name, "default")
     new = {**raw, "spec": {**raw["spec"], "nodeName": "node-0"}}
     bench.put(new)
-    bench.gating.seen("MODIFIED", new, raw)
+    bench.gating.pod_changed("MODIFIED", new, raw)
 
 
 def pool(bench: Bench) -> int:

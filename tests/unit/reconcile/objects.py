@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.composable.infra.plugins.module_utils.kube import cro
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time, format_time
-from ansible_collections.composable.infra.tests.unit.scaling.builders import A100, DRIVER
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
 
 Json = dict[str, t.Any]
 READY, RESCHEDULE, FAILED = "FabricDeviceReady", "FabricDeviceReschedule", "FabricDeviceFailed"
@@ -80,7 +80,7 @@ def pool_slice(*devices: str, pool: str = "a100-fabric1", name: str = "pool-slic
 
 def request(name: str = "request", size: int = 1, model: str = A100, node: str = "node-0", **more: t.Any) -> Json:
     """A ComposabilityRequest; ``more`` goes into its spec."""
-    body = cro.request_body(name, node, model, size)
+    body = cohdi.request_body(name, node, model, size)
     body["spec"]["resource"].update(more)
     return {**body, "metadata": {**meta(name), **body["metadata"]}}
 
@@ -90,10 +90,10 @@ def resource(name: str = "gpu-a", *, device: str = "", serial: str = "", asked: 
              model: str = A100, request: str = "request", deleted: bool = False, created: float = 300,
              **annotations: str) -> Json:
     """A ComposableResource. ``asked``, ``created``: seconds ago. Annotations by their constant's name in ``cro``."""
-    intent = "" if asked is None else cro.attach_intent(machine, time.time() - asked, present)
-    body = cro.resource_body(name, request, node, model, intent)
-    notes = {cro.ATTACH: intent} if intent else {}
-    notes.update({getattr(cro, k): v for k, v in annotations.items()})
+    intent = "" if asked is None else cohdi.attach_intent(machine, time.time() - asked, present)
+    body = cohdi.resource_body(name, request, node, model, intent)
+    notes = {cohdi.ATTACH: intent} if intent else {}
+    notes.update({getattr(cohdi, k): v for k, v in annotations.items()})
     deletion = {"deletionTimestamp": format_time(time.time())} if deleted else {}
     status = {k: v for k, v in (("state", state), ("cdi_device_id", device), ("device_id", serial)) if v}
     born = {"creationTimestamp": format_time(time.time() - created)}

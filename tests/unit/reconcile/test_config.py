@@ -13,7 +13,7 @@ import yaml
 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile import config as module
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
-from ansible_collections.composable.infra.tests.unit.scaling.builders import rows
+from ansible_collections.composable.infra.tests.unit.planning.builders import rows
 
 FABRIC = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "user",
           "password": "not-told", "realm": "realm", "client_id": "client", "client_secret": "not-told-either"}
@@ -39,16 +39,16 @@ def refused(data: object) -> str:
 def test_defaults() -> None:
     found = EngineConfig.from_dict(document())
     assert (found.scan_interval, found.workers, found.parallel_attaches) == (5.0, 8, 256)
-    assert (found.lease_namespace, found.node_root) == ("composable-infra", "")
+    assert (found.lease_namespace, found.node_hands) == ("composable-infra", "agent")
     assert found.fabric.endpoint == "https://manager.example"
     assert len(found.settings.models) == 3
 
 
 def test_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "config.yml"
-    path.write_text(yaml.safe_dump(document(scan_interval=2, node_root="/nodes/{node}")), encoding="utf-8")
+    path.write_text(yaml.safe_dump(document(scan_interval=2, node_hands="ssh")), encoding="utf-8")
     found = EngineConfig.load(str(path))
-    assert (found.scan_interval, found.node_root) == (2, "/nodes/{node}")
+    assert (found.scan_interval, found.node_hands) == (2, "ssh")
 
 
 @pytest.mark.parametrize(("content", "said"), [
@@ -110,15 +110,15 @@ def test_bounds(key: str, low: float, high: float) -> None:
     assert refused({**document(), key: None}).startswith(f"{key}: None ")
 
 
-@pytest.mark.parametrize("root", ["/nodes", 5, ["{node}"], "{nod}"])
-def test_root_without_a_place_for_the_node(root: object) -> None:
-    said = refused(document(node_root=root))
-    assert said == f"node_root: {root!r} is not usable: must be a path that contains {{node}}"
+@pytest.mark.parametrize("hands", ["agent", "ssh", "none"])
+def test_hands_are_one_of_three(hands: str) -> None:
+    assert EngineConfig.from_dict(document(node_hands=hands)).node_hands == hands
 
 
-@pytest.mark.parametrize("root", ["/nodes/{node}/{other}", "/nodes/{node}/{", "/nodes/{node}/{}"])
-def test_root_with_other_braces_is_refused(root: str) -> None:
-    refused(document(node_root=root))
+@pytest.mark.parametrize("hands", ["Agent", "", None, 5, ["agent"]])
+def test_other_hands_are_refused(hands: object) -> None:
+    said = refused({**document(), "node_hands": hands})
+    assert said == f"node_hands: {hands!r} is not usable: must be one of agent, ssh, none"
 
 
 @pytest.mark.parametrize("name", [5, "", "Not A Namespace", None])

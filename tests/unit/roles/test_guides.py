@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from ansible_collections.composable.infra.lab.control_plane.bootstrap import shipped_documents
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT, text
 from ansible_collections.composable.infra.tests.unit.roles.guides import Block, blocks, blocks_of
 from ansible_collections.composable.infra.tests.unit.roles.playbook_inputs import known_variables, options_of
@@ -21,6 +22,7 @@ BLOCKS = blocks()
 PREFIX = "composable.infra."
 RESOURCES = {"resourceclaim", "resourceslices", "composabilityrequests", "composableresources", "pods", "leases"}
 # what stands in the way of a test is said where the block is; everything else is looked up here
+ACCOUNTS = {item["metadata"]["name"] for item in shipped_documents() if item["kind"] == "ServiceAccount"}
 CHECKED = {"ansible-playbook", "ansible-rulebook", "emulator", "make", "kubectl"}
 
 
@@ -80,7 +82,10 @@ def test_the_emulator_takes_what_it_is_given() -> None:
 
 def test_kubectl_asks_for_what_there_is() -> None:
     for words in commands("kubectl"):
-        assert words[1] in ("get", "describe", "logs", "port-forward", "apply")
+        assert words[1] in ("get", "describe", "logs", "port-forward", "apply", "create", "config")
+        if words[1] == "create":
+            assert words[2] == "token"
+            assert words[5] in ACCOUNTS
         if words[1] in ("get", "describe"):
             assert set(words[2].split(",")) <= RESOURCES
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules and dashboard speak of metrics that the controllers have, and Grafana could show every panel."""
+"""Rules and dashboard speak of metrics that controllers and node agents have, and Grafana could show every panel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ import jinja2
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.counters import HELP, PREFIX
+from ansible_collections.composable.infra.controller.agent.metrics import AgentMetrics
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import (
+    COUNTERS,
+    GAUGES,
+    HISTOGRAMS,
+    PREFIX,
+)
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 ROLE = ROOT / "roles" / "monitoring"
@@ -40,18 +46,22 @@ def expressions() -> list[str]:
 
 
 def known() -> set[str]:
-    """Names that the controllers' /metrics shows."""
-    return {f"{PREFIX}{name}{end}" for name, (kind, _text) in HELP.items()
-            for end in (("_sum", "_count") if kind == "summary" else ("",))}
+    """Names that the /metrics of controllers and node agents show."""
+    agent = AgentMetrics()
+    agent.ask(dict, int)
+    return {sample.name for family in agent.registry.collect() for sample in family.samples} | {
+        PREFIX + name for name in (*COUNTERS, *GAUGES)} | {
+        f"{PREFIX}{name}{end}" for name in HISTOGRAMS for end in ("_sum", "_count", "_bucket")}
 
 
-def test_every_metric_is_one_of_the_controllers() -> None:
+def test_every_metric_is_one_that_there_is() -> None:
     asked = {name for expression in expressions() for name in METRIC.findall(expression)}
     assert asked <= known()
 
 
 @pytest.mark.parametrize("name", ["claims_waiting", "gated_pods", "gate_released_total", "gate_misjudged_total",
-                                  "attach_seconds_sum", "detach_seconds_sum"])
+                                  "attach_duration_seconds_sum", "detach_duration_seconds_sum",
+                                  "queue_duration_seconds_bucket", "reconcile_duration_seconds_bucket"])
 def test_every_metric_that_matters_is_shown(name: str) -> None:
     panels = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
     assert [expression for expression in panels if PREFIX + name in expression]
@@ -65,7 +75,7 @@ def test_brackets_of_every_query_are_closed() -> None:
 
 def test_alerts_have_what_people_read() -> None:
     names = [rule["alert"] for rule in rules()]
-    assert len(set(names)) == len(names) == 5
+    assert len(set(names)) == len(names) == 9
     for rule in rules():
         assert {"summary", "description"} <= set(rule["annotations"])
         assert rule["labels"]["severity"] in ("warning", "critical")

@@ -14,7 +14,14 @@ COHDI: Changes = {"controllers": "cohdi"}
 GPU_CLUSTER: Changes = {"gpu_operator_mode": "gpu_cluster", "dra_driver": False}
 
 # what is wrong: changes of the cluster, changes of the plan, the check that stops, what to change
+VENDORS = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
+ROW: Changes = {"index": 1, "cdi-model-name": "A100", "k8s-device-name": "a100", "driver-name": "gpu.nvidia.com",
+                "dra-attributes": {"productName": "A100"}}
+TYPED: Changes = {**ROW, "dra-attributes": {"productName": "A100", "type": "gpu"}}
 REFUSED: list[tuple[str, Changes, Changes, str, str]] = [
+    ("pool that the vendor's class fails on", {"class_selectors": {"gpu.nvidia.com": [VENDORS]}},
+     {"config": {"device_info": [ROW], "fabric": {}}}, "selectors and pools",
+     "Add type to the dra-attributes of A100 in device_info"),
     (
         "Kubernetes too old",
         {"kubernetes": "v1.33.5", "served": [], "nodes": [node("a", kubelet="v1.34.0")]},
@@ -45,8 +52,9 @@ REFUSED: list[tuple[str, Changes, Changes, str, str]] = [
         {"served": SERVED[:1]},
         COHDI,
         "device taint rules",
-        "Add --runtime-config=resource.k8s.io/v1alpha3=true and --feature-gates=DRADeviceTaints=true,"
-        "DRADeviceTaintRules=true to kube-apiserver, or set composable_controllers to ours",
+        "Add --runtime-config=resource.k8s.io/v1alpha3=true,resource.k8s.io/v1beta2=true to kube-apiserver, and "
+        "--feature-gates=DRADeviceTaints=true,DRADeviceTaintRules=true to kube-apiserver, kube-scheduler and "
+        "kube-controller-manager, or set composable_controllers to ours",
     ),
     (
         "GPUCluster with CoHDI",
@@ -122,7 +130,7 @@ REFUSED: list[tuple[str, Changes, Changes, str, str]] = [
     ("two NFDs", {}, {"gpu_operator_nfd": True}, "node feature discovery", "Set gpu_operator_nfd to false"),
     ("no NFD", {}, {"nfd": False}, "node feature discovery", "Set preflight_nfd to true"),
     (
-        "two doors to a GPU",
+        "two ways to a GPU",
         {},
         {"gpu_operator_device_plugin": True},
         "device plugin and DRA",

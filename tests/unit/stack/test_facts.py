@@ -13,6 +13,7 @@ import typing as t
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.stack import facts
 from ansible_collections.composable.infra.plugins.module_utils.stack.reader import Reader
 
@@ -132,7 +133,7 @@ class FakeClient:
     def text(self, path: str) -> str:
         raise Forbidden(403, "Forbidden", "no metrics for you")
 
-    def list(self, resource: t.Any, field_selector: str | None = None) -> t.Any:
+    def list(self, resource: t.Any, field_selector: str | None = None, label_selector: str | None = None) -> t.Any:
         if resource.plural not in self._lists:
             raise NotFound(404, "NotFound", "not found")
         return type("Found", (), {"items": self._lists[resource.plural]})
@@ -162,3 +163,32 @@ def test_what_is_not_served_is_not_asked_for_and_what_is_forbidden_is_named() ->
     assert [node["name"] for node in found["nodes"]] == ["n"]
     (problem,) = found["problems"]
     assert problem.startswith("the API server's feature gates could not be read: ")
+
+
+@pytest.mark.parametrize(("config", "hands"), [
+    ("handover: gated\nnode_hands: agent\n", "agent"), ("node_hands: 'ssh'\n", "ssh"), ("handover: gated\n", ""),
+])
+def test_controllers_say_who_works_on_the_nodes(config: str, hands: str) -> None:
+    item = {"metadata": {"namespace": "infra"}, "data": {"config.yml": config}}
+    assert facts.controllers(item) == {"namespace": "infra", "node_hands": hands}
+
+
+@pytest.mark.parametrize(("holder", "age", "alive"), [
+    ("a", 10, True), ("a", 91, False), ("", 10, False), ("a", -5, True),
+])
+def test_agent_lives_while_it_renews_its_lease(holder: str, age: float, alive: bool) -> None:
+    renewed = "2026-03-01T10:00:00.000000Z"
+    spec = {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 90}
+    found = facts.agent({"metadata": {"name": "node-agent-a"}, "spec": spec}, parse_time(renewed) + age)
+    assert found == {"node": "a", "held": bool(holder), "seconds": max(0.0, age), "alive": alive}
+
+
+@pytest.mark.parametrize("template", [False, True])
+def test_requests_of_claims_and_templates_are_read_alike(template: bool) -> None:
+    wanted = {"deviceClassName": "gpu.nvidia.com", "selectors": [{"cel": {"expression": "true"}}]}
+    spec: dict[str, t.Any] = {"devices": {"requests": [
+        {"name": "one", "exactly": wanted}, {"name": "two", "firstAvailable": [{"deviceClassName": "a"}, wanted]}]}}
+    item = {"metadata": {"namespace": "team", "name": "train"}, "spec": {"spec": spec} if template else spec}
+    assert [(r["object"], r["class"], r["selectors"]) for r in facts.requests(item)] == [
+        ("team/train", "gpu.nvidia.com", ["true"]), ("team/train", "a", []), ("team/train", "gpu.nvidia.com", ["true"])]
+    assert facts.requests({"metadata": {"namespace": "team", "name": "empty"}}) == []

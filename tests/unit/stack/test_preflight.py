@@ -14,10 +14,24 @@ from ansible_collections.composable.infra.plugins.plugin_utils.stack.findings im
 from ansible_collections.composable.infra.plugins.plugin_utils.stack.matrix import FILE, matrix
 from ansible_collections.composable.infra.plugins.plugin_utils.stack.preflight import judge, preflight
 from ansible_collections.composable.infra.tests.unit.stack.cases import SERVED, cluster, host, node, plan
-from ansible_collections.composable.infra.tests.unit.stack.combinations import COHDI, REFUSED, Changes
+from ansible_collections.composable.infra.tests.unit.stack.combinations import (
+    COHDI,
+    REFUSED,
+    ROW,
+    TYPED,
+    VENDORS,
+    Changes,
+)
 
 WARNED: list[tuple[str, Changes, Changes, str]] = [
     ("a release that nobody tried", {"kubernetes": "v1.37.0"}, {}, "kubernetes version"),
+    ("class of others that a pool breaks", {"class_selectors": {"others": [VENDORS]}},
+     {"config": {"device_info": [ROW]}}, "selectors and pools"),
+    ("claim that a pool breaks", {
+        "class_selectors": {"gpu.nvidia.com": [VENDORS]},
+        "requests": [{"object": "team/train", "class": "gpu.nvidia.com",
+                      "selectors": ["device.attributes['gpu.nvidia.com'].architecture == 'Ampere'"]}]},
+     {"config": {"device_info": [TYPED]}}, "selectors and pools"),
     ("driver container", {}, {"driver_shape": "container", "gpu_operator_driver": True}, "driver"),
     ("operator on 1.37", {"kubernetes": "v1.37.0"}, {}, "GPU Operator and Kubernetes"),
     ("branch that does not let go", {}, {"driver_branch": 595}, "driver branch"),
@@ -65,6 +79,15 @@ def test_it_is_told_but_does_not_stop(in_cluster: Changes, in_plan: Changes, che
     found = judge(cluster(**in_cluster), plan(**in_plan))
     assert check in [finding.check for finding in of(WARN, found)]
     assert of(STOP, found) == []
+
+
+def test_selectors_that_can_judge_the_pools_are_well() -> None:
+    asked = [{"object": "team/train", "class": name, "selectors": ["device.attributes['x'].y == 1"]}
+             for name in ("unheard-of", "narrow")]
+    found = judge(cluster(class_selectors={"gpu.nvidia.com": [VENDORS], "narrow": ["false"]}, requests=asked),
+                  plan(config={"device_info": [TYPED]}))
+    assert [f.level for f in found if f.check == "selectors and pools"] == [OK]
+    assert not [f for f in judge(cluster(), plan(config={"device_info": "nonsense"})) if f.level != OK]
 
 
 def test_every_stop_says_what_is_there_and_what_to_do(rng: random.Random) -> None:

@@ -55,6 +55,9 @@ def cluster(**more: t.Any) -> Changes:
     }
 
 
+ON_FABRIC = node("c", labels={"cohdi.io/fabric": "1"})
+HANDS = {"nodes": [LABELLED, ON_FABRIC], "controllers": [{"namespace": "infra", "node_hands": "agent"}]}
+LIVING = {"node": "c", "held": True, "seconds": 12.0, "alive": True}
 WRONG: list[tuple[str, Changes, Changes, str, str]] = [
     ("no release", {"releases": []}, {}, STOP, "no release of node-feature-discovery is installed"),
     (
@@ -89,6 +92,21 @@ WRONG: list[tuple[str, Changes, Changes, str, str]] = [
         "gpu-operator/gfd is ready on 1 of 1 nodes",
     ),
     ("class", {"device_classes": []}, {}, STOP, "there is no DeviceClass gpu.nvidia.com"),
+    ("no agent", HANDS, {}, STOP, "node c is on the fabric and its node agent does not run"),
+    (
+        "late agent",
+        {**HANDS, "agents": [{**LIVING, "seconds": 95.4, "alive": False}]},
+        {},
+        STOP,
+        "node c is on the fabric and its node agent has not renewed its Lease for 95 s",
+    ),
+    (
+        "agent that has ended",
+        {**HANDS, "agents": [{**LIVING, "held": False, "alive": False}]},
+        {},
+        STOP,
+        "node c is on the fabric and its node agent does not run",
+    ),
     ("not announced", {"slices": []}, {}, STOP, "node a shows GPU-1, which is not announced"),
     (
         "announced though gone",
@@ -98,7 +116,7 @@ WRONG: list[tuple[str, Changes, Changes, str, str]] = [
         "node a announces GPU-1, which it does not have",
     ),
     (
-        "two doors",
+        "two ways to a GPU",
         {"nodes": [{**LABELLED, "allocatable": {"nvidia.com/gpu": 1}}]},
         {},
         STOP,
@@ -127,6 +145,14 @@ def test_all_well() -> None:
     found = judge(cluster(), PLAN)
     assert [finding for finding in found if finding.level != OK] == []
     assert {"node a: 1 GPUs, ready to attach", "node b: 0 GPUs, ready to attach"} <= {f.found for f in found}
+
+
+def test_agents_are_looked_for_where_they_do_the_work() -> None:
+    found = judge(cluster(**HANDS, agents=[LIVING]), PLAN)
+    assert [f.found for f in found if f.check == "node agents"] == ["the agent of node c lives"]
+    others = {**HANDS, "controllers": [{"namespace": "infra", "node_hands": "ssh"}]}
+    for more in (others, {**HANDS, "controllers": []}):
+        assert verify(cluster(**more), PLAN)["stop"] == []
 
 
 def test_a_cluster_without_any_gpu_is_well() -> None:

@@ -22,25 +22,26 @@ DOCUMENTATION = r"""
 ---
 short_description: Watch ResourceClaims that wait for devices of a composable fabric
 description:
-  - Lists and watches ResourceClaims, and emits one event for all claims that began to wait since the last one.
-  - Also emits an event at the start, when devices were released and their hold time is over, while claims keep
-    waiting, and at a steady interval, so that a lost event costs time and nothing else.
-  - Pods that the scheduling gate C(composable.infra/devices) holds wait, too. While the source runs it renews the Lease
-    C(composable-infra-gates), so that the admission policy gates new pods.
-  - Resumes a broken watch, lists anew when the server has forgotten (410), and never returns.
+  - Lists and watches ResourceClaims, and emits one event for all claims that began to wait since the last event.
+  - Also emits an event at the start, when devices were released and their hold time is over, while claims continue to
+    wait, and at a regular interval. So a lost event costs time and nothing else.
+  - Pods that the scheduling gate C(composable.infra/devices) holds count as waiting too. While the source runs it
+    renews the GateLease C(composable-infra-gates), so that the admission policy gates new pods.
+  - Resumes a watch that was interrupted, lists again when the API server no longer has the version to resume from
+    (410), and never returns.
 options:
   kubeconfig:
-    description: Path of a kubeconfig. Default is KUBECONFIG, ~/.kube/config, or the service account of the pod.
+    description: Path of a kubeconfig. The default is KUBECONFIG, ~/.kube/config, or the service account of the pod.
     type: str
   context:
     description: Context of the kubeconfig.
     type: str
   settle:
-    description: Seconds to gather further claims before an event is emitted.
+    description: Seconds to wait for further claims before an event is emitted.
     type: float
     default: 0.05
   retry:
-    description: Seconds after which claims that still wait are told again.
+    description: Seconds after which another event is emitted for claims that still wait.
     type: float
     default: 30
   resync:
@@ -49,16 +50,23 @@ options:
     default: 300
   release_after:
     description:
-      - Seconds after a release of devices at which an event is emitted, so that idle devices are returned.
-      - Set it to the engine's device_no_removal_duration.
+      - Seconds after the release of a device after which an event is emitted, so that idle devices are returned.
+      - Set it to the configuration's device_no_removal_duration.
     type: float
     default: 600
+  served_within:
+    description:
+      - Seconds after the first event about a held pod in which a pass has to choose a node for it or let it go.
+        Otherwise no new pods are gated until that has happened.
+      - Set it to 86400 where the configuration has C(unserved=wait).
+    type: float
+    default: 180
   gates:
-    description: Whether pods that the scheduling gate holds are told as well, and new ones are gated.
+    description: Whether events are emitted for pods that the scheduling gate holds, and new pods are gated.
     type: bool
     default: true
   lease_namespace:
-    description: Namespace of the Lease C(composable-infra-gates).
+    description: Namespace of the GateLease C(composable-infra-gates).
     type: str
     default: composable-infra
 """
@@ -79,7 +87,7 @@ EXAMPLES = r"""
             config_path: /etc/composable-infra/config.yml
 """
 
-DEFAULTS = {"settle": 0.05, "retry": 30.0, "resync": 300.0, "release_after": 600.0}
+DEFAULTS = {"settle": 0.05, "retry": 30.0, "resync": 300.0, "release_after": 600.0, "served_within": 180.0}
 _PACKAGE = "ansible_collections.composable.infra.plugins.module_utils.kube"
 
 
@@ -127,6 +135,7 @@ class Watcher:
         self._times, self._wake, self._claims, self._held = times, wake, claims, held
         self._lock = threading.Lock()
         self._told: dict[str, str] = {}
+        self._unserved: dict[str, float] = {}
         self.waiting: dict[str, dict[str, str]] = {}
         self.appointments: dict[str, float] = {"start": 0.0}
 
@@ -153,9 +162,12 @@ class Watcher:
         meta = pod["metadata"]
         held = kind != "DELETED" and self._held(pod)
         with self._lock:
+            if not held or (pod.get("status") or {}).get("nominatedNodeName"):
+                self._unserved.pop(meta["uid"], None)
             if held:
                 self.waiting[meta["uid"]] = {"uid": meta["uid"], "namespace": meta["namespace"], "name": meta["name"],
-                                             "kind": "Pod", "node": "", "allocated": ""}
+                                             "kind": "Pod", "allocated": "",
+                                             "node": str((pod.get("status") or {}).get("nominatedNodeName") or "")}
             else:
                 self.waiting.pop(meta["uid"], None)
                 self._told.pop(meta["uid"], None)
@@ -191,6 +203,14 @@ class Watcher:
             due = sorted((when, name) for name, when in self.appointments.items() if when <= now)
             return due[0][1].partition(" ")[0] if due else ""
 
+    def problem(self) -> str:
+        """Why new pods must not be held: no pass serves those that are; empty when passes do."""
+        with self._lock:
+            longest = time.monotonic() - min(self._unserved.values(), default=float("inf"))
+        if longest <= self._times["served_within"]:
+            return ""
+        return f"no pass has served a pod that was told of {longest:.0f} s ago"
+
     def next_time(self) -> float:
         """When, by the monotonic clock, an event is due without a change."""
         with self._lock:
@@ -201,6 +221,8 @@ class Watcher:
         with self._lock:
             claims = sorted(self.waiting.values(), key=lambda c: (c["namespace"], c["name"]))
             self._told = {c["uid"]: c["allocated"] for c in claims}
+            for pod in (c for c in claims if c["kind"] == "Pod" and not c["node"]):
+                self._unserved.setdefault(pod["uid"], now)
             kept = {n: w for n, w in self.appointments.items() if w > now and n not in ("retry", "resync")}
             self.appointments = {**kept, "resync": now + self._times["resync"]}
             if claims:
@@ -211,9 +233,10 @@ class Watcher:
 async def main(queue: asyncio.Queue[t.Any], args: dict[str, t.Any]) -> None:
     """Watch for ever; ends only when cancelled. Raises ValueError for unusable options."""
     times, loop, woken = _numbers(args), asyncio.get_running_loop(), asyncio.Event()
-    watcher = Watcher(times, lambda: loop.call_soon_threadsafe(woken.set), _kube("claims"), _kube("gates").held)
-    connection = _kube("connection").Connection.load(args.get("kubeconfig") or None, args.get("context") or None)
-    client = _kube("client").Client(connection, pool=4)
+    watcher = Watcher(times, lambda: loop.call_soon_threadsafe(woken.set), _kube("objects.claims"),
+                      _kube("objects.pods").held)
+    connection = _kube("client.connection").Connection.load(args.get("kubeconfig") or None, args.get("context") or None)
+    client = _kube("client.verbs").Client(connection, pool=4)
     running = _watches(client, watcher, args)
     for each in running:
         each.start()
@@ -221,7 +244,7 @@ async def main(queue: asyncio.Queue[t.Any], args: dict[str, t.Any]) -> None:
         for reflector in running[:2 if _gates(args) else 1]:
             while not await asyncio.to_thread(reflector.synced.wait, 1.0):
                 pass
-        await _speak(queue, watcher, woken, times["settle"])
+        await _speak(queue, watcher, woken, gather=times["settle"])
     finally:
         for each in reversed(running):
             each.stop()
@@ -229,20 +252,22 @@ async def main(queue: asyncio.Queue[t.Any], args: dict[str, t.Any]) -> None:
 
 def _watches(client: t.Any, watcher: Watcher, args: dict[str, t.Any]) -> list[t.Any]:
     """What runs beside the event loop: the watch of claims and, with gates, that of pods and the Lease."""
-    resource, watch, store = _kube("resource"), _kube("watch"), _kube("store").Store
+    resource, watch, store = _kube("api_resources"), _kube("watch.reflector"), _kube("watch.store").Store
     found = [watch.Reflector(client, resource.CLAIMS, store({}), watcher.changed)]
     if _gates(args):
         found.append(watch.Reflector(client, resource.PODS, store({}), watcher.pod_changed,
                                      field_selector="spec.nodeName="))
-        found.append(_kube("gatelease").GateLease(client, args.get("lease_namespace") or "composable-infra"))
+        namespace = args.get("lease_namespace") or "composable-infra"
+        found.append(_kube("coordination.gate_lease").GateLease(client, namespace, problem=watcher.problem))
     return found
 
 
-async def _speak(queue: asyncio.Queue[t.Any], watcher: Watcher, woken: asyncio.Event, settle: float) -> None:
+async def _speak(queue: asyncio.Queue[t.Any], watcher: Watcher, woken: asyncio.Event, *, gather: float) -> None:
+    """Emit what is due, ``gather`` seconds after it became due: more claims may come with the same event."""
     while True:
         reason = watcher.due(time.monotonic())
         if reason:
-            await asyncio.sleep(settle)
+            await asyncio.sleep(gather)
             await queue.put(watcher.event(reason, time.monotonic()))
             continue
         woken.clear()

@@ -10,8 +10,8 @@ import typing as t
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
+from ..api import Device
 from ..errors import FabricError, Missing, Refused, Unauthorized
-from ..types import Device
 from .reading import NO_MODEL, counted
 from .steady import Gained, adopt, gain, give_back, held, patiently, refusal_of, refused_attach
 from .subject import Skipped, Subject, Unsupported, given, listed, must
@@ -20,8 +20,8 @@ from .subject import Skipped, Subject, Unsupported, given, listed, must
 BLINK: t.Final = 1.0
 
 
-def a_device_comes_and_goes(subject: Subject) -> str:
-    """Attached it is on the machine and not free; detached it is free again."""
+def a_device_is_attached_and_detached(subject: Subject) -> str:
+    """An attached device is on the machine and is not free. A detached device is free again."""
     before = _free(subject)
     gained = gain(subject, subject.wanted, 1)
     (device,) = gained.devices
@@ -56,7 +56,7 @@ def _on_the_machine(subject: Subject, device: Device, model: str, kind: str) -> 
 
 
 def detaching_twice_is_done(subject: Subject) -> str:
-    """The second time there is nothing to do, and no error."""
+    """The second detach of a device does nothing and gives no error."""
     (device,) = gain(subject, subject.wanted, 1).devices
     give_back(subject, [device])
     task = patiently(subject, lambda: subject.fabric.detach(subject.on, device.uid))
@@ -64,23 +64,23 @@ def detaching_twice_is_done(subject: Subject) -> str:
     return ""
 
 
-def detaching_what_nobody_knows_is_done(subject: Subject) -> str:
-    """A device that is not there is detached."""
+def detaching_an_unknown_device_is_done(subject: Subject) -> str:
+    """Detaching a device that does not exist gives no error."""
     task = patiently(subject, lambda: subject.fabric.detach(subject.on, str(uuid.uuid4())))
     must(task.done, "the detach is not done")
     return ""
 
 
-def several_come_by_one_call(subject: Subject) -> str:
-    """As many different devices as were asked for."""
+def several_devices_by_one_call(subject: Subject) -> str:
+    """One call attaches as many different devices as it asks for."""
     gained = gain(subject, subject.wanted, subject.at_most)
     must(len({d.uid for d in gained.devices}) == subject.at_most, f"{listed(gained.devices)} came")
     give_back(subject, gained.devices)
-    return "one request" if subject.fabric.capabilities.batch else "a request each"
+    return "one request" if subject.fabric.capabilities.batch else "one request for each"
 
 
-def several_askers_get_a_device_each(subject: Subject) -> str:
-    """Askers at once never get the same device, and all get one."""
+def parallel_attaches_get_different_devices(subject: Subject) -> str:
+    """Attaches at the same time each get a device, and never the same one."""
     before = held(subject, subject.wanted)
     with ThreadPoolExecutor(subject.at_most) as pool:
         outcomes = list(pool.map(lambda _number: _attach_once(subject), range(subject.at_most)))
@@ -103,8 +103,8 @@ def _attach_once(subject: Subject) -> tuple[Device, ...]:
         return error.devices
 
 
-def a_wish_is_fulfilled_once(subject: Subject) -> str:
-    """The same token twice: either the manager knows the wish again, or the caller has to look, and can."""
+def a_repeated_token_loses_no_device(subject: Subject) -> str:
+    """Of two attaches with one token, the manager recognises the second, or the caller finds all that came."""
     token = str(uuid.uuid4())
     before = held(subject, subject.wanted)
     first, second = (_by_token(subject, token) for _unused in range(2))
@@ -115,7 +115,7 @@ def a_wish_is_fulfilled_once(subject: Subject) -> str:
     if not came:
         came = {d.uid: d for d in gain(subject, subject.wanted, 1).devices}
     give_back(subject, came.values())
-    return "a repeated token is recognised" if known else "a token is not recognised: look before asking again"
+    return "a repeated token is recognised" if known else "a token is not recognised: read the machine first"
 
 
 def _by_token(subject: Subject, token: str) -> tuple[Device, ...]:
@@ -125,12 +125,12 @@ def _by_token(subject: Subject, token: str) -> tuple[Device, ...]:
         return error.devices
 
 
-def a_crash_loses_nothing(subject: Subject) -> str:
-    """The asker dies between request and reply; its successor finds what came of it, and there is one device."""
+def a_crash_loses_no_device(subject: Subject) -> str:
+    """The caller dies between request and reply. Its successor finds the one device that was attached."""
     before = held(subject, subject.wanted)
-    handle, asker = _die_asking(subject)
+    handles, asker = _die_asking(subject)
     try:
-        found = adopt(subject, subject.wanted, before, handle)
+        found = adopt(subject, subject.wanted, before, handles)
         missing = 1 - len(found)
         gained = gain(subject, subject.wanted, missing) if missing > 0 else Gained(())
     finally:
@@ -139,16 +139,16 @@ def a_crash_loses_nothing(subject: Subject) -> str:
     must(len(came) >= 1, "no device came")
     must({d.uid for d in (*found, *gained.devices)} <= {d.uid for d in came}, "an adopted device is gone again")
     give_back(subject, came)
-    return "adopted by its operation" if subject.fabric.capabilities.asynchronous else "adopted by looking"
+    return "found by its operation" if subject.fabric.capabilities.asynchronous else "found by reading the machine"
 
 
-def _die_asking(subject: Subject) -> tuple[str | None, threading.Thread]:
-    """Ask with a client of its own, and know nothing but the operation's handle afterwards."""
-    handles: list[str] = []
+def _die_asking(subject: Subject) -> tuple[tuple[str, ...], threading.Thread]:
+    """Ask with a client of its own, and know nothing but the operation's handles afterwards."""
+    accepted: list[str] = []
     over = threading.Event()
 
-    def started(handle: str) -> None:
-        handles.append(handle)
+    def started(handles: tuple[str, ...]) -> None:
+        accepted.extend(handles)
         over.set()
 
     def ask() -> None:
@@ -164,11 +164,11 @@ def _die_asking(subject: Subject) -> tuple[str | None, threading.Thread]:
     asker = threading.Thread(target=ask, name="dying-asker", daemon=True)
     asker.start()
     over.wait(BLINK)
-    return (handles[0] if handles else None), asker
+    return tuple(accepted), asker
 
 
-def what_has_run_out_is_refused(subject: Subject) -> str:
-    """Told apart from other refusals, and it works again once one is given back."""
+def an_exhausted_model_is_refused(subject: Subject) -> str:
+    """An attach without a free device is refused as exhausted. It works again when a device is free."""
     model = given(subject.scarce, "scarce")
     counted(subject)
     count = patiently(subject, lambda: subject.fabric.free(subject.on, model))
@@ -183,19 +183,19 @@ def what_has_run_out_is_refused(subject: Subject) -> str:
     return ""
 
 
-def a_model_that_nobody_has_is_refused(subject: Subject) -> str:
-    """For good, and nothing comes."""
+def an_unknown_model_is_refused(subject: Subject) -> str:
+    """An attach of an unknown model is refused for good. Nothing is attached."""
     return _refused(subject, NO_MODEL, subject.on)
 
 
-def an_unknown_machine_gets_nothing(subject: Subject) -> str:
-    """Refused, and nothing comes anywhere."""
+def an_unknown_machine_is_refused(subject: Subject) -> str:
+    """An attach to an unknown machine is refused. Nothing is attached to any machine."""
     unknown = str(uuid.uuid4())
     return _refused(subject, subject.wanted, unknown)
 
 
-def another_tenants_machine_gets_nothing(subject: Subject) -> str:
-    """Refused, and nothing comes."""
+def a_foreign_machine_is_refused(subject: Subject) -> str:
+    """An attach to a machine of another tenant is refused. Nothing is attached."""
     foreign = subject.theirs
     return _refused(subject, subject.wanted, foreign)
 
@@ -210,7 +210,7 @@ def _refused(subject: Subject, model: str, machine: str) -> str:
 
 
 def a_device_of_another_machine_stays(subject: Subject) -> str:
-    """Detaching it through our machine leaves it where it is."""
+    """A detach that names the wrong machine leaves the device where it is."""
     others = [m for m in patiently(subject, subject.fabric.machines) if m.uid != subject.on and m.devices]
     if not others:
         raise Skipped("no other machine has a device")
@@ -223,8 +223,8 @@ def a_device_of_another_machine_stays(subject: Subject) -> str:
     return ""
 
 
-def a_sick_device_is_not_kept(subject: Subject) -> str:
-    """It is refused, before or after it was attached; then it is named and can be given back."""
+def an_unhealthy_device_is_refused(subject: Subject) -> str:
+    """An unhealthy device is refused. When it is attached already, the error names it, so that it can be detached."""
     model = given(subject.sick, "sick")
     error = refused_attach(subject, model)
     must(isinstance(error, Refused), f"it was answered with {error!r}")
@@ -232,11 +232,11 @@ def a_sick_device_is_not_kept(subject: Subject) -> str:
     named = error.device if error else None
     must(not came or (named is not None and named.uid in came), f"{sorted(came)} came and is not named: {error}")
     give_back(subject, came.values())
-    return "refused and named" if named else "refused before it is attached"
+    return "refused after the attach, and named" if named else "refused before the attach"
 
 
-def memory_comes_and_goes(subject: Subject) -> str:
-    """A memory device has a size, and the rest is as for other devices."""
+def memory_is_attached_and_detached(subject: Subject) -> str:
+    """A memory device is attached and detached as other devices are. It has a size."""
     model = given(subject.memory, "memory")
     if "memory" not in subject.fabric.capabilities.kinds:
         raise Unsupported(f"it attaches {', '.join(subject.fabric.capabilities.kinds)} only")

@@ -10,8 +10,8 @@ import typing as t
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from ..api import Device
 from ..errors import FabricError
-from ..types import Device
 from . import changing, reading
 from .steady import give_back, patiently
 from .subject import Failed, Skipped, Subject, Unsupported
@@ -50,17 +50,19 @@ class Result:
 
 _READING: t.Final = (
     reading.machines_are_listed, reading.a_machine_reads_as_it_is_listed, reading.an_unknown_machine_is_missing,
-    reading.another_tenants_machine_is_missing, reading.every_device_is_there_once, reading.devices_say_what_they_are,
-    reading.names_are_whole, reading.nothing_is_left_out, reading.many_readers_see_the_same,
+    reading.a_foreign_machine_is_missing, reading.every_device_is_listed_once, reading.devices_say_what_they_are,
+    reading.names_are_complete, reading.nothing_is_left_out, reading.many_readers_see_the_same,
     reading.an_unknown_operation_is_missing, reading.free_devices_are_counted,
-    reading.a_model_that_nobody_has_counts_nothing,
+    reading.an_unknown_model_has_no_free_devices,
 )
 _CHANGING: t.Final = (
-    changing.a_device_comes_and_goes, changing.detaching_twice_is_done, changing.detaching_what_nobody_knows_is_done,
-    changing.several_come_by_one_call, changing.several_askers_get_a_device_each, changing.a_wish_is_fulfilled_once,
-    changing.a_crash_loses_nothing, changing.what_has_run_out_is_refused, changing.a_model_that_nobody_has_is_refused,
-    changing.an_unknown_machine_gets_nothing, changing.another_tenants_machine_gets_nothing,
-    changing.a_device_of_another_machine_stays, changing.a_sick_device_is_not_kept, changing.memory_comes_and_goes,
+    changing.a_device_is_attached_and_detached, changing.detaching_twice_is_done,
+    changing.detaching_an_unknown_device_is_done, changing.several_devices_by_one_call,
+    changing.parallel_attaches_get_different_devices, changing.a_repeated_token_loses_no_device,
+    changing.a_crash_loses_no_device, changing.an_exhausted_model_is_refused, changing.an_unknown_model_is_refused,
+    changing.an_unknown_machine_is_refused, changing.a_foreign_machine_is_refused,
+    changing.a_device_of_another_machine_stays, changing.an_unhealthy_device_is_refused,
+    changing.memory_is_attached_and_detached,
 )
 CHECKS: t.Final = (
     *(Check(work.__name__, work, False) for work in _READING),

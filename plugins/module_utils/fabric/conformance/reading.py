@@ -10,8 +10,8 @@ import typing as t
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
+from ..api import Device, Machine
 from ..errors import FabricError, Missing, Refused
-from ..types import Device, Machine
 from .steady import patiently, refusal_of
 from .subject import Skipped, Subject, Unsupported, must
 
@@ -31,16 +31,16 @@ def _devices(subject: Subject) -> tuple[Device, ...]:
 
 
 def machines_are_listed(subject: Subject) -> str:
-    """Every machine once, each with a name."""
+    """Every machine is listed once and has a name."""
     machines = _machines(subject)
     must(bool(machines), "no machine is listed")
     must(len({m.uid for m in machines}) == len(machines), "a machine is listed twice")
     must(all(m.uid and m.name for m in machines), "a machine has no uid or no name")
-    return "by one call" if subject.fabric.capabilities.lists_all else "one by one"
+    return ""
 
 
 def a_machine_reads_as_it_is_listed(subject: Subject) -> str:
-    """Uid, name, fabric and devices are the same in the list and alone."""
+    """A machine has the same uid, name, fabric and devices in the list and when it is read alone."""
     for machine in _sample(subject, _machines(subject)):
         _reads_the_same(machine, patiently(subject, functools.partial(subject.fabric.machine, machine.uid)))
     return ""
@@ -60,7 +60,7 @@ def _sample(subject: Subject, machines: tuple[Machine, ...]) -> list[Machine]:
 
 
 def an_unknown_machine_is_missing(subject: Subject) -> str:
-    """Missing, not an empty machine, and not an outage."""
+    """Reading an unknown machine gives Missing. It gives no empty machine and no Unavailable."""
     unknown = str(uuid.uuid4())
     error = refusal_of(subject, lambda fabric: fabric.machine(unknown))
     must(isinstance(error, Missing), f"machine {unknown} was answered with {_said(error)}")
@@ -71,8 +71,8 @@ def _said(error: FabricError | None) -> str:
     return "a machine" if error is None else f"{type(error).__name__}: {error}"
 
 
-def every_device_is_there_once(subject: Subject) -> str:
-    """No uid twice, and an attached device is on the machine that it names."""
+def every_device_is_listed_once(subject: Subject) -> str:
+    """No uid is listed twice. An attached device is on the machine that it names."""
     devices, machines = _devices(subject), {m.uid: m for m in _machines(subject)}
     must(len({d.uid for d in devices}) == len(devices), "a device is listed twice")
     for device in devices:
@@ -80,11 +80,11 @@ def every_device_is_there_once(subject: Subject) -> str:
             owner = machines.get(device.machine or "")
             must(owner is not None and any(d.uid == device.uid for d in owner.devices),
                  f"device {device.uid} names machine {device.machine}, which does not show it")
-    return "free ones too" if subject.fabric.capabilities.lists_free else "attached ones; free ones are counted"
+    return "free devices too" if subject.fabric.capabilities.lists_free else "attached devices; free ones are counted"
 
 
 def devices_say_what_they_are(subject: Subject) -> str:
-    """Kind, state and health are words that the interface knows; memory has a size."""
+    """Kind, state and health are values that the interface defines. A memory device has a size."""
     kinds = subject.fabric.capabilities.kinds
     for device in _devices(subject):
         must(device.kind in kinds, f"device {device.uid} is of kind {device.kind!r}, not one of {kinds}")
@@ -96,7 +96,7 @@ def devices_say_what_they_are(subject: Subject) -> str:
 
 
 def free_devices_are_counted(subject: Subject) -> str:
-    """The count through a machine agrees with the list where free devices are listed, and with the snapshot."""
+    """The number of free devices is the same by machine, in the list of free devices and in the snapshot."""
     machine, model = subject.on, subject.wanted
     number = patiently(subject, lambda: subject.fabric.machine(machine)).fabric
     counted(subject)
@@ -120,16 +120,16 @@ def counted(subject: Subject) -> None:
         raise Unsupported("it does not say how many are free")
 
 
-def a_model_that_nobody_has_counts_nothing(subject: Subject) -> str:
-    """0, or a refusal; never a number."""
+def an_unknown_model_has_no_free_devices(subject: Subject) -> str:
+    """The number of free devices is 0, or the request is refused."""
     count: list[int] = []
     error = refusal_of(subject, lambda fabric: count.append(fabric.free(subject.on, NO_MODEL)))
     must(isinstance(error, (Missing, Refused)) or count[-1:] == [0], f"{NO_MODEL!r} counts {count} ({error})")
     return "0" if error is None else type(error).__name__
 
 
-def names_are_whole(subject: Subject) -> str:
-    """Names come over as they are, whatever their letters."""
+def names_are_complete(subject: Subject) -> str:
+    """Names arrive unchanged, with all their characters."""
     names = [m.name for m in _machines(subject)] + [d.name or "" for d in _devices(subject)]
     torn = [name for name in names if "\ufffd" in name or "Ã" in name]
     must(not torn, f"torn names: {torn}")
@@ -139,7 +139,7 @@ def names_are_whole(subject: Subject) -> str:
 
 
 def nothing_is_left_out(subject: Subject) -> str:
-    """All devices are shown, however many pages the manager makes of them."""
+    """All devices are shown, also when the manager splits the list into pages."""
     if not subject.devices:
         raise Skipped("devices is not given")
     found = _devices(subject)
@@ -152,7 +152,7 @@ def nothing_is_left_out(subject: Subject) -> str:
 
 
 def many_readers_see_the_same(subject: Subject) -> str:
-    """Several at once read what one reads."""
+    """Several readers at the same time get what one reader gets."""
     with ThreadPoolExecutor(READERS) as pool:
         seen = list(pool.map(lambda _number: _machines(subject), range(READERS)))
     different = {frozenset(machine.uid for machine in machines) for machines in seen}
@@ -161,14 +161,14 @@ def many_readers_see_the_same(subject: Subject) -> str:
 
 
 def an_unknown_operation_is_missing(subject: Subject) -> str:
-    """An operation that the manager does not know (any more) ends in Missing, so that the caller looks."""
-    error = refusal_of(subject, lambda fabric: fabric.resume(str(uuid.uuid4())))
+    """An operation that the manager does not know ends in Missing. The caller then reads the machine."""
+    error = refusal_of(subject, lambda fabric: fabric.resume((str(uuid.uuid4()),)))
     must(isinstance(error, Missing), f"an unknown operation was answered with {_said(error)}")
     return "asynchronous" if subject.fabric.capabilities.asynchronous else "synchronous"
 
 
-def another_tenants_machine_is_missing(subject: Subject) -> str:
-    """It is neither listed nor readable."""
+def a_foreign_machine_is_missing(subject: Subject) -> str:
+    """A machine of another tenant is not listed and cannot be read."""
     foreign = subject.theirs
     must(foreign not in {m.uid for m in _machines(subject)}, f"machine {foreign} of another tenant is listed")
     error = refusal_of(subject, lambda fabric: fabric.machine(foreign))

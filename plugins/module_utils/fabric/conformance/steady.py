@@ -15,9 +15,9 @@ import typing as t
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..ensure import attach_missing, detach_present, of_model
+from ..api import Device, FabricManager
+from ..desired.executor import attach_missing, detach_present, of_model
 from ..errors import Busy, FabricError, Missing, Refused, Unavailable, Uncertain
-from ..types import Device, Fabric
 from .subject import Failed, Subject
 
 # A manager that tried and could not may do better with another device.
@@ -29,7 +29,7 @@ V = t.TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Gained:
-    """Devices that a wish brought, and how many more came with it and were given back."""
+    """Devices that were asked for and came, and how many more came with them and were given back."""
 
     devices: tuple[Device, ...]
     surplus: int = 0
@@ -65,7 +65,7 @@ def gain(subject: Subject, model: str, count: int, kind: str = "gpu", machine: s
             raise Failed(f"only {len(new)} of {count} {model} came within {subject.patience:g} s")
         try:
             patiently(subject, lambda: attach_missing(
-                subject.fabric, uid, model, len(before) + count, subject.settle, kind))
+                subject.fabric, uid, model, len(before) + count, subject.attach_deadline, kind))
             refusal = None
         except Refused as error:
             refusal, refusals = error, refusals + 1
@@ -96,7 +96,7 @@ def _return(subject: Subject, device: Device, machine: str) -> None:
         if time.monotonic() >= deadline:
             raise Failed(f"device {device.uid} is still on machine {machine} after {subject.patience:g} s")
         try:
-            patiently(subject, lambda: detach_present(subject.fabric, machine, device.uid, subject.settle))
+            patiently(subject, lambda: detach_present(subject.fabric, machine, device.uid, subject.attach_deadline))
         except Refused:
             refusals += 1
             if refusals >= REFUSALS:
@@ -104,12 +104,12 @@ def _return(subject: Subject, device: Device, machine: str) -> None:
         there = device.uid in held(subject, device.model, machine)
 
 
-def adopt(subject: Subject, model: str, before: t.Container[str], handle: str | None) -> list[Device]:
-    """What a wish brought whose asker is gone: wait for its operation if it has a name, else look until it settles."""
-    if handle is not None:
+def adopt(subject: Subject, model: str, before: t.Container[str], handles: tuple[str, ...]) -> list[Device]:
+    """What an attach brought whose asker is gone: wait for its operations if they are known, else look."""
+    if handles:
         with contextlib.suppress(Missing, Refused):
-            patiently(subject, lambda: subject.fabric.resume(handle))
-    deadline = time.monotonic() + subject.settle
+            patiently(subject, lambda: subject.fabric.resume(handles))
+    deadline = time.monotonic() + subject.attach_deadline
     while not (new := _new(subject, model, subject.on, before)) and time.monotonic() < deadline:
         time.sleep(subject.pause)
     return new
@@ -124,7 +124,7 @@ def refused_attach(subject: Subject, model: str, machine: str | None = None) -> 
         try:
             subject.fabric.attach(uid, model)
         except Uncertain:
-            give_back(subject, adopt(subject, model, before, None))
+            give_back(subject, adopt(subject, model, before, ()))
             raise
         except PUT_OFF:
             raise
@@ -135,7 +135,7 @@ def refused_attach(subject: Subject, model: str, machine: str | None = None) -> 
     return patiently(subject, ask)
 
 
-def refusal_of(subject: Subject, work: Callable[[Fabric], object]) -> FabricError | None:
+def refusal_of(subject: Subject, work: Callable[[FabricManager], object]) -> FabricError | None:
     """The error by which the manager says no for good; None: it did what was asked."""
 
     def ask() -> FabricError | None:

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..types import Device, Fabric
+from ..api import Device, FabricManager
 
 
 class Failed(Exception):
@@ -32,12 +32,13 @@ class Subject:
     may be attached, and of what; without both, or without ``changes``, nothing is changed. ``at_most``: how many
     devices at once. ``memory``, ``scarce``, ``sick``: models of memory, of few enough devices to attach all, and of
     unhealthy ones. ``foreign``: uid of a machine of another tenant, where the manager knows ``tenants``. ``names`` of
-    machines and ``devices`` at least that the manager has to show. ``settle``: how long an unanswered request may
-    still take effect. ``patience``: how long a call that the manager puts off is tried again, every ``pause``.
+    machines and ``devices`` at least that the manager has to show. ``attach_deadline``: how long a request without
+    an answer may still take effect. ``patience``: how long a call that the manager puts off is tried again, every
+    ``pause``.
     """
 
-    fabric: Fabric
-    connect: Callable[[], Fabric]
+    fabric: FabricManager
+    connect: Callable[[], FabricManager]
     changes: bool = True
     machine: str | None = None
     model: str | None = None
@@ -49,7 +50,7 @@ class Subject:
     tenants: bool = True
     names: tuple[str, ...] = ()
     devices: int = 0
-    settle: float = 180.0
+    attach_deadline: float = 180.0
     patience: float = 60.0
     pause: float = 1.0
 

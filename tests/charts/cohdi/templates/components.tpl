@@ -1,4 +1,5 @@
-{{- $places := dict "composable-dra-driver" "composable-dra" "dynamic-device-scaler" "composable-dra" "composable-resource-operator-controller-manager" "composable-resource-operator-system" }}
+{{- $places := dict "composable-dra-driver" "composable-dra" "dds-controller-manager" "composable-dra" "composable-resource-operator-controller-manager" "composable-resource-operator-system" }}
+{{- $images := dict "composable-dra-driver" "composable-dra-driver" "dds-controller-manager" "dynamic-device-scaler" "composable-resource-operator-controller-manager" "composable-resource-operator" }}
 {{- range $namespace := list "composable-dra" "composable-resource-operator-system" }}
 ---
 apiVersion: v1
@@ -26,7 +27,7 @@ spec:
       terminationGracePeriodSeconds: 0
       containers:
         - name: main
-          image: example.invalid/{{ $name }}:v0.2.0
+          image: example.invalid/cohdi/{{ get $images $name }}:v0.2.0
 {{- end }}
 ---
 apiVersion: v1

@@ -1,0 +1,217 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent of one node: its watches, its bus worker, and the thread that writes what was seen and done."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+import time
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    READY,
+    REMOVAL_HUNG,
+    REMOVED,
+    Evidence,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.progress import Progress
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.work_queue import WorkQueue
+
+from . import asks
+from .agent_lease import AgentLease
+from .asks import Ask
+from .bus_lane import BusLane
+from .claim_check import ClaimCheck
+from .device_work import DeviceWork, Patience
+from .evidence_book import EvidenceBook
+from .hands import Hands
+from .metrics import AgentMetrics
+from .node_state import NodeState
+from .plugin_work import ANNOUNCE_SECONDS, PluginWork
+
+Json = dict[str, t.Any]
+log = logging.getLogger("composable.infra")
+TICK_SECONDS = 5.0
+RETRY_SECONDS = 1.0
+PATIENCE = Patience()
+PLUGIN_NAMESPACES = ("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu", "gpu-operator")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """``lease_namespace``: where the agent's Lease is; ``plugin_namespaces``: where a vendor's plugin may run.
+
+    ``announce_seconds``: how long the vendor's plugin may take to announce a device.
+    """
+
+    node: str
+    lease_namespace: str = "composable-infra"
+    plugin_namespaces: tuple[str, ...] = PLUGIN_NAMESPACES
+    patience: Patience = PATIENCE
+    announce_seconds: float = ANNOUNCE_SECONDS
+
+
+class _Duty(enum.Enum):
+    """What the attendant does."""
+
+    WRITE = "write"
+    PLUGIN = "plugin"
+    LEASE = "lease"
+    TICK = "tick"
+
+
+class NodeAgent:
+    """``start`` it once, ``stop`` it once. All that it needs on the node goes through ``hands``."""
+
+    def __init__(self, client: Client, hands: Hands, options: AgentOptions, metrics: AgentMetrics,
+                 recorder: Recorder | None = None) -> None:
+        self.options, self._hands, self._metrics, self._recorder = options, hands, metrics, recorder
+        self._duties: WorkQueue[_Duty] = WorkQueue()
+        self.state = NodeState(client, options.node, options.plugin_namespaces, self._resource_changed,
+                               self._other_changed)
+        self.book = EvidenceBook(client, self.state.resources, self._noted)
+        self.lane = BusLane(options.node, self._work)
+        self.devices = DeviceWork(self.state, self.book, hands, ClaimCheck(client, self.state), options.patience,
+                                  lambda: self._duties.add(_Duty.PLUGIN), self.lane.queue.add)
+        self.plugins = PluginWork(client, self.state, self.book, hands, self.devices, metrics.restarts.inc,
+                                  options.announce_seconds)
+        self.lease = AgentLease(client, options.lease_namespace, options.node)
+        self.progress = Progress()
+        self._ready = threading.Event()
+        self._stopping = threading.Event()
+        self._attendant = threading.Thread(target=self._attend, name=f"agent-{options.node}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch; work begins when every list was read."""
+        for reflector in self.state.reflectors:
+            reflector.start()
+        self._attendant.start()
+
+    def stop(self) -> None:
+        """End the work, write what is left to write, and give the Lease up."""
+        self._stopping.set()
+        self._duties.close()
+        self.lane.stop()
+        self._attendant.join(5.0)
+        for reflector in self.state.reflectors:
+            reflector.stop()
+        self.book.write()
+        if self._ready.is_set():
+            self.lease.give_up()
+
+    def ready(self) -> bool:
+        """Whether the agent works and its last renewal of the Lease went well."""
+        return self._ready.is_set() and not self.lease.last_error
+
+    def stuck(self) -> str:
+        """Why it will do nothing any more, in a sentence; empty while it goes on. The bus has deadlines of its own."""
+        return "" if self._stopping.is_set() else self.progress.stuck()
+
+    def problems(self) -> list[str]:
+        """What the watches and the Lease complain about now, each once."""
+        said = (*(r.last_error for r in self.state.reflectors), self.lease.last_error)
+        return list(dict.fromkeys(each for each in said if each))
+
+    def devices_by_phase(self) -> dict[str, int]:
+        """How many devices are in which phase."""
+        phases = [a.evidence.phase for a in self.devices.asks() if a.evidence]
+        return {phase: phases.count(phase) for phase in phases}
+
+    def hung_removals(self) -> int:
+        """How many removals the kernel has not finished."""
+        troubles = [a.evidence.trouble for a in self.devices.asks() if a.evidence]
+        return sum(1 for trouble in troubles if trouble and trouble.reason == REMOVAL_HUNG)
+
+    def _attend(self) -> None:
+        if not self._all_read():
+            return
+        self.plugins.find_leavers()
+        self.lane.start()
+        self._ready.set()
+        for duty in (_Duty.LEASE, _Duty.PLUGIN, _Duty.TICK):
+            self._duties.add(duty)
+        with self.progress.worker():
+            while (now_due := self._duties.get()) is not None:
+                try:
+                    with self.progress.at(now_due.value):
+                        self._do(now_due)
+                except Exception:
+                    log.exception("%s failed on node %s", now_due.value, self.options.node)
+                    self._duties.add_at(now_due, time.time() + RETRY_SECONDS)
+                self._duties.done(now_due)
+
+    def _all_read(self) -> bool:
+        """Acting on half the truth would restart a plugin for devices that it shows already."""
+        return all(self._wait_for(reflector.synced) for reflector in self.state.reflectors)
+
+    def _wait_for(self, synced: threading.Event) -> bool:
+        while not synced.wait(0.2):
+            if self._stopping.is_set():
+                return False
+        return True
+
+    def _do(self, duty: _Duty) -> None:
+        if duty == _Duty.WRITE:
+            if not self.book.write():
+                self._duties.add_at(duty, time.time() + RETRY_SECONDS)
+        elif duty == _Duty.PLUGIN:
+            if (due := self.plugins.attend()) is not None:
+                self._duties.add_at(duty, due)
+        elif duty == _Duty.LEASE:
+            self._duties.add_at(duty, time.time() + self.lease.renew())
+        else:
+            self._tick()
+            self._duties.add_at(duty, time.time() + TICK_SECONDS)
+
+    def _tick(self) -> None:
+        if self.lane.relieve():
+            log.warning("the bus of node %s does not answer; other devices are worked on meanwhile", self.options.node)
+        reports = self._hands.kernel_reports()
+        for report in reports:
+            self._metrics.xid(report.xid)
+        self.devices.look_after(reports)
+        self._duties.add(_Duty.PLUGIN)
+
+    def _work(self, name: str) -> float | None:
+        return self.devices.work(name)
+
+    def _resource_changed(self, obj: Json, gone: bool) -> None:
+        uid = str(obj["metadata"].get("uid"))
+        if gone:
+            self.devices.forget(uid)
+        elif self.devices.is_new(asks.read(obj)):
+            self.plugins.arrived()
+        self.lane.queue.add(obj["metadata"]["name"])
+        self._duties.add(_Duty.PLUGIN)
+
+    def _other_changed(self) -> None:
+        self._duties.add(_Duty.PLUGIN)
+
+    def _noted(self, ask: Ask, before: Evidence | None, now: Evidence) -> None:
+        self._duties.add(_Duty.WRITE)
+        self._metrics.evidence(before, now, self.devices.asked_at(ask.uid))
+        self.plugins.stepped(before, now)
+        self._tell(ask, before, now)
+
+    def _tell(self, ask: Ask, before: Evidence | None, now: Evidence) -> None:
+        """An Event on the ComposableResource for its end of a way, and for trouble."""
+        told: list[tuple[str, str, str]] = []
+        phase = before.phase if before else ""
+        if now.phase == READY and phase != READY:
+            told.append(("DeviceReady", f"{now.address} is ready on node {self.options.node}", "Normal"))
+        if now.phase == REMOVED and phase != REMOVED:
+            told.append(("DeviceRemoved", f"the device is off the bus of node {self.options.node}", "Normal"))
+        if now.trouble and now.trouble != (before.trouble if before else None):
+            told.append((now.trouble.reason, now.trouble.message, "Warning"))
+        raw = self.state.resources.get(ask.name)
+        for reason, message, kind in told:
+            log.log(logging.WARNING if kind == "Warning" else logging.INFO, "%s %s: %s", reason, ask.name, message,
+                    extra={"reason": reason, "about": ask.name})
+            if self._recorder is not None and raw is not None:
+                self._recorder.event(raw, reason, message, kind)

@@ -1,0 +1,78 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Lease by which the operator knows that a node has hands; nobody competes for it, so it is written, not taken."""
+
+from __future__ import annotations
+
+import logging
+import time
+import typing as t
+from collections.abc import Callable
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import LEASES
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import AlreadyExists, ApiError, NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import (
+    AGENT_LABELS,
+    AGENT_LEASE,
+)
+
+Json = dict[str, t.Any]
+log = logging.getLogger("composable.infra")
+RENEW_SECONDS = 30.0
+DURATION_SECONDS = 90
+RETRY_SECONDS = 5.0
+
+
+class AgentLease:
+    """``namespace`` is that of the Lease, ``node`` whose agent this is; ``clock`` gives seconds since the epoch."""
+
+    def __init__(self, client: Client, namespace: str, node: str, clock: Callable[[], float] = time.time) -> None:
+        self._client, self._namespace, self._node, self._clock = client, namespace, node, clock
+        self.last_error = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the Lease."""
+        return AGENT_LEASE + self._node
+
+    def renew(self) -> float:
+        """Write that the agent lives; returns in how many seconds to do so again. Never raises ApiError."""
+        try:
+            self._write(self._node)
+        except ApiError as error:
+            if str(error) != self.last_error:
+                log.warning("the Lease %s is not renewed: %s", self.name, error)
+            self.last_error = str(error)
+            return RETRY_SECONDS
+        self.last_error = ""
+        return RENEW_SECONDS
+
+    def give_up(self) -> None:
+        """Write that the agent lives no more. Never raises ApiError."""
+        try:
+            self._client.merge_patch(LEASES, self.name, {"spec": {"holderIdentity": ""}}, self._namespace)
+        except ApiError as error:
+            log.warning("the Lease %s is left to expire: %s", self.name, error)
+
+    def _write(self, holder: str) -> None:
+        now = format_micro_time(self._clock())
+        body: Json = {"metadata": {"labels": AGENT_LABELS},
+                      "spec": {"holderIdentity": holder, "renewTime": now, "leaseDurationSeconds": DURATION_SECONDS}}
+        try:
+            self._client.merge_patch(LEASES, self.name, body, self._namespace)
+        except NotFound as absent:
+            if absent.unserved:
+                raise
+            self._create(body, now)
+
+    def _create(self, body: Json, now: str) -> None:
+        made = {"apiVersion": LEASES.group_version, "kind": LEASES.kind,
+                "metadata": {**body["metadata"], "name": self.name, "namespace": self._namespace},
+                "spec": {**body["spec"], "acquireTime": now}}
+        try:
+            self._client.create(LEASES, made, self._namespace)
+        except AlreadyExists:
+            self._client.merge_patch(LEASES, self.name, body, self._namespace)

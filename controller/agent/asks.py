@@ -1,0 +1,96 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the operator asks of a node about one of its ComposableResources, and what is to be done about it; pure."""
+
+from __future__ import annotations
+
+import enum
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import (
+    ATTACH,
+    NODE,
+    RELEASE,
+    annotation,
+)
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    PREPARING,
+    READY,
+    RELEASING,
+    REMOVED,
+    TOUCHED,
+    Evidence,
+)
+
+Json = dict[str, t.Any]
+
+
+class Work(enum.Enum):
+    """What the bus worker has to do about a device."""
+
+    NOTHING = "nothing"
+    BRING_UP = "bring up"
+    LOOK = "look"
+    TAKE_BACK = "take back"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One ComposableResource of the node.
+
+    ``device`` is its uid at the CDI Manager, empty before the manager has answered; ``uuid`` is the GPU's where the
+    manager knows it. ``coming``: the manager is being asked for it. ``wanted``: it is not being deleted. ``release``:
+    the moment at which the operator asked to let the device go, empty while it has not. ``evidence`` is about this very
+    device, None when there is none.
+    """
+
+    name: str
+    uid: str
+    kind: str
+    model: str
+    device: str = ""
+    uuid: str = ""
+    coming: bool = False
+    wanted: bool = True
+    release: str = ""
+    evidence: Evidence | None = None
+
+
+def read(obj: Json, known: Evidence | None = None) -> Ask:
+    """The ask of a ComposableResource; ``known`` is evidence that is newer than the object's own."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    device = str(status.get("cdi_device_id") or "")
+    wanted = not obj["metadata"].get("deletionTimestamp")
+    evidence = known or Evidence.parse(annotation(obj, NODE))
+    return Ask(
+        name=obj["metadata"]["name"], uid=str(obj["metadata"].get("uid") or ""), kind=str(spec.get("type") or ""),
+        model=str(spec.get("model") or ""), device=device, uuid=str(status.get("device_id") or ""),
+        coming=wanted and not device and bool(annotation(obj, ATTACH)), wanted=wanted,
+        release=annotation(obj, RELEASE) if device else "",
+        evidence=evidence if evidence and device and evidence.device == device else None)
+
+
+def work_of(ask: Ask, checked: bool) -> Work:
+    """What to do on the bus; ``checked``: this process has seen the device there since the evidence was written."""
+    phase = ask.evidence.phase if ask.evidence else ""
+    if not ask.device:
+        return Work.NOTHING
+    if ask.release:
+        return Work.NOTHING if phase == REMOVED and checked else Work.RELEASE
+    if phase == RELEASING:
+        return Work.TAKE_BACK
+    if not ask.wanted:
+        return Work.NOTHING
+    return _upwards(ask.evidence, checked)
+
+
+def _upwards(evidence: Evidence | None, checked: bool) -> Work:
+    if evidence is None or evidence.phase == REMOVED:
+        return Work.BRING_UP
+    if evidence.phase == READY:
+        return Work.NOTHING if checked else Work.LOOK
+    assert evidence.phase == PREPARING
+    return Work.NOTHING if checked and evidence.has(TOUCHED) else Work.BRING_UP

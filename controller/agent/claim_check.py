@@ -1,0 +1,43 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A last live look before a device leaves the bus: is it still asked for, and does a claim have it?"""
+
+from __future__ import annotations
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import device_users
+from ansible_collections.composable.infra.plugins.module_utils.node.vendors import DRA_DRIVERS
+
+from . import asks
+from .asks import Ask
+from .node_state import NodeState
+
+WITHDRAWN = "the operator has taken its request back"
+
+
+class ClaimCheck:
+    """Asks the API server itself, since a watch may be late."""
+
+    def __init__(self, client: Client, state: NodeState) -> None:
+        self._client, self._state = client, state
+
+    def in_the_way(self, ask: Ask, uuid: str) -> str:
+        """Why the device must stay, in a sentence; empty when it may go. ``uuid``: the GPU's, empty when not known."""
+        try:
+            return self._withdrawn(ask) or self._claimed(ask, uuid)
+        except ApiError as error:
+            return f"whether a claim uses the device cannot be told: {error}"
+
+    def _withdrawn(self, ask: Ask) -> str:
+        now = asks.read(self._client.get(COMPOSABLE_RESOURCES, ask.name))
+        return "" if (now.uid, now.device) == (ask.uid, ask.device) and now.release else WITHDRAWN
+
+    def _claimed(self, ask: Ask, uuid: str) -> str:
+        """A GPU that no slice shows may be in use all the same: as a partition, by a virtual machine, or while the
+        vendor's plugin is away."""
+        device = device_users.DeviceName(uuid, ask.evidence.address if ask.evidence else "")
+        items = self._client.list(CLAIMS).items
+        return device_users.user(items, self._state.slices.list(), self._state.node, device, DRA_DRIVERS)

@@ -1,0 +1,192 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hands of the agent on a real node: the code of module_utils/node, which also travels to nodes over SSH."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from ansible_collections.composable.infra.plugins.module_utils.node import bring_up as up
+from ansible_collections.composable.infra.plugins.module_utils.node import kernel_log, pci
+from ansible_collections.composable.infra.plugins.module_utils.node import release as down
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    NOT_ON_BUS,
+    NOT_PROVEN,
+    Evidence,
+    NodeTrouble,
+)
+from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
+from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
+from ansible_collections.composable.infra.plugins.module_utils.node.probe import NotProven
+from ansible_collections.composable.infra.plugins.module_utils.node.search import Wanted as NodeWanted
+from ansible_collections.composable.infra.plugins.module_utils.node.search import look
+from ansible_collections.composable.infra.plugins.module_utils.node.vendors import (
+    VENDORS,
+    Vendor,
+    may_be,
+    vendor_of,
+)
+
+from .hands import KernelReport, Note, NotThereYet, Plugin, Wanted
+from .host_files import DevicesBefore
+
+log = logging.getLogger("composable.infra")
+FEATURES = "etc/kubernetes/node-feature-discovery/features.d"
+FEATURE_FILE = "composable.infra"
+# How old, in seconds, a look at the bus may be for what is asked often and is not acted on.
+LOOK_SECONDS = 1.0
+# How long a candidate is waited for: it is there already, or somebody else's.
+CANDIDATE_SECONDS = 0.2
+_PLUGINS = tuple(Plugin(v.dra_driver, v.plugin_selectors) for v in VENDORS if v.plugin_selectors)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The last look at the bus, and the addresses of all devices that were ever seen."""
+
+    devices: list[pci.PciDevice] = field(default_factory=list)
+    at: float = 0.0
+    addresses: set[str] = field(default_factory=set)
+
+
+class HostHands:
+    """One thread at a time brings devices up; the rest is thread-safe."""
+
+    def __init__(self, host: Host, options: Options) -> None:
+        self._root, self._options, self._host = (root := host.root), options, host
+        self._seen, self._log = _Seen(), kernel_log.KernelLog(root)
+        self._vendors: dict[str, Vendor] = {}
+        self._before = DevicesBefore(root, lambda: [d.address for d in self._devices(0.0)])
+
+    def take_stock(self) -> None:
+        """Take down what the bus shows before anything of the fabric is looked for. Raises NodeTrouble."""
+        self._before.addresses()
+
+    def bring_up(self, wanted: Wanted, before: Evidence, note: Note) -> Evidence:
+        """See the protocol; without a UUID the device is one that was not there before the agent's first start."""
+        known = wanted.known if wanted.uuid else wanted.known | (self._before.addresses() - {before.address})
+        if not self._candidates(wanted.uuid, known):
+            raise NotThereYet
+        options = replace(self._options, event_patience=CANDIDATE_SECONDS, search_patience=CANDIDATE_SECONDS,
+                          rescan="never")
+        node_wanted = NodeWanted(wanted.device, wanted.uuid, known, before)
+        try:
+            return up.bring_up(self._host, node_wanted, options, note)
+        except NodeTrouble as trouble:
+            if trouble.reason != NOT_ON_BUS:
+                raise
+            note(before)
+            raise NotThereYet from None
+        finally:
+            self._seen.at = 0.0
+
+    def _candidates(self, uuid: str, known: frozenset[str]) -> list[str]:
+        """Addresses of devices that are the wanted one, or could turn out to be it."""
+        ports = self._options.ports
+        there = [d for d in self._devices(0.0) if d.address not in known and d.uuid not in known
+                 and may_be(uuid, d.vendor, d.pci_class) and pci.is_behind(self._root, d.address, ports)]
+        return [d.address for d in there if not uuid or d.uuid == uuid or (d.uuid is None and _may_tell(d))]
+
+    def look_for_devices(self) -> None:
+        """Rescan the fabric's ports, or the whole bus where the options say so."""
+        try:
+            look(self._root, self._options)
+        except NotProven as error:
+            raise NodeTrouble(NOT_PROVEN, str(error)) from None
+
+    def not_found(self) -> str:
+        """See the protocol."""
+        looked = {"bus": "the whole bus was rescanned", "never": "nothing was rescanned, since --rescan is never"}
+        ports = ", ".join(self._options.ports) or "those with nothing behind them"
+        said = looked.get(self._options.rescan, f"the ports were rescanned ({ports})")
+        seconds = self._options.search_patience
+        return (f"the device is not on the node's bus {seconds:g} s after it was attached; {said}; "
+                "look at its cable and the fabric's port, name the fabric's ports, or allow a rescan of the whole bus")
+
+    def release(self, before: Evidence, known: frozenset[str], note: Note, still_free: Callable[[], str]) -> Evidence:
+        """See the protocol."""
+        try:
+            return down.release(self._host, before, self._options, note, still_free, known)
+        finally:
+            self._seen.at = 0.0
+
+    def take_back(self, before: Evidence, note: Note) -> Evidence:
+        """See the protocol."""
+        return down.take_back(self._host, before, self._options, note)
+
+    def on_bus(self, evidence: Evidence) -> bool:
+        """See the protocol; a device that answers nothing any more is not there."""
+        found = [d for d in self._devices(LOOK_SECONDS)
+                 if d.uuid == evidence.uuid or (d.address == evidence.address and not (d.uuid and evidence.uuid))]
+        return any(not pci.is_lost(self._root, d.address) for d in found)
+
+    def dead_device(self) -> bool:
+        """See the protocol; a bus that cannot be read is judged by whoever acts on it."""
+        try:
+            return any(pci.is_lost(self._root, d.address) for d in self._devices(LOOK_SECONDS))
+        except NodeTrouble:
+            return False
+
+    def plugin(self, evidence: Evidence) -> Plugin | None:
+        """See the protocol."""
+        key = evidence.uuid or evidence.address
+        if key not in self._vendors:
+            found = next((d for d in self._devices(LOOK_SECONDS)
+                          if d.address == evidence.address or (d.uuid and d.uuid == evidence.uuid)), None)
+            if found is None:
+                return None
+            self._vendors[key] = vendor_of(found.vendor, found.pci_class)
+        driver = self._vendors[key].dra_driver
+        return next((plugin for plugin in _PLUGINS if plugin.driver == driver), None)
+
+    def plugins(self) -> tuple[Plugin, ...]:
+        """See the protocol."""
+        return _PLUGINS
+
+    def uuids(self) -> frozenset[str] | None:
+        """See the protocol; a bus that cannot be read tells nothing either."""
+        try:
+            there = [d for d in self._devices(0.0) if vendor_of(d.vendor, d.pci_class).touch]
+        except NodeTrouble:
+            return None
+        if any(d.uuid is None for d in there):
+            return None
+        return frozenset(d.uuid for d in there if d.uuid)
+
+    def kernel_reports(self) -> list[KernelReport]:
+        """See the protocol."""
+        lines = self._log.new_lines()
+        addresses = sorted(self._seen.addresses) if lines else []
+        return [KernelReport(fault.xid, address, fault.line) for address in addresses
+                for fault in kernel_log.faults(lines, address) if fault.kind == kernel_log.XID]
+
+    def tell_feature_discovery(self) -> None:
+        """Touch a file that nfd-worker watches; it has no features, and is left out where NFD is not installed."""
+        folder = self._root / FEATURES
+        if not folder.is_dir():
+            return
+        try:
+            (folder / FEATURE_FILE).touch()
+        except OSError as error:
+            log.warning("Node Feature Discovery is not told: %s: %s", folder, error.strerror)
+
+    def _devices(self, age: float) -> list[pci.PciDevice]:
+        """What the bus shows, seen at most ``age`` seconds ago. Raises NodeTrouble(NotProven)."""
+        if time.monotonic() - self._seen.at > age or not self._seen.at:
+            try:
+                self._seen.devices = pci.devices(self._root)
+            except NotProven as error:
+                raise NodeTrouble(NOT_PROVEN, f"{error}; the bus of the node must be readable") from None
+            self._seen.at = time.monotonic()
+            self._seen.addresses |= {d.address for d in self._seen.devices}
+        return self._seen.devices
+
+
+def _may_tell(device: pci.PciDevice) -> bool:
+    """Whether the device will tell its UUID when it is bound and touched."""
+    vendor = vendor_of(device.vendor, device.pci_class)
+    return bool(vendor.touch) and device.driver in (None, vendor.driver)

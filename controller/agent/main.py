@@ -1,0 +1,161 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Start and stop of the node agent: reads the command line, waits until it is the only one on the node, works."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import threading
+import typing as t
+from collections.abc import Sequence
+from pathlib import Path
+
+from prometheus_client import disable_created_metrics
+
+from ansible_collections.composable.infra.controller.access import Access
+from ansible_collections.composable.infra.controller.health import HealthServer
+from ansible_collections.composable.infra.controller.logs import add_log_options, set_up_logging
+from ansible_collections.composable.infra.controller.signals import asked_to_stop
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, BadKubeconfig
+from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import NodeTrouble
+from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
+from ansible_collections.composable.infra.plugins.module_utils.node.options import RESCANS, Options
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
+
+from .agent import PLUGIN_NAMESPACES, AgentOptions, NodeAgent
+from .device_work import Patience
+from .host_files import only_agent
+from .host_hands import HostHands
+from .metrics import AgentMetrics
+
+log = logging.getLogger("composable.infra")
+OK, BAD_INPUT = 0, 2
+COMPONENT = "composable-infra-agent"
+CONNECTIONS = 8
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    it = argparse.ArgumentParser(
+        prog="agent",
+        description="Do on this node what an attach and a detach of its composable devices need, and write the "
+                    "evidence on their ComposableResources.",
+        epilog="Exit status: 0 stopped on request, 2 unusable options or a node that cannot be worked on.")
+    it.add_argument("--node-name", default=os.environ.get("NODE_NAME", ""), help="default: the variable NODE_NAME")
+    it.add_argument("--root", type=Path, default=Path("/"), help="where the node's / is seen (default: %(default)s)")
+    it.add_argument("--kubeconfig", help="default: KUBECONFIG, ~/.kube/config, or the pod's service account")
+    it.add_argument("--context", help="context of the kubeconfig")
+    it.add_argument("--lease-namespace", default="composable-infra", help="of the agent's Lease (default: %(default)s)")
+    it.add_argument("--plugin-namespace", action="append", metavar="NAMESPACE",
+                    help="where the vendor's DRA plugin runs; may be given more than once "
+                         f"(default: {', '.join(PLUGIN_NAMESPACES)})")
+    it.add_argument("--rescan", choices=RESCANS, default="port",
+                    help="what is rescanned when a device does not come by itself (default: %(default)s)")
+    it.add_argument("--ports", nargs="+", default=[], metavar="ADDRESS",
+                    help="PCI addresses of the bridges behind which devices of the fabric come "
+                         "(default: those with nothing behind them)")
+    it.add_argument("--event-patience", type=float, default=2.0, metavar="SECONDS",
+                    help="time for a device to come by itself, and between two rescans (default: %(default)g)")
+    it.add_argument("--search-patience", type=float, default=60.0, metavar="SECONDS",
+                    help="time for a device to come at all (default: %(default)g)")
+    it.add_argument("--patience", type=float, default=60.0, metavar="SECONDS",
+                    help="time for each command, rescan and removal (default: %(default)g)")
+    it.add_argument("--announce-patience", type=float, default=120.0, metavar="SECONDS",
+                    help="time for the vendor's plugin to announce a device (default: %(default)g)")
+    it.add_argument("--listen", default="127.0.0.1:8081", metavar="HOST:PORT",
+                    help="address of /metrics, /healthz, /readyz and /status; port 0 takes a free one "
+                         "(default: %(default)s)")
+    add_log_options(it)
+    return it
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until stopped; returns the exit status."""
+    args = parser().parse_args(argv)
+    set_up_logging(args.log_format, args.log_level)
+    stop = asked_to_stop()
+    try:
+        check(args)
+        return run(args, stop)
+    except (BadConfig, BadKubeconfig, ApiError, NodeTrouble) as error:
+        log.error("%s", error)
+    except OSError as error:
+        log.error("%s cannot be used: %s", error.filename or args.root, error.strerror)
+    return BAD_INPUT
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raises BadConfig with one sentence that names the option, its value and what is allowed."""
+    if not args.node_name:
+        raise BadConfig("--node-name: '' is not usable: must be the name of this node, also by the variable NODE_NAME")
+    if not (args.root / "sys/bus/pci/devices").is_dir():
+        raise BadConfig(f"--root: {str(args.root)!r} is not usable: must be where the node's / is seen, with "
+                        "sys/bus/pci/devices below it")
+    for name in ("event_patience", "search_patience", "patience", "announce_patience"):
+        value = getattr(args, name)
+        if not 0.01 <= value <= 3600:
+            raise BadConfig(f"--{name.replace('_', '-')}: {value:g} is not usable: must be from 0.01 to 3600 seconds")
+
+
+def run(args: argparse.Namespace, stop: threading.Event) -> int:
+    """Work until stopped. Raises BadConfig, BadKubeconfig, ApiError, NodeTrouble or OSError before it starts."""
+    client = Client(Connection.load(args.kubeconfig, args.context), pool=CONNECTIONS)
+    disable_created_metrics()
+    metrics, recorder = AgentMetrics(), Recorder(client, COMPONENT, args.node_name)
+    try:
+        with only_agent(args.root, stop) as alone:
+            if alone:
+                hands = HostHands(Host(args.root), host_options(args))
+                hands.take_stock()
+                agent = NodeAgent(client, hands, agent_options(args), metrics, recorder)
+                _serve(agent, args.listen, metrics, Access(client), stop)
+    finally:
+        recorder.close()
+        client.close()
+        log.info("stopped")
+    return OK
+
+
+def host_options(args: argparse.Namespace) -> Options:
+    """How the hands work."""
+    return Options(event_patience=args.event_patience, search_patience=args.search_patience, patience=args.patience,
+                   rescan=args.rescan, ports=tuple(args.ports), by="agent")
+
+
+def agent_options(args: argparse.Namespace) -> AgentOptions:
+    """Whose agent it is."""
+    return AgentOptions(args.node_name, args.lease_namespace, tuple(args.plugin_namespace or PLUGIN_NAMESPACES),
+                        Patience(args.event_patience, args.search_patience), args.announce_patience)
+
+
+def _serve(agent: NodeAgent, listen: str, metrics: AgentMetrics, access: Access, stop: threading.Event) -> None:
+    metrics.ask(agent.devices_by_phase, agent.hung_removals)
+    health = HealthServer(listen, agent, metrics, lambda: status(agent), access)
+    try:
+        health.start()
+        log.info("listening on http://%s", health.address)
+        agent.start()
+        stop.wait()
+    finally:
+        agent.stop()
+        health.stop()
+
+
+def status(agent: NodeAgent) -> dict[str, t.Any]:
+    """What is known of each device, and what stands in the way."""
+    return {"ready": agent.ready(), "troubles": agent.problems(), "node": agent.options.node,
+            "devices": {ask.name: {"phase": ask.evidence.phase, "address": ask.evidence.address,
+                                   "steps": [step.step for step in ask.evidence.steps],
+                                   "trouble": ask.evidence.trouble.message if ask.evidence.trouble else ""}
+                        for ask in agent.devices.asks() if ask.evidence}}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

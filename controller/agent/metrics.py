@@ -1,0 +1,85 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a node agent measures, by prometheus_client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    PHASES,
+    REASONS,
+    STEPS_DOWN,
+    STEPS_UP,
+    Evidence,
+    Step,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import PREFIX
+
+BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0)
+# Xids that tell of the device rather than of a program (NVIDIA's table); all others are counted together.
+XIDS = (31, 43, 45, 48, 61, 62, 63, 64, 69, 74, 79, 92, 94, 95, 119, 120, 154)
+OTHER = "other"
+
+
+class AgentMetrics:
+    """The metrics of one agent, in a registry of its own. Every series is there from the beginning, at zero."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.steps = Histogram(f"{PREFIX}agent_step_duration_seconds", "Time that a step on the node took, from the "
+                               "step before it or from the moment the agent was asked.", ["step"], buckets=BUCKETS,
+                               registry=registry)
+        self.troubles = Counter(f"{PREFIX}agent_troubles_total", "Troubles that the agent met, by reason.", ["reason"],
+                                registry=registry)
+        self.restarts = Counter(f"{PREFIX}agent_plugin_restarts_total", "Pods of a vendor's DRA plugin that the agent "
+                                "deleted so that the plugin looks again.", registry=registry)
+        self.xids = Counter(f"{PREFIX}agent_xids_total", "Xids in the node's kernel log since the agent started.",
+                            ["xid"], registry=registry)
+        for labels, metric in ((dict.fromkeys((*STEPS_UP, *STEPS_DOWN)), self.steps), (REASONS, self.troubles)):
+            for value in labels:
+                metric.labels(value)
+        for xid in (*map(str, XIDS), OTHER):
+            self.xids.labels(xid)
+
+    def ask(self, devices: Callable[[], Mapping[str, int]], hung: Callable[[], int]) -> None:
+        """Have the gauges asked at each scrape: devices by phase, and removals that hang."""
+        gauge = Gauge(f"{PREFIX}agent_devices", "Devices of the fabric on this node, by the phase of their evidence.",
+                      ["phase"], registry=self.registry)
+
+        def count_of(phase: str) -> Callable[[], float]:
+            return lambda: devices().get(phase, 0)
+
+        for phase in PHASES:
+            gauge.labels(phase).set_function(count_of(phase))
+        Gauge(f"{PREFIX}agent_hung_removals", "Removals of devices that the kernel has not finished.",
+              registry=self.registry).set_function(hung)
+
+    def evidence(self, before: Evidence | None, now: Evidence, asked: float) -> None:
+        """Steps and troubles that are new; ``asked``: when the first step was asked for, seconds since the epoch."""
+        known = before.steps if before else ()
+        previous = max(asked, parse_time(known[-1].at) if known else 0.0)
+        for step in now.steps[_common(known, now.steps):]:
+            at = parse_time(step.at)
+            self.steps.labels(step.step).observe(max(0.0, at - previous))
+            previous = at
+        if now.trouble and now.trouble != (before.trouble if before else None):
+            self.troubles.labels(now.trouble.reason).inc()
+
+    def xid(self, number: int) -> None:
+        """One more Xid."""
+        self.xids.labels(str(number) if number in XIDS else OTHER).inc()
+
+    def text(self) -> bytes:
+        """Everything as Prometheus reads it."""
+        return generate_latest(self.registry)
+
+
+def _common(one: tuple[Step, ...], other: tuple[Step, ...]) -> int:
+    """How many steps both begin with."""
+    return next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
+                min(len(one), len(other)))

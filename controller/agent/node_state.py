@@ -1,0 +1,93 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What one node's agent sees of the cluster: ComposableResources, slices and pods, each by a watch of its own."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Iterable
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    COMPOSABLE_RESOURCES,
+    PODS,
+    SLICES,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claims import DeviceKey
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import TARGET_NODE, node_label
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.reflector import Reflector
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+
+from .hands import Plugin
+
+Json = dict[str, t.Any]
+_META = ("name", "namespace", "uid", "resourceVersion", "labels", "creationTimestamp", "deletionTimestamp")
+_STATUS = ("phase", "conditions", "startTime", "containerStatuses", "resourceClaimStatuses")
+
+
+class NodeState:
+    """Thread-safe. ``on_resource(name, gone)`` and ``on_other()`` are called after each change.
+
+    ``namespaces``: where pods of a vendor's plugin may be.
+    """
+
+    def __init__(self, client: Client, node: str, namespaces: Iterable[str],
+                 on_resource: Callable[[Json, bool], None], on_other: Callable[[], None]) -> None:
+        self.node, self._namespaces = node, frozenset(namespaces)
+        self.resources, self.slices = Store({}), Store({})
+        self.pods = Store({}, trim=trimmed_pod)
+
+        def resource_changed(kind: str, obj: Json, _old: Json | None) -> None:
+            on_resource(obj, kind == "DELETED")
+
+        def other_changed(_kind: str, _obj: Json, _old: Json | None) -> None:
+            on_other()
+
+        field = f"spec.nodeName={node}"
+        self.reflectors = [
+            Reflector(client, COMPOSABLE_RESOURCES, self.resources, resource_changed,
+                      label_selector=f"{TARGET_NODE}={node_label(node)}"),
+            Reflector(client, SLICES, self.slices, other_changed, field_selector=field),
+            Reflector(client, PODS, self.pods, other_changed, field_selector=field)]
+
+    def mine(self) -> list[Json]:
+        """The ComposableResources of this node; a label that is cut may be that of another node too."""
+        return [raw for raw in self.resources.list() if (raw.get("spec") or {}).get("target_node") == self.node]
+
+    def announced(self) -> dict[str, DeviceKey]:
+        """(driver, pool, device) by the UUIDs of all devices in the node's slices."""
+        return {uuid: key for item in self.slices.list() for uuid, key in slices.uuids(item)}
+
+    def plugin_pods(self, plugin: Plugin) -> list[Json]:
+        """The plugin's pods on this node."""
+        return [pod for pod in self.pods.list() if pod["metadata"].get("namespace") in self._namespaces
+                and plugin.owns(pod["metadata"].get("labels") or {})]
+
+    def preparing(self) -> list[Json]:
+        """Pods with claims that the kubelet has not started yet: it may be preparing their claims."""
+        return [pod for pod in self.pods.list() if pods.claim_names(pod) and not pods.ended(pod) and _unstarted(pod)]
+
+
+def trimmed_pod(pod: Json) -> Json:
+    """What is kept of a pod. A new object; ``pod`` is left as it is."""
+    meta, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {k: meta[k] for k in _META if k in meta},
+            "spec": {k: spec[k] for k in ("nodeName", "resourceClaims") if k in spec},
+            "status": {k: status[k] for k in _STATUS if k in status}}
+
+
+def _unstarted(pod: Json) -> bool:
+    """Whether the pod has no sandbox yet; the kubelet prepares claims before it makes one."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    ready = any(c.get("type") == "PodReadyToStartContainers" and c.get("status") == "True" for c in conditions)
+    return pods.phase(pod) in ("", "Pending") and not ready and not started_at(pod)
+
+
+def started_at(pod: Json) -> float:
+    """When the first of the pod's containers that run began to; seconds since the epoch, 0.0 when none runs."""
+    containers = (pod.get("status") or {}).get("containerStatuses") or []
+    states = ((c.get("state") or {}).get("running") or {} for c in containers)
+    return min((parse_time(s.get("startedAt")) for s in states if s.get("startedAt")), default=0.0)

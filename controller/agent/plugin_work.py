@@ -1,0 +1,259 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The vendor's plugin of a node: told to look again once for all, and what its slice shows goes into the evidence."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import typing as t
+from collections.abc import Callable
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Conflict, NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    ANNOUNCED,
+    NOT_ANNOUNCED,
+    ON_BUS,
+    PLUGIN_RESTARTED,
+    PREPARING,
+    READY,
+    REMOVED,
+    REMOVED_FROM_BUS,
+    TOUCHED,
+    WITHDRAWN,
+    Evidence,
+)
+
+from .asks import Ask
+from .device_work import DeviceWork
+from .evidence_book import EvidenceBook
+from .hands import Hands, Plugin
+from .node_state import NodeState, started_at
+from .plugin_policy import RestartPolicy, Situation
+
+Json = dict[str, t.Any]
+log = logging.getLogger("composable.infra")
+ANNOUNCE_SECONDS = 120.0
+RETRY_SECONDS = 2.0
+# How often to look whether a dead device has left the bus; beside it a plugin would not start again.
+DEAD_SECONDS = 5.0
+# A pod that was deleted so lately has a successor on its way.
+SUCCESSOR_SECONDS = 60.0
+# A plugin that does not show a device is restarted again after this share of the time it may take, so many times.
+AGAIN_SHARE, AGAIN_TIMES = 1 / 3, 2
+
+
+class PluginWork:
+    """``restarted()`` is called for each pod of a plugin that was deleted. One thread calls ``attend``."""
+
+    def __init__(self, client: Client, state: NodeState, book: EvidenceBook, hands: Hands, devices: DeviceWork,
+                 restarted: Callable[[], None], announce_seconds: float = ANNOUNCE_SECONDS) -> None:
+        self._client, self._state, self._book, self._hands = client, state, book, hands
+        self._devices, self._restarted, self._announce_seconds = devices, restarted, announce_seconds
+        self._policies = {plugin.driver: RestartPolicy() for plugin in hands.plugins()}
+        self._deleted: dict[str, float] = {}
+        self._leaving: dict[str, float] = {}
+        self._again: dict[str, int] = {}
+        self._last_step = self._last_arrival = 0.0
+        self._lock = threading.Lock()
+
+    def stepped(self, before: Evidence | None, now: Evidence) -> None:
+        """A device got on with its way; devices that arrive together are waited for from then on."""
+        with self._lock:
+            if before is None or before.steps != now.steps:
+                self._last_step = time.time()
+            if now.phase == REMOVED and now.uuid:
+                self._leaving.setdefault(now.uuid, 0.0)
+
+    def arrived(self) -> None:
+        """A ComposableResource of this node is new, or its device was attached."""
+        with self._lock:
+            self._last_arrival = time.time()
+
+    def find_leavers(self) -> None:
+        """After a start: devices that the slices still show though the bus does not."""
+        there, announced = self._hands.uuids(), self._state.announced()
+        drivers = {plugin.driver for plugin in self._hands.plugins()}
+        with self._lock:
+            for uuid, key in announced.items():
+                if there is not None and uuid not in there and key[0] in drivers:
+                    self._leaving.setdefault(uuid, 0.0)
+
+    def attend(self) -> float | None:
+        """Do what is due; returns when to do so again, seconds since the epoch."""
+        announced, asks = self._state.announced(), self._devices.asks()
+        due = [self._settle(ask, announced) for ask in asks]
+        with self._lock:
+            self._leaving = {uuid: at for uuid, at in self._leaving.items() if uuid in announced}
+        due += [self._attend_plugin(plugin) for plugin in self._hands.plugins()]
+        due += [self._look_again(plugin, asks, announced) for plugin in self._hands.plugins()]
+        return min((moment for moment in due if moment is not None), default=None)
+
+    def _settle(self, ask: Ask, announced: t.Mapping[str, object]) -> float | None:
+        """Note what the slices say about a device."""
+        evidence = ask.evidence
+        if evidence is None:
+            return None
+        if evidence.phase == REMOVED:
+            if evidence.has(REMOVED_FROM_BUS) and evidence.uuid not in announced:
+                self._book.note(ask, evidence.with_step(WITHDRAWN, time.time()))
+            return None
+        if evidence.phase not in (PREPARING, READY) or not evidence.has(TOUCHED) or evidence.has(ANNOUNCED):
+            return None
+        if evidence.uuid and evidence.uuid in announced and self._is_fresh(ask):
+            self._book.note(ask, _announced(evidence, time.time()))
+            return None
+        return self._overdue(ask, evidence)
+
+    def _is_fresh(self, ask: Ask) -> bool:
+        """False while the bus worker has still to see the device: a slice may be older than the last boot."""
+        return not self._devices.pending(ask)
+
+    def _overdue(self, ask: Ask, evidence: Evidence) -> float | None:
+        if evidence.phase != READY or self._hands.plugin(evidence) is None:
+            return None
+        due = parse_time(evidence.steps[-1].at) + self._announce_seconds
+        if time.time() < due:
+            return due
+        if evidence.trouble is None or evidence.trouble.reason != NOT_ANNOUNCED:
+            message = (f"no ResourceSlice of node {self._state.node} shows {evidence.uuid or evidence.address} "
+                       f"{self._announce_seconds:g} s after it was ready; look at the log of the vendor's DRA plugin")
+            self._book.note(ask, evidence.with_trouble(NOT_ANNOUNCED, message, time.time()))
+        return None
+
+    def _attend_plugin(self, plugin: Plugin) -> float | None:
+        up, leaving = self._waiting(plugin), self._leaving_of(plugin)
+        decision = self._policies[plugin.driver].decide(
+            time.time(), self._situation(bool(up or leaving), up), lambda: self._is_preparing(plugin))
+        if not decision.restart:
+            return decision.until
+        if self._hands.dead_device():
+            return time.time() + DEAD_SECONDS
+        if (until := self._unsaid_until(plugin, up)) > time.time():
+            return until
+        try:
+            told = self._restart(plugin, up, leaving)
+        except ApiError as error:
+            log.warning("the plugin of %s is not restarted: %s", plugin.driver, error)
+            return time.time() + RETRY_SECONDS
+        self._note_restart(up, leaving, told)
+        return None
+
+    def _unsaid_until(self, plugin: Plugin, up: list[Ask]) -> float:
+        """How long to wait for a pod to say when it began; only then it is known what it has seen. 0.0 for no wait."""
+        silent = [pod for pod in self._state.plugin_pods(plugin) if not pods.ended(pod) and not started_at(pod)
+                  and not pod["metadata"].get("deletionTimestamp")]
+        return _last_step(up) + AGAIN_SHARE * self._announce_seconds if silent else 0.0
+
+    def _look_again(self, plugin: Plugin, asks: list[Ask], announced: t.Mapping[str, object]) -> float | None:
+        """Restart a plugin again that does not show a device: it may have looked before its pod's status said so."""
+        due, overdue = [], False
+        for ask in asks:
+            evidence, times = ask.evidence, self._again.get(ask.uid, 0)
+            if times >= AGAIN_TIMES or not (evidence and _waits_for_slice(evidence)):
+                continue
+            if evidence.uuid in announced or self._hands.plugin(evidence) != plugin:
+                continue
+            due.append(parse_time(evidence.steps[-1].at) + (times + 1) * AGAIN_SHARE * self._announce_seconds)
+            if due[-1] <= time.time():
+                self._again[ask.uid], overdue = times + 1, True
+        for pod in self._state.plugin_pods(plugin) if overdue and not self._hands.dead_device() else ():
+            if not pods.ended(pod):
+                self._delete(plugin, pod)
+        return min(due, default=None)
+
+    def _waiting(self, plugin: Plugin) -> list[Ask]:
+        """Devices that the plugin has to be told of."""
+        return [ask for ask in self._devices.asks() if (e := ask.evidence) and e.phase == PREPARING and e.has(TOUCHED)
+                and not self._devices.pending(ask) and self._hands.plugin(e) == plugin]
+
+    def _leaving_of(self, plugin: Plugin) -> list[str]:
+        """UUIDs that the plugin still shows, and was not told about for a while."""
+        announced, now = self._state.announced(), time.time()
+        with self._lock:
+            return [uuid for uuid, at in self._leaving.items()
+                    if uuid in announced and announced[uuid][0] == plugin.driver and now - at > self._announce_seconds]
+
+    def _situation(self, waiting: bool, up: list[Ask]) -> Situation:
+        done = {ask.uid for ask in up}
+        others = [a for a in self._devices.asks() if a.uid not in done]
+        pending = [a for a in others if self._devices.pending(a)]
+        shown = [a for a in pending if a.evidence and a.evidence.phase == PREPARING and a.evidence.has(ON_BUS)]
+        coming = len(pending) > len(shown) or any(a.coming for a in others)
+        with self._lock:
+            return Situation(waiting, bool(shown), coming, self._last_step, max(self._last_arrival, self._last_step))
+
+    def _is_preparing(self, plugin: Plugin) -> bool:
+        """Whether the kubelet may be asking this plugin for a claim right now."""
+        for pod in self._state.preparing():
+            for name in pods.claim_names(pod).values():
+                if name and self._is_of_driver(name, pod["metadata"]["namespace"], plugin.driver):
+                    return True
+        return False
+
+    def _is_of_driver(self, name: str, namespace: str, driver: str) -> bool:
+        try:
+            claim = self._client.get(CLAIMS, name, namespace)
+        except ApiError:
+            return False
+        return any(key[0] == driver for key in claims.device_keys(claim))
+
+    def _restart(self, plugin: Plugin, up: list[Ask], leaving: list[str]) -> bool:
+        """Delete the plugin's pod where it looked before the last of them was there; True when it looks again."""
+        since = _last_step(up)
+        found = [pod for pod in self._state.plugin_pods(plugin) if not pods.ended(pod)]
+        for pod in found:
+            if leaving or _has_looked(pod, since):
+                self._delete(plugin, pod)
+        return bool(found) or time.time() - self._deleted.get(plugin.driver, 0.0) < SUCCESSOR_SECONDS
+
+    def _delete(self, plugin: Plugin, pod: Json) -> None:
+        meta = pod["metadata"]
+        try:
+            self._client.delete(PODS, meta["name"], meta["namespace"], precondition_uid=meta["uid"])
+        except (NotFound, Conflict):  # another has come already, and looks when it starts
+            return
+        self._deleted[plugin.driver] = time.time()
+        self._state.pods.remove(pod)
+        self._restarted()
+        log.info("pod %s/%s was deleted, so that the plugin of %s looks again", meta["namespace"], meta["name"],
+                 plugin.driver)
+
+    def _note_restart(self, up: list[Ask], leaving: list[str], told: bool) -> None:
+        now = time.time()
+        with self._lock:
+            self._leaving.update(dict.fromkeys(leaving, now))
+        for ask in up:
+            assert ask.evidence is not None
+            ready = ask.evidence.with_phase(READY)
+            self._book.note(ask, ready.with_step(PLUGIN_RESTARTED, now) if told else ready)
+        for ask in self._devices.asks():
+            if told and ask.evidence and ask.evidence.phase == REMOVED and ask.evidence.uuid in leaving:
+                self._book.note(ask, ask.evidence.with_step(PLUGIN_RESTARTED, now))
+
+
+def _announced(evidence: Evidence, now: float) -> Evidence:
+    over = evidence.trouble and evidence.trouble.reason == NOT_ANNOUNCED
+    ready = evidence.with_phase(READY).with_step(ANNOUNCED, now)
+    return ready.without_trouble() if over else ready
+
+
+def _last_step(asks: list[Ask]) -> float:
+    """When the last of these devices made its last step; seconds since the epoch."""
+    return max((parse_time(e.steps[-1].at) for a in asks if (e := a.evidence)), default=0.0)
+
+
+def _waits_for_slice(evidence: Evidence) -> bool:
+    return evidence.phase == READY and evidence.has(PLUGIN_RESTARTED) and not evidence.has(ANNOUNCED)
+
+
+def _has_looked(pod: Json, since: float) -> bool:
+    """Whether the pod's containers began at ``since`` or before; one that has not begun looks when it does."""
+    began = started_at(pod)
+    return 0.0 < began <= since

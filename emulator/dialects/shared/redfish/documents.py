@@ -1,0 +1,224 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The resources of a composable Redfish service, each made from the pool when asked for: nothing is kept twice."""
+
+from __future__ import annotations
+
+import typing as t
+import uuid
+from collections.abc import Iterable
+
+from ....context import EmulatorContext
+from ....pool.parts import MEMORY, MachineSpec
+from ....pool.pool import ATTACHED, ATTACHING, DETACHING, VANISHED, PooledDevice
+from .options import ADD_BLOCK, COMPOSE, CONNECTIONS, Options
+
+ROOT: t.Final = "/redfish/v1"
+BLOCKS: t.Final = f"{ROOT}/CompositionService/ResourceBlocks"
+_HEALTH: t.Final = ("OK", "Warning", "Critical")
+
+Json = dict[str, t.Any]
+
+
+def ref(path: str) -> Json:
+    """A reference."""
+    return {"@odata.id": path}
+
+
+def refs(paths: Iterable[str]) -> list[Json]:
+    """References."""
+    return [ref(path) for path in paths]
+
+
+def status(health: str = "OK", state: str = "Enabled") -> Json:
+    """``Status``; what is not known is left out."""
+    return {"State": state, **({"Health": health} if health in _HEALTH else {})}
+
+
+def system_path(machine_uid: str) -> str:
+    """Of a machine."""
+    return f"{ROOT}/Systems/{machine_uid}"
+
+
+def block_path(uid: str) -> str:
+    """Of a device's block, or a machine's."""
+    return f"{BLOCKS}/{uid}"
+
+
+def fabric_path(number: int, rest: str = "") -> str:
+    """Of a fabric, or of something of it."""
+    return f"{ROOT}/Fabrics/{number}{rest}"
+
+
+def box_path(device: PooledDevice) -> str:
+    """Of the box that a device is in."""
+    return f"{ROOT}/Chassis/{device.spec.box}"
+
+
+def part_path(device: PooledDevice) -> str:
+    """Of what a device is: blocks, endpoints and systems all link to this one place."""
+    return f"{box_path(device)}/{'Memory' if device.kind == MEMORY else 'Processors'}/{device.spec.uid}"
+
+
+class Documents:
+    """Makes them. ``manager``: redfish or sunfish."""
+
+    def __init__(self, context: EmulatorContext, options: Options, manager: str) -> None:
+        self.context = context
+        self.pool = context.pool
+        self.options = options
+        self.manager = manager
+        self.uuid = str(uuid.uuid5(uuid.UUID(context.spec.tenant), manager))
+
+    def devices(self, number: int | None = None) -> list[PooledDevice]:
+        """Those that are there, of one fabric or of all."""
+        return [
+            d for d in self.pool.devices.values()
+            if d.state != VANISHED and number in (None, d.spec.fabric)
+        ]
+
+    def device(self, uid: str) -> PooledDevice | None:
+        """One of them."""
+        found = self.pool.devices.get(uid)
+        return None if found is None or found.state == VANISHED else found
+
+    def numbers(self) -> list[int]:
+        """Fabrics."""
+        topology = self.context.spec.topology
+        return sorted({box.fabric for box in topology.boxes} | {switch.fabric for switch in topology.switches})
+
+    def machines(self, number: int) -> list[MachineSpec]:
+        """Of one fabric."""
+        return [machine for machine in self._cabled() if machine.fabric == number]
+
+    def root(self) -> Json:
+        """The service root."""
+        optional = {
+            "CompositionService": self.options.blocks, "Fabrics": self.options.fabrics, "SessionService": True,
+        }
+        expand = {"ExpandAll": False, "Levels": True, "Links": False, "MaxLevels": 2, "NoLinks": True}
+        features = {
+            "ExpandQuery": expand if self.options.expand else {
+                "ExpandAll": False, "Levels": False, "Links": False, "NoLinks": False},
+            "FilterQuery": False, "SelectQuery": False, "ExcerptQuery": False, "OnlyMemberQuery": False,
+        }
+        return {
+            "@odata.type": "#ServiceRoot.v1_20_0.ServiceRoot", "Id": "RootService", "Name": "Root Service",
+            "Product": f"composable.infra {self.manager} emulator", "RedfishVersion": "1.20.0", "UUID": self.uuid,
+            "ProtocolFeaturesSupported": features, "Systems": ref(f"{ROOT}/Systems"),
+            "Chassis": ref(f"{ROOT}/Chassis"), "Tasks": ref(f"{ROOT}/TaskService"),
+            **{name: ref(f"{ROOT}/{name}") for name, there in optional.items() if there},
+            "Links": {"Sessions": ref(f"{ROOT}/SessionService/Sessions")},
+        }
+
+    def system(self, uid: str) -> Json | None:
+        """A machine."""
+        machine = self.pool.machines.get(uid)
+        if machine is None:
+            return None
+        has = self.pool.shown(uid)
+        body: Json = {
+            "@odata.type": "#ComputerSystem.v1_27_0.ComputerSystem", "Id": uid, "Name": machine.name,
+            "SystemType": "Physical", "UUID": uid, "PowerState": "On", "Status": status(),
+            "Processors": ref(f"{system_path(uid)}/Processors"), "Links": self._system_links(machine, has),
+        }
+        if ADD_BLOCK in self.options.dialects:
+            actions = ("AddResourceBlock", "RemoveResourceBlock")
+            target = f"{system_path(uid)}/Actions/ComputerSystem."
+            body["Actions"] = {f"#ComputerSystem.{name}": {"target": f"{target}{name}"} for name in actions}
+            body["Composition"] = {"UseCases": ["ExpandableSystem"]}
+        return body
+
+    def _system_links(self, machine: MachineSpec, has: list[PooledDevice]) -> Json:
+        links: Json = {}
+        if self.options.blocks:
+            links["ResourceBlocks"] = refs(block_path(uid) for uid in (machine.uid, *(d.spec.uid for d in has)))
+        if self.options.fabrics and machine.fabric is not None:
+            links["Endpoints"] = [ref(fabric_path(machine.fabric, f"/Endpoints/{machine.uid}"))]
+        return links
+
+    def composition(self) -> Json:
+        """The composition service."""
+        body: Json = {
+            "@odata.type": "#CompositionService.v1_2_3.CompositionService", "Id": "CompositionService",
+            "Name": "Composition Service", "Status": status(), "ServiceEnabled": True, "ResourceBlocks": ref(BLOCKS),
+            "ResourceZones": ref(f"{ROOT}/CompositionService/ResourceZones"),
+        }
+        if COMPOSE in self.options.dialects:
+            target = f"{ROOT}/CompositionService/Actions/CompositionService.Compose"
+            body["Actions"] = {"#CompositionService.Compose": {"target": target}}
+        return body
+
+    def block(self, uid: str) -> Json | None:
+        """A device, or a machine to which devices are added."""
+        if machine := self.pool.machines.get(uid):
+            return self._machine_block(machine)
+        device = self.device(uid)
+        if device is None:
+            return None
+        memory = device.kind == MEMORY
+        moving = device.state == ATTACHING
+        users = [system_path(device.machine)] if device.machine and not moving else []
+        return {
+            **self._block_head(uid, device.spec.name, ["Memory" if memory else "Processor"]),
+            "Status": status(device.health),
+            "Memory" if memory else "Processors": [ref(part_path(device))],
+            "CompositionStatus": _composition("Composing" if moving else "Composed" if users else "Unused"),
+            "Links": {"ComputerSystems": refs(users), "Zones": [ref(self.zone_path(device.spec.fabric))]},
+        }
+
+    def _machine_block(self, machine: MachineSpec) -> Json:
+        zones = [] if machine.fabric is None else [self.zone_path(machine.fabric)]
+        return {
+            **self._block_head(machine.uid, machine.name, ["ComputerSystem"]), "Status": status(),
+            "ComputerSystems": [ref(system_path(machine.uid))], "CompositionStatus": _composition("Composed"),
+            "Links": {"ComputerSystems": [ref(system_path(machine.uid))], "Zones": refs(zones)},
+        }
+
+    def _block_head(self, uid: str, name: str, types: list[str]) -> Json:
+        return {
+            "@odata.type": "#ResourceBlock.v1_4_3.ResourceBlock", "Id": uid, "Name": name, "ResourceBlockType": types,
+        }
+
+    def zone_path(self, number: int) -> str:
+        """Of the blocks of one fabric."""
+        return f"{ROOT}/CompositionService/ResourceZones/{number}"
+
+    def block_zone(self, number: int) -> Json:
+        """Blocks that can be composed together: those of one fabric."""
+        uids = [*(m.uid for m in self.machines(number)), *(d.spec.uid for d in self.devices(number))]
+        return {
+            "@odata.type": "#Zone.v1_6_3.Zone", "Id": str(number), "Name": f"Fabric {number}", "Status": status(),
+            "ZoneType": "ZoneOfResourceBlocks", "Links": {"ResourceBlocks": refs(block_path(uid) for uid in uids)},
+        }
+
+    def part(self, device: PooledDevice) -> Json:
+        """A GPU as a processor, a memory device as memory."""
+        spec, model = device.spec, self.context.spec.models[device.spec.model]
+        body: Json = {
+            "Id": spec.uid, "Name": spec.name, "Model": model.name, "SerialNumber": spec.serial,
+            "Status": status(device.health),
+        }
+        if device.kind == MEMORY:
+            size = {"CapacityMiB": spec.size, "MemoryDeviceType": "Logical"}
+            return {"@odata.type": "#Memory.v1_23_0.Memory", **body, **size}
+        return {"@odata.type": "#Processor.v1_22_0.Processor", **body, "ProcessorType": "GPU", "UUID": spec.uid}
+
+    def is_composed(self, device: PooledDevice) -> bool:
+        """Whether a machine shows it."""
+        return device.state in (ATTACHED, DETACHING)
+
+    def connects(self) -> bool:
+        """Whether fabrics have connections."""
+        return CONNECTIONS in self.options.dialects
+
+    def _cabled(self) -> list[MachineSpec]:
+        return [machine for machine in self.pool.machines.values() if machine.fabric is not None]
+
+
+def _composition(state: str) -> Json:
+    return {
+        "CompositionState": state, "Reserved": False, "SharingCapable": False, "MaxCompositions": 1,
+        "NumberOfCompositions": 0 if state == "Unused" else 1,
+    }

@@ -1,0 +1,73 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a Redfish service chooses for itself, as settings of the fabric's document.
+
+::
+
+    settings:
+      redfish:
+        dialects: [AddResourceBlock, Connections, Compose]   # ways to attach that it offers; also Zones
+        asynchronous: false     # answer changes with 202 and a task monitor
+        etags: true             # send ETags and insist on them
+        strict_etags: false     # AddResourceBlock wants the system's ETag too
+        page: 0                 # members of one page of a collection; 0: all
+        expand: true            # offer $expand
+      sunfish:                  # the same, and
+        agents: true            # false: devices are asked for by number, as CoHDI does
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ....pool.fabric_spec import FabricSpec
+from ....pool.fields import Fields, SpecError
+from ...managers import MANAGERS
+
+ADD_BLOCK: t.Final = "AddResourceBlock"
+CONNECTIONS: t.Final = "Connections"
+ZONES: t.Final = "Zones"
+COMPOSE: t.Final = "Compose"
+DIALECTS: t.Final = (ADD_BLOCK, CONNECTIONS, ZONES, COMPOSE)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Checked settings; ``dialects`` empty: devices can be seen and not moved."""
+
+    dialects: frozenset[str]
+    asynchronous: bool = False
+    etags: bool = True
+    strict_etags: bool = False
+    page: int = 0
+    expand: bool = True
+    agents: bool = True
+
+    @classmethod
+    def of(cls, spec: FabricSpec, manager: str, dialects: list[str]) -> Options:
+        """Those of ``settings.<manager>``; ``dialects`` when it names none. Raises SpecError."""
+        fields = Fields(dict(spec.settings.get(manager, {})), f"settings.{manager}", MANAGERS[manager].settings)
+        named = fields.texts("dialects", dialects)
+        for name in named:
+            if name not in DIALECTS:
+                raise SpecError(fields.at("dialects"), f"{name!r}; allowed are {', '.join(DIALECTS)}")
+        if {ZONES, CONNECTIONS} <= set(named):
+            raise SpecError(fields.at("dialects"), "Zones and Connections exclude each other: in a fabric with "
+                                                   "connections a zone only says who may be connected")
+        return cls(
+            dialects=frozenset(named), asynchronous=fields.flag("asynchronous"), etags=fields.flag("etags", True),
+            strict_etags=fields.flag("strict_etags"), page=fields.integer("page", 0),
+            expand=fields.flag("expand", True), agents=fields.flag("agents", True),
+        )
+
+    @property
+    def blocks(self) -> bool:
+        """Whether there is a composition service."""
+        return bool(self.dialects & {ADD_BLOCK, COMPOSE})
+
+    @property
+    def fabrics(self) -> bool:
+        """Whether there are fabrics with endpoints."""
+        return bool(self.dialects & {CONNECTIONS, ZONES})

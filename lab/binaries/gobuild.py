@@ -1,0 +1,194 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build the lab's binaries from the releases' own Go modules, for machines that reach no release download.
+
+Kubernetes requires its staging modules at v0.0.0 and replaces them by folders; a consumer must give their
+published versions instead, so the replace lines are derived from the release's own go.mod.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.composable.infra.lab.binaries.releases import (
+    CNI_COMPONENTS,
+    CONTAINERD_COMPONENTS,
+    KUBERNETES_COMPONENTS,
+    NODE_COMPONENTS,
+    Release,
+)
+from ansible_collections.composable.infra.lab.errors import LabError
+
+_STAGING = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/\S+)\s+=>\s+\./staging/", re.MULTILINE)
+_VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one go.mod builds one or more binaries: main package -> name of the binary.
+
+    cgo: it needs a C compiler, and the machine's C libraries.
+    """
+
+    module: str
+    version: str
+    go: str
+    mains: tuple[tuple[str, str], ...]
+    ldflags: str = "-s -w"
+    typically: str = ""
+    tags: tuple[str, ...] = ()
+    cgo: bool = False
+
+
+def recipe(release: Release, component: str) -> Recipe:
+    """Recipe that yields `component`; the control plane's three Kubernetes binaries share one."""
+    if component in NODE_COMPONENTS:
+        return node_recipe(release, component)
+    if component == "etcd":
+        mains: tuple[tuple[str, str], ...] = (("go.etcd.io/etcd/server/v3", "etcd"),)
+        return Recipe(mains[0][0], release.etcd, "1.24.0", mains, typically="half a minute")
+    if component == "kwok":
+        mains = (("sigs.k8s.io/kwok/cmd/kwok", "kwok"),)
+        flags = f"-s -w -X sigs.k8s.io/kwok/pkg/consts.Version={release.kwok}"
+        return Recipe("sigs.k8s.io/kwok", release.kwok, "1.26.0", mains, flags, "one to two minutes")
+    mains = tuple((f"k8s.io/kubernetes/cmd/{name}", name) for name in KUBERNETES_COMPONENTS)
+    return Recipe(
+        "k8s.io/kubernetes",
+        release.kubernetes,
+        release.go,
+        mains,
+        kubernetes_ldflags(release),
+        "five to ten minutes on two cores",
+    )
+
+
+def node_recipe(release: Release, component: str) -> Recipe:
+    """Recipe that yields `component` of a real node."""
+    if component == "kubelet":
+        mains: tuple[tuple[str, str], ...] = (("k8s.io/kubernetes/cmd/kubelet", "kubelet"),)
+        flags = kubernetes_ldflags(release)
+        return Recipe("k8s.io/kubernetes", release.kubernetes, release.go, mains, flags, "one to three minutes")
+    if component == "runc":
+        module = "github.com/opencontainers/runc"
+        flags = f"-s -w -X main.version={release.runc}"
+        tags = ("netgo", "osusergo", *(("seccomp",) if has_libseccomp() else ()))
+        return Recipe(module, release.runc, "1.25.0", ((module, "runc"),), flags, "ten seconds", tags, cgo=True)
+    if component in CNI_COMPONENTS:
+        module = "github.com/containernetworking/plugins"
+        folders = {"loopback": "main/loopback", "ptp": "main/ptp", "host-local": "ipam/host-local"}
+        mains = tuple((f"{module}/plugins/{folder}", name) for name, folder in folders.items())
+        flags = f"-s -w -X {module}/pkg/utils/buildversion.BuildVersion=v{release.cni}"
+        return Recipe(module, release.cni, "1.24.2", mains, flags, "ten seconds")
+    module = "github.com/containerd/containerd/v2"
+    mains = tuple((f"{module}/cmd/{name}", name) for name in CONTAINERD_COMPONENTS)
+    flags = f"-s -w -X {module}/version.Version=v{release.containerd}"
+    tags = ("no_btrfs", "no_devmapper", "no_zfs", "no_tracing", "osusergo", "netgo")
+    return Recipe(module, release.containerd, "1.26.8", mains, flags, "one minute", tags)
+
+
+def has_libseccomp() -> bool:
+    """Whether programs can be built against libseccomp here."""
+    if shutil.which("pkg-config") is None:
+        return False
+    return subprocess.run(["pkg-config", "--exists", "libseccomp"], check=False).returncode == 0
+
+
+def kubernetes_ldflags(release: Release) -> str:
+    """Linker flags that give the binaries the version they were built from."""
+    major, minor = release.series.split(".")
+    values = {
+        "gitVersion": f"v{release.kubernetes}",
+        "gitMajor": major,
+        "gitMinor": minor,
+        "gitTreeState": "clean",
+    }
+    flags = [f"-X {package}.{key}={value}" for package in _VERSION_PACKAGES for key, value in values.items()]
+    return " ".join(["-s -w", *flags])
+
+
+def staging_modules(go_mod: str) -> list[str]:
+    """Modules that a Kubernetes go.mod replaces by its own staging folders, sorted."""
+    return sorted(set(_STAGING.findall(go_mod)))
+
+
+def consumer_go_mod(what: Recipe, replaces: Iterable[tuple[str, str]]) -> str:
+    """A go.mod that requires just `what.module`, with `replaces` = (module, version without "v")."""
+    lines = ["module example.invalid/lab", "", f"go {what.go}", "", f"require {what.module} v{what.version}"]
+    pinned = [f"\t{module} => {module} v{version}" for module, version in replaces]
+    return "\n".join([*lines, *(["", "replace (", *pinned, ")"] if pinned else []), ""])
+
+
+def find_go() -> str | None:
+    """Path of the go command, or None."""
+    usual = Path("/usr/local/go/bin/go")
+    return shutil.which("go") or (str(usual) if usual.is_file() else None)
+
+
+def build(go: str, release: Release, component: str, folder: Path) -> dict[str, Path]:
+    """Build `component` and what comes with it in `folder`; binary name -> path. LabError in go's words."""
+    what = recipe(release, component)
+    return build_recipe(go, what, folder, release.staging)
+
+
+def build_recipe(go: str, what: Recipe, folder: Path, staging: str = "") -> dict[str, Path]:
+    """Build what the recipe names in `folder`; binary name -> path. `staging`: version of the staging modules."""
+    source, target = folder / "source", folder / "out"
+    source.mkdir(parents=True)
+    target.mkdir()
+    replaces = [(module, staging) for module in _staging_of(go, what, source)]
+    (source / "go.mod").write_text(consumer_go_mod(what, replaces), encoding="utf-8")
+    for package, name in what.mains:
+        _run(
+            [
+                go,
+                "build",
+                "-mod=mod",
+                "-trimpath",
+                "-ldflags",
+                what.ldflags,
+                f"-tags={','.join(what.tags)}",
+                "-o",
+                str(target / name),
+                package,
+            ],
+            source,
+            cgo=what.cgo,
+        )
+    return {name: target / name for _package, name in what.mains}
+
+
+def _staging_of(go: str, what: Recipe, folder: Path) -> list[str]:
+    if what.module != "k8s.io/kubernetes":
+        return []
+    (folder / "go.mod").write_text("module example.invalid/lab\n", encoding="utf-8")
+    answer = json.loads(_run([go, "mod", "download", "-json", f"{what.module}@v{what.version}"], folder))
+    modules = staging_modules(Path(answer["GoMod"]).read_text(encoding="utf-8"))
+    if not modules:
+        raise LabError(f"the go.mod of {what.module} v{what.version} replaces no staging modules")
+    return modules
+
+
+def build_source(go: str, source: Path, name: str, folder: Path) -> Path:
+    """Build the one static program in the folder `source`, standard library only, as `folder`/`name`."""
+    module = folder / "source"
+    shutil.copytree(source, module)
+    (module / "go.mod").write_text("module example.invalid/lab\n\ngo 1.24.0\n", encoding="utf-8")
+    _run([go, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(folder / name), "."], module)
+    return folder / name
+
+
+def _run(command: Sequence[str], folder: Path, *, cgo: bool = False) -> str:
+    env = {**os.environ, "CGO_ENABLED": str(int(cgo)), "GO111MODULE": "on", "GOWORK": "off"}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
+        raise LabError(f"{' '.join(command[:3])} failed with status {done.returncode}:\n{tail}")
+    return done.stdout

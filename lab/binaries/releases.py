@@ -1,0 +1,106 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which releases the lab can run, and what each needs to have binding conditions and device taint rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ansible_collections.composable.infra.lab.errors import LabError
+
+KUBERNETES_COMPONENTS = ("kube-apiserver", "kube-scheduler", "kube-controller-manager")
+COMPONENTS = ("etcd", *KUBERNETES_COMPONENTS, "kwok")
+CONTAINERD_COMPONENTS = ("containerd", "containerd-shim-runc-v2", "ctr")
+CNI_COMPONENTS = ("loopback", "ptp", "host-local")
+# What a real node runs besides the control plane's binaries.
+NODE_COMPONENTS = ("kubelet", *CONTAINERD_COMPONENTS, *CNI_COMPONENTS, "runc")
+DEFAULT_SERIES = "1.36"
+_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One Kubernetes release with the etcd, kwok, containerd, runc and CNI plugins that it runs with here.
+
+    Versions are without the leading "v". Gates are per component, values as on the command line.
+    """
+
+    kubernetes: str
+    go: str
+    etcd: str = "3.6.8"
+    kwok: str = "0.8.0"
+    containerd: str = "2.3.7"
+    cni: str = "1.9.1"
+    runc: str = "1.5.1"
+    gates: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
+    runtime_config: tuple[str, ...] = ()
+    binding_timeout: bool = True
+
+    @property
+    def series(self) -> str:
+        """Major and minor version, for example "1.36"."""
+        return ".".join(self.kubernetes.split(".")[:2])
+
+    @property
+    def staging(self) -> str:
+        """Version of the staging modules of this release (1.X.Y is published as 0.X.Y)."""
+        return "0." + self.kubernetes.split(".", 1)[1]
+
+    def version_of(self, component: str) -> str:
+        """Version that `component` (one of COMPONENTS or NODE_COMPONENTS) must have."""
+        versions = {"etcd": self.etcd, "kwok": self.kwok, "runc": self.runc}
+        versions.update(dict.fromkeys(CONTAINERD_COMPONENTS, self.containerd))
+        versions.update(dict.fromkeys(CNI_COMPONENTS, self.cni))
+        return versions.get(component, self.kubernetes)
+
+    def feature_gates(self, component: str) -> str:
+        """Value for --feature-gates of `component`, "" when none is needed."""
+        gates = self.gates.get(component, {})
+        return ",".join(f"{name}={str(on).lower()}" for name, on in sorted(gates.items()))
+
+    def plain(self) -> Release:
+        """The same without any feature gate or API that is off by default."""
+        return replace(self, gates={}, runtime_config=())
+
+
+def _same_gates(*names: str) -> dict[str, dict[str, bool]]:
+    return {component: dict.fromkeys(names, True) for component in KUBERNETES_COMPONENTS}
+
+
+# Alpha in 1.34 and 1.35, so both gates are off there; the taint rules are a gate of their own from 1.36.
+_ALPHA = _same_gates("DRADeviceBindingConditions", "DRADeviceTaints")
+_TAINT_RULES = _same_gates("DRADeviceTaintRules")
+
+RELEASES: Mapping[str, Release] = {
+    release.series: release
+    for release in (
+        Release(
+            "1.34.4",
+            "1.24.0",
+            gates=_ALPHA,
+            binding_timeout=False,
+            runtime_config=("resource.k8s.io/v1alpha3=true",),
+        ),
+        Release("1.35.4", "1.25.0", gates=_ALPHA, runtime_config=("resource.k8s.io/v1alpha3=true",)),
+        Release(
+            "1.36.3",
+            "1.26.0",
+            gates=_TAINT_RULES,
+            runtime_config=("resource.k8s.io/v1alpha3=true", "resource.k8s.io/v1beta2=true"),
+        ),
+    )
+}
+
+
+def find_release(wanted: str) -> Release:
+    """Release for "1.36", "1.36.x" or an exact "1.36.3" (also with "v"); LabError names what is allowed."""
+    match = _VERSION.fullmatch(wanted.strip().removesuffix(".x"))
+    series = f"{match[1]}.{match[2]}" if match else ""
+    if match is None or series not in RELEASES:
+        allowed = ", ".join(release.kubernetes for release in RELEASES.values())
+        raise LabError(f"Kubernetes {wanted!r} is not known to the lab: use one of {allowed}, or 1.NN.x")
+    known = RELEASES[series]
+    return known if match[3] is None else replace(known, kubernetes=f"{series}.{match[3]}")

@@ -1,0 +1,122 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The three front doors as processes: each does the same work, started as a user would start it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+from ansible_collections.composable.infra.lab.demo.stage import Stage
+
+PACKAGE = "ansible_collections.composable.infra"
+# A limit for hangs, not for speed: a killed leader's Lease alone lasts 15 s, and machines can be slow.
+PATIENCE = 90.0
+INVENTORY = "localhost ansible_connection=local ansible_python_interpreter={python}\n"
+
+
+def collections_root() -> Path:
+    """Folder that holds ansible_collections/composable/infra as it was imported."""
+    return Path(__file__).absolute().parents[5]
+
+
+def environment(stage: Stage) -> dict[str, str]:
+    """Environment in which Ansible finds this collection and nothing of the user's."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "COMPOSABLE_", "K8S_AUTH_"))}
+    env |= {"ANSIBLE_COLLECTIONS_PATH": str(collections_root()), "ANSIBLE_HOME": str(stage.folder / "ansible"),
+            "ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_NOCOLOR": "true",
+            "PYTHONPATH": str(collections_root()), "PATH": f"{Path(sys.executable).parent}:{env.get('PATH', '')}"}
+    return env
+
+
+class Process:
+    """A started process with its log; stopped by its own process group."""
+
+    def __init__(self, name: str, command: list[str], stage: Stage, **env: str) -> None:
+        self.name, self.log_path = name, stage.folder / f"{name}.log"
+        self._log = self.log_path.open("ab")
+        self._begin = self._log.tell()
+        self.process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                        env={**environment(stage), **env}, cwd=stage.folder, start_new_session=True)
+
+    @property
+    def pid(self) -> int:
+        """Process id, also of the group."""
+        return self.process.pid
+
+    def text(self) -> str:
+        """The log of this process so far; an earlier one of the same name may have written to the file, too."""
+        return self.log_path.read_bytes()[self._begin:].decode("utf-8", errors="replace")
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group: nothing gets a chance to clean up."""
+        self._signal(signal.SIGKILL)
+        self.process.wait(10)
+
+    def stop(self, patience: float = 10.0) -> int:
+        """SIGTERM, then SIGKILL when it does not end in time; the exit status."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(patience)
+        self._signal(signal.SIGKILL)
+        self._log.close()
+        return self.process.wait(10)
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
+        """Wait until the log holds a text; RuntimeError with the log's end when it does not come."""
+        deadline = time.monotonic() + seconds
+        while text not in self.text():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} {self._how_it_is()} and did not say {text!r}; the end of its log:\n"
+                                   f"{self.text()[-3000:]}")
+            time.sleep(0.02)
+
+    def _how_it_is(self) -> str:
+        status = self.process.poll()
+        return "still runs" if status is None else f"ended with status {status}"
+
+
+def controller(stage: Stage, *args: str) -> Process:
+    """The controller with the shipped RBAC, leading."""
+    process = Process("controller", [sys.executable, "-m", f"{PACKAGE}.controller", "--config", str(stage.config_path),
+                                     "--kubeconfig", str(stage.kubeconfig), "--listen", "127.0.0.1:0", *args], stage)
+    try:
+        process.wait_for("leading as")
+    except BaseException:
+        process.stop()
+        raise
+    return process
+
+
+def rulebook(stage: Stage, retry: float = 10.0) -> Process:
+    """ansible-rulebook with the shipped rulebook."""
+    inventory = stage.folder / "inventory"
+    inventory.write_text(INVENTORY.format(python=sys.executable), encoding="utf-8")
+    variables = stage.folder / "rulebook-vars.yml"
+    variables.write_text(f"config_path: {stage.config_path}\nkubeconfig: {stage.kubeconfig}\n"
+                         f"release_after: {stage.options.hold}\nresync: 30\nretry: {retry}\n", encoding="utf-8")
+    command = [str(Path(sys.executable).parent / "ansible-rulebook"), "--rulebook",
+               "composable.infra.claim_attach", "-i", str(inventory), "--vars", str(variables), "--print-events"]
+    return Process("rulebook", command, stage, JAVA_TOOL_OPTIONS="-Xrs")
+
+
+def playbook(stage: Stage, *args: str, name: str = "attach") -> Process:
+    """ansible-playbook with a shipped playbook."""
+    command = [str(Path(sys.executable).parent / "ansible-playbook"), f"composable.infra.{name}", "-v",
+               "-e", f"config_path={stage.config_path}", "-e", f"kubeconfig={stage.kubeconfig}", *args]
+    return Process("playbook", command, stage)
+
+
+FRONT_DOORS: dict[str, t.Callable[[Stage], Process]] = {"controller": controller, "rulebook": rulebook}

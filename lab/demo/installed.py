@@ -1,0 +1,90 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Real nodes: the role `controllers` makes a Deployment of the controllers and a DaemonSet of the node agents.
+
+The role runs as on any cluster. Only the image is a stand-in, see `lab/real_nodes/python_image.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+from ansible_collections.composable.infra.lab.demo.front_doors import PACKAGE, collections_root, environment
+from ansible_collections.composable.infra.lab.demo.stage import Stage
+from ansible_collections.composable.infra.lab.errors import LabError
+from ansible_collections.composable.infra.lab.real_nodes.images import COLLECTION
+
+Json = dict[str, t.Any]
+NAMESPACE = "composable-infra"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+CONTROLLERS, AGENTS = "controllers", "node-agent"
+_SECRET = ("username", "password", "realm", "client_id", "client_secret")
+_SECONDS = 120
+
+
+class Installed:
+    """What the role has installed; it ends with the lab."""
+
+    name = "controller"
+
+    def __init__(self, stage: Stage, *components: str) -> None:
+        """Run the role and wait until all pods are ready. LabError with what the role said where it fails."""
+        self._api = stage.lab.api
+        self.output = _run_role(stage, components)
+
+    def pods(self, component: str) -> list[Json]:
+        """The running pods of CONTROLLERS or AGENTS, as the API server has them."""
+        found = self._api.get(f"{PODS}?labelSelector=app.kubernetes.io/component%3D{component}")["items"]
+        return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+
+    def text(self) -> str:
+        """The logs of all pods of the controllers and agents."""
+        pods = [pod["metadata"]["name"] for component in (CONTROLLERS, AGENTS) for pod in self.pods(component)]
+        return "\n".join(f"==> {name} <==\n{self._api.get(f'{PODS}/{name}/log')}" for name in pods)
+
+    def stop(self) -> int:
+        """Nothing to do: the nodes end with the lab."""
+        return 0
+
+
+def role_variables(stage: Stage) -> Json:
+    """Variables of the role for this stage: its configuration, and the programs of this Python."""
+    config = stage.config()
+    fabric = dict(config["fabric"])
+    secret = {key: fabric.pop(key) for key in _SECRET if key in fabric}
+    secret["certificate"] = Path(fabric.pop("ca_path")).read_text(encoding="utf-8")
+    return {
+        "ansible_python_interpreter": sys.executable,
+        "composable_kubeconfig": str(stage.lab.kubeconfig),
+        "controllers_image": COLLECTION,
+        "controllers_command": [sys.executable, "-m", f"{PACKAGE}.controller"],
+        "controllers_agent_command": [sys.executable, "-m", f"{PACKAGE}.controller.agent"],
+        "controllers_collections_path": str(collections_root()),
+        "controllers_config": {**config, "fabric": fabric},
+        "controllers_credentials": secret,
+        "controllers_wait_timeout": _SECONDS,
+    }
+
+
+def _run_role(stage: Stage, components: t.Sequence[str]) -> str:
+    variables = role_variables(stage)
+    if components:
+        variables["controllers_components"] = list(components)
+    play = [{"name": "Install", "hosts": "localhost", "connection": "local", "gather_facts": False,
+             "roles": [{"role": "composable.infra.controllers"}]}]
+    book, given = stage.folder / "install.json", stage.folder / "install-variables.json"
+    book.write_text(json.dumps(play), encoding="utf-8")
+    # It holds the credentials.
+    given.touch(0o600)
+    given.write_text(json.dumps(variables), encoding="utf-8")
+    command = [str(Path(sys.executable).parent / "ansible-playbook"), str(book), "-e", f"@{given}"]
+    done = subprocess.run(command, env=environment(stage), cwd=stage.folder, capture_output=True, text=True,
+                          timeout=2 * _SECONDS, check=False)
+    if done.returncode:
+        raise LabError(f"the role controllers failed:\n{(done.stdout + done.stderr)[-3000:]}")
+    return done.stdout

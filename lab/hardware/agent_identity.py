@@ -1,0 +1,61 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who a node agent of the lab is: a token of the shipped ServiceAccount, bound to a pod of the agent's node.
+
+So the API server sees the node's name in each request, as it does where a kubelet fetches the token.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.composable.infra.lab.api import Api
+from ansible_collections.composable.infra.lab.control_plane.kubeconfig import token_user, write_kubeconfig
+
+NAMESPACE = "composable-infra"
+ACCOUNT = "composable-infra-agent"
+_SECONDS = 86400
+
+
+def agent_pod(node: str) -> dict[str, Any]:
+    """The pod that an agent's token is bound to; the lab's agents run in a process beside it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"lab-node-agent-{node}",
+            "namespace": NAMESPACE,
+            "labels": {"app.kubernetes.io/name": "composable-infra", "app.kubernetes.io/component": "lab-node-agent"},
+        },
+        "spec": {
+            "nodeName": node,
+            "serviceAccountName": ACCOUNT,
+            "automountServiceAccountToken": False,
+            "tolerations": [{"operator": "Exists"}],
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "agent", "image": "lab.example.com/node-agent:stand-in"}],
+        },
+    }
+
+
+def agent_token(api: Api, node: str) -> str:
+    """A token as the kubelet of the node would fetch it. ApiRefusal when the ServiceAccount is not there."""
+    pod = api.apply(agent_pod(node))["metadata"]
+    body = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {
+            "expirationSeconds": _SECONDS,
+            "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": pod["name"], "uid": pod["uid"]},
+        },
+    }
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
+    return str(api.request("POST", path, body)["status"]["token"])
+
+
+def agent_kubeconfig(api: Api, state_dir: Path, ca: Path, node: str) -> Path:
+    """Kubeconfig of the agent of a node."""
+    target = state_dir / "kubeconfigs" / f"agent-{node}.yaml"
+    return write_kubeconfig(target, api.server, ca, ACCOUNT, token_user(agent_token(api, node)), "lab", NAMESPACE)

@@ -1,0 +1,81 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node agents of all simulated nodes in one process; `Lab.start_agents` starts it.
+
+Each is the agent that a DaemonSet would run, with a token of its own that is bound to a pod of its node. Only the
+process is shared: five hundred of them would be too many for one machine.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from ansible_collections.composable.infra.controller.agent.agent import AgentOptions, NodeAgent
+from ansible_collections.composable.infra.controller.agent.device_work import Patience
+from ansible_collections.composable.infra.controller.agent.host_files import only_agent
+from ansible_collections.composable.infra.controller.agent.host_hands import HostHands
+from ansible_collections.composable.infra.controller.agent.main import COMPONENT
+from ansible_collections.composable.infra.controller.agent.metrics import AgentMetrics
+from ansible_collections.composable.infra.controller.logs import set_up_logging
+from ansible_collections.composable.infra.lab.hardware.agents_options import AgentsOptions
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
+from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
+from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
+
+_STACK_BYTES = 512 * 1024
+_POLL_SECONDS = 0.05
+
+
+class _One:
+    """The agent of one node, in a thread until it is alone there."""
+
+    def __init__(self, node: str, options: AgentsOptions, stop: threading.Event) -> None:
+        folder = Path(options.state_dir)
+        self._root, self._stop = folder / "nodes" / node, stop
+        self._client = Client(Connection.load(str(folder / "kubeconfigs" / f"agent-{node}.yaml")), pool=4)
+        self._recorder = Recorder(self._client, COMPONENT, node)
+        settings = Options(event_patience=options.event_patience, search_patience=options.search_patience,
+                           patience=options.patience, rescan=options.rescan)
+        mine = AgentOptions(node, patience=Patience(options.event_patience, options.search_patience),
+                            announce_seconds=options.announce_patience)
+        self._hands = HostHands(Host(self._root), settings)
+        self.agent = NodeAgent(self._client, self._hands, mine, AgentMetrics(), self._recorder)
+        self.thread = threading.Thread(target=self._run, name=f"only-{node}", daemon=True)
+
+    def _run(self) -> None:
+        with only_agent(self._root, self._stop) as alone:
+            if alone:
+                self._hands.take_stock()
+                self.agent.start()
+                self._stop.wait()
+                self.agent.stop()
+        self._recorder.close()
+        self._client.close()
+
+
+def main() -> None:
+    """Run the agents of the options file that the command line names, until SIGTERM."""
+    options, stop = AgentsOptions.from_file(Path(sys.argv[1])), threading.Event()
+    set_up_logging("text", "info")
+    signal.signal(signal.SIGTERM, lambda *_unused: stop.set())
+    threading.stack_size(_STACK_BYTES)
+    agents = [_One(node, options, stop) for node in options.nodes]
+    for one in agents:
+        one.thread.start()
+    while not stop.wait(_POLL_SECONDS):
+        if all(one.agent.ready() for one in agents):
+            options.ready.touch()
+            break
+    stop.wait()
+    for one in agents:
+        one.thread.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node's PCI bus as the kernel shows it below /sys: a hot-plug port for each slot, and what is plugged in below it.
+
+    NODE/sys/devices/pci0000:00/0000:00:01.0/                  a port: class 0x060400, rescan
+    NODE/sys/devices/pci0000:00/0000:00:01.0/0000:10:00.0/     the device in its slot: vendor, class, resource, remove
+    NODE/sys/bus/pci/devices/                                  a link to each
+    NODE/sys/bus/pci/{rescan,drivers_probe,drivers_autoprobe}
+    NODE/sys/bus/pci/drivers/nvidia/{bind,unbind}              and a link to each device that the driver has
+
+Files that start something are offered by the simulator (control_files.py); this file only knows where they are.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from ansible_collections.composable.infra.lab.hardware.node.records import BusDevice
+
+DRIVER = "nvidia"
+REMOVE, RESCAN = "remove", "rescan"
+_FIRST_BUS = 0x10
+_PORTS_PER_FUNCTION = 31
+_MEMORY, _MEMORY_64 = 0x40200, 0x14220C
+# Number, size and flags of the BARs of a data centre GPU.
+BARS = ((0, 16 << 20, _MEMORY), (1, 128 << 30, _MEMORY_64), (3, 32 << 20, _MEMORY_64))
+_LINES = 13
+_CONFIG_BYTES = 64
+
+
+def port_address(slot: int) -> str:
+    """PCI address of the port of a slot."""
+    return f"0000:00:{1 + slot % _PORTS_PER_FUNCTION:02x}.{slot // _PORTS_PER_FUNCTION}"
+
+
+def device_address(slot: int) -> str:
+    """PCI address of the device in a slot."""
+    return f"0000:{_FIRST_BUS + slot:02x}:00.0"
+
+
+class PciBus:
+    """The folders of one node's bus. `root` is the node's folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.pci = root / "sys" / "bus" / "pci"
+        self.devices = self.pci / "devices"
+        self.driver = self.pci / "drivers" / DRIVER
+        self._complex = root / "sys" / "devices" / "pci0000:00"
+        for folder in (self.devices, self.driver, self._complex, root / "sys" / "module" / DRIVER,
+                       root / "sys" / "module" / "nvidia_uvm", root / "proc" / "1" / "fd", root / "dev"):
+            folder.mkdir(parents=True, exist_ok=True)
+        for path in (self.pci / "drivers_probe", self.driver / "bind", self.driver / "unbind"):
+            path.touch()
+        if not (self.pci / "drivers_autoprobe").exists():
+            (self.pci / "drivers_autoprobe").write_text("1\n", encoding="utf-8")
+
+    @property
+    def autoprobe(self) -> bool:
+        """Whether the kernel looks for a driver when a device appears."""
+        return (self.pci / "drivers_autoprobe").read_text(encoding="utf-8").strip() != "0"
+
+    def ports(self) -> Iterator[tuple[str, Path]]:
+        """Address and folder of every port."""
+        for path in sorted(self._complex.iterdir()):
+            yield path.name, path
+
+    def add_port(self, slot: int, offer: Callable[[Path], None] = lambda folder: None) -> Path:
+        """The port of a slot; made when it is new, with the control files that `offer` makes."""
+        folder = self._complex / port_address(slot)
+        if not folder.exists():
+            bus = _FIRST_BUS + slot
+            _fill(folder, {"vendor": "0x8086\n", "device": "0x347a\n", "class": "0x060400\n",
+                           "subsystem_vendor": "0x0000\n", "subsystem_device": "0x0000\n",
+                           "secondary_bus_number": f"{bus}\n", "subordinate_bus_number": f"{bus}\n"})
+            offer(folder)
+            self._link(folder)
+        return folder
+
+    def add_device(self, device: BusDevice, width: int, offer: Callable[[Path], None]) -> None:
+        """Show a device in a slot that has a port. `width`: lanes of its link; `offer` makes its control files."""
+        port = self._complex / port_address(device.slot)
+        staged = self.root / "simulator" / "staged"
+        shutil.rmtree(staged, ignore_errors=True)
+        _fill(staged, _files(device, width))
+        (staged / "config").write_bytes(_config(device))
+        offer(staged)
+        staged.rename(port / device.address)
+        self._link(port / device.address)
+
+    def remove_device(self, device: BusDevice) -> None:
+        """Show a device no longer."""
+        self.unbind(device)
+        (self.devices / device.address).unlink(missing_ok=True)
+        shutil.rmtree(self._folder(device), ignore_errors=True)
+
+    def bind(self, device: BusDevice) -> None:
+        """Show that the driver has a device."""
+        folder = self._folder(device)
+        _link_to(self.driver / device.address, folder)
+        _link_to(folder / "driver", self.driver)
+
+    def unbind(self, device: BusDevice) -> None:
+        """Show that no driver has a device, and nothing of what the driver showed for it."""
+        (self._folder(device) / "driver").unlink(missing_ok=True)
+        (self.driver / device.address).unlink(missing_ok=True)
+        shutil.rmtree(self.root / "proc" / "driver" / DRIVER / "gpus" / device.address, ignore_errors=True)
+        if device.minor >= 0:
+            (self.root / "dev" / f"{DRIVER}{device.minor}").unlink(missing_ok=True)
+
+    def wanted_driver(self, device: BusDevice) -> str:
+        """Which driver the kernel would take: what `driver_override` names, else the one for the device's ids."""
+        override = (self._folder(device) / "driver_override").read_text(encoding="utf-8").strip()
+        by_id = DRIVER if vendor_of(device) == "10de" else ""
+        return by_id if override in ("", "(null)") else override
+
+    def lose_link(self, device: BusDevice) -> None:
+        """Show what is left of a link to a device that is gone."""
+        (self._folder(device) / "current_link_width").write_text("0\n", encoding="utf-8")
+        (self._folder(device) / "current_link_speed").write_text("Unknown\n", encoding="utf-8")
+        # What nobody answers reads as all ones.
+        (self._folder(device) / "config").write_bytes(b"\xff" * _CONFIG_BYTES)
+
+    def _folder(self, device: BusDevice) -> Path:
+        return self._complex / port_address(device.slot) / device.address
+
+    def _link(self, folder: Path) -> None:
+        _link_to(self.devices / folder.name, folder)
+
+
+def vendor_of(device: BusDevice) -> str:
+    """PCI vendor id, hexadecimal."""
+    return str(device.properties.get("vendor_id", "10de"))
+
+
+def product_of(device: BusDevice) -> str:
+    """PCI device id, hexadecimal."""
+    return str(device.properties.get("device_id", "2330"))
+
+
+def _files(device: BusDevice, width: int) -> dict[str, str]:
+    vendor, product = vendor_of(device), product_of(device)
+    return {
+        "vendor": f"0x{vendor}\n",
+        "device": f"0x{product}\n",
+        "class": "0x030200\n",
+        "subsystem_vendor": "0x10de\n",
+        "subsystem_device": "0x16c1\n",
+        "numa_node": "0\n",
+        "enable": "1\n",
+        "uevent": f"PCI_CLASS=30200\nPCI_ID={vendor.upper()}:{product.upper()}\nPCI_SLOT_NAME={device.address}\n",
+        "driver_override": "(null)\n",
+        "current_link_width": f"{width}\n",
+        "max_link_width": "16\n",
+        "current_link_speed": "32.0 GT/s PCIe\n",
+        "max_link_speed": "32.0 GT/s PCIe\n",
+        "resource": _resource(device),
+    }
+
+
+def _config(device: BusDevice) -> bytes:
+    """The beginning of its configuration: vendor and device, then nothing that anybody here reads."""
+    ids = b"".join(int(each, 16).to_bytes(2, "little") for each in (vendor_of(device), product_of(device)))
+    return ids.ljust(_CONFIG_BYTES, b"\0")
+
+
+def _resource(device: BusDevice) -> str:
+    """Start, end and flags of each BAR; one without an address begins at 0, as the kernel shows it."""
+    lines = ["0x0000000000000000 0x0000000000000000 0x0000000000000000"] * _LINES
+    for number, size, flags in BARS:
+        start = ((device.slot + 1) << 40) + (number << 38) if device.room else 0
+        lines[number] = f"0x{start:016x} 0x{start + size - 1:016x} 0x{flags:016x}"
+    return "\n".join(lines) + "\n"
+
+
+def _fill(folder: Path, files: Mapping[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_text(content, encoding="utf-8")
+
+
+def _link_to(link: Path, target: Path) -> None:
+    # Relative, so that it leads to the same place from within the node.
+    link.unlink(missing_ok=True)
+    link.symlink_to(os.path.relpath(target, link.parent))

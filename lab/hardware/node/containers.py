@@ -1,0 +1,32 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a process on a real node has a device open: a container that was given it, and uses it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ansible_collections.composable.infra.lab.hardware.node.records import BusDevice
+from ansible_collections.composable.infra.lab.real_nodes.cgroups import hierarchies, members
+
+
+def is_open_in(cgroup: str | None, device: BusDevice, proc: Path = Path("/proc")) -> bool:
+    """Whether a process in the node's control group has the device open; a node without one has no such processes."""
+    if cgroup is None:
+        return False
+    path = f"/dev/nvidia{device.minor}"
+    pids = members([hierarchy / cgroup for hierarchy in hierarchies()])
+    return any(path in _open_files(proc / str(pid)) for pid in pids)
+
+
+def _open_files(process: Path) -> set[str]:
+    found = set()
+    try:
+        for entry in (process / "fd").iterdir():
+            found.add(os.readlink(entry))
+    except OSError:
+        # It has ended meanwhile.
+        return found
+    return found

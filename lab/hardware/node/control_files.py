@@ -1,0 +1,110 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files of the simulated kernel that start something when they are written to, and end the write when it is done.
+
+A write to /sys/.../remove or rescan returns when the kernel has done it, and hangs when the kernel hangs. A named pipe
+can do so: the simulator keeps it full, so a writer waits. The simulator learns by inotify that it was opened, acts, and
+then empties it. Three differences to a kernel stay: opening counts as asking, an error cannot be told, and a writer
+that hangs can be killed.
+
+After each answer a fresh pipe takes the file's place. The old one stays open for a while, for writers that had it open
+and had not written yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.composable.infra.lab.hardware.inotify import Inotify
+
+_PAGE = 4096
+_ROOMY = 1 << 18
+_LATE_SECONDS = 60.0
+# Writers at one file at the same time.
+_MOST_WRITERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Somebody opened a control file: `verb` is its name; `address` is the device's or port's, "" for the bus."""
+
+    node: str
+    verb: str
+    address: str
+
+
+class ControlFiles:
+    """All control files of all nodes. One thread offers and answers; another may look up what was asked."""
+
+    def __init__(self, inotify: Inotify) -> None:
+        self._inotify = inotify
+        self._pipes: dict[int, tuple[Asked, int]] = {}
+        self._numbers: dict[Asked, int] = {}
+        self._late: list[tuple[float, int]] = []
+
+    def offer(self, path: Path, asked: Asked) -> None:
+        """Put a pipe at `path`; who opens it asks for `asked`. OSError when there are no more open files or watches."""
+        self._let_go_of_orphans(path)
+        self._put(path, asked)
+
+    def _put(self, path: Path, asked: Asked) -> None:
+        fresh = path.with_name(f"{path.name}.new")
+        fresh.unlink(missing_ok=True)
+        os.mkfifo(fresh, 0o600)
+        handle = os.open(fresh, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, _PAGE)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(handle, bytes(_PAGE))
+        number = self._inotify.watch(fresh, opens=True)
+        self._pipes[number] = (asked, handle)
+        self._numbers[asked] = number
+        fresh.rename(path)
+
+    def asked(self, number: int) -> Asked | None:
+        """What the opening of the file with this inotify number asks for."""
+        found = self._pipes.get(number)
+        return found[0] if found else None
+
+    def answer(self, asked: Asked, path: Path | None) -> None:
+        """Let all who wrote go on. `path`: where the file is, for those who come later; None when it is gone."""
+        number = self._numbers.pop(asked, None)
+        if path is not None:
+            self._put(path, asked)
+        if number is not None:
+            self._empty(self._pipes[number][1])
+            self._late.append((time.monotonic() + _LATE_SECONDS, number))
+        self._close_late()
+
+    def _let_go_of_orphans(self, path: Path) -> None:
+        """Let those go on who wait at the pipe of an earlier simulator."""
+        if path.is_fifo():
+            handle = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            number = -handle
+            self._pipes[number] = (Asked("", "", ""), handle)
+            self._late.append((time.monotonic() + _LATE_SECONDS, number))
+
+    def _close_late(self) -> None:
+        now = time.monotonic()
+        for _due, number in [entry for entry in self._late if entry[0] <= now]:
+            if number >= 0:
+                self._inotify.forget(number)
+            os.close(self._pipes.pop(number)[1])
+        self._late = [entry for entry in self._late if entry[0] > now]
+
+    @staticmethod
+    def _empty(handle: int) -> None:
+        # A writer that sleeps needs a page of its own, and a full pipe here has one page for all of them.
+        with contextlib.suppress(PermissionError):
+            fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, _ROOMY)
+        with contextlib.suppress(BlockingIOError):
+            while os.read(handle, _PAGE):
+                pass
+        # Each writer that waits takes a page of its own, however little it writes.
+        fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, _MOST_WRITERS * _PAGE)

@@ -1,0 +1,57 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What goes wrong on a simulated node, switched on and off while it runs, in the file `faults.json` of its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from ansible_collections.composable.infra.lab.errors import LabError
+
+NO_EVENT, NO_PROBE, NO_BIND = "no-event", "no-probe", "no-bind"
+NO_ROOM, NARROW_LINK, DRIVER_FAILS = "no-room", "narrow-link", "driver-fails"
+REMOVAL_HANGS, PLUGIN_FAILS = "removal-hangs", "plugin-fails"
+KINDS: Mapping[str, str] = {
+    NO_EVENT: "no hot-plug event comes: a device is found by a rescan only",
+    NO_PROBE: "no driver is bound to a new device by itself",
+    NO_BIND: "the driver refuses every device",
+    NO_ROOM: "the BARs of a new device get no addresses",
+    NARROW_LINK: "the link of a new device comes up with 4 of 16 lanes",
+    DRIVER_FAILS: "the driver cannot start a device: RmInitAdapter failed",
+    REMOVAL_HANGS: "a removal does not end until this is switched off",
+    PLUGIN_FAILS: "the vendor's DRA plugin does not start",
+}
+
+
+def read(folder: Path) -> frozenset[str]:
+    """Faults that are on. LabError when the file says something that is not allowed."""
+    path = folder / "faults.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return frozenset()
+    except ValueError as error:
+        raise LabError(f"{path} is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise LabError(f"{path} must hold an object of fault kinds and true or false")
+    return frozenset(check_kind(kind) for kind, on in found.items() if on)
+
+
+def switch(folder: Path, kind: str, on: bool) -> frozenset[str]:
+    """Switch one fault; returns what is on now. LabError when there is no such kind."""
+    wanted = read(folder) - {check_kind(kind)} | ({kind} if on else set())
+    temporary = folder / "faults.new"
+    temporary.write_text(json.dumps(dict.fromkeys(sorted(wanted), True)) + "\n", encoding="utf-8")
+    # Replaced in one step: a reader sees the faults of before or of after.
+    temporary.replace(folder / "faults.json")
+    return wanted
+
+
+def check_kind(kind: str) -> str:
+    """`kind` when it is one of KINDS, else LabError."""
+    if kind not in KINDS:
+        raise LabError(f"fault {kind!r} is not allowed: use one of {', '.join(KINDS)}")
+    return kind

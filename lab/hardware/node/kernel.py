@@ -1,0 +1,221 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kernel of one simulated node: hot plug, rescan, drivers, removal, and what it says in its log.
+
+It is as harsh as a kernel. A removal waits for whoever has the device open; until it ends, the node's bus is locked,
+and no rescan, no other removal and no hot-plug event gets through. A device that the fabric pulls while a driver has it
+stays on the bus as a dead one, with Xid 79 in the log.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from ansible_collections.composable.infra.lab.hardware.fabric import PluggedDevice
+from ansible_collections.composable.infra.lab.hardware.node import driver_files, faults
+from ansible_collections.composable.infra.lab.hardware.node.bus import (
+    BARS,
+    DRIVER,
+    REMOVE,
+    RESCAN,
+    PciBus,
+    device_address,
+    port_address,
+    product_of,
+    vendor_of,
+)
+from ansible_collections.composable.infra.lab.hardware.node.records import INFO, BusDevice, Records
+
+_WIDTH, _NARROW = 16, 4
+HUNG_PROCESS = "4194303"
+
+
+class NodeKernel:
+    """One node. One thread calls it.
+
+    `slots`: ports that the node has from the start. `events`: a device that is plugged in announces itself. `offer`
+    makes the file `remove` of a device, or `rescan` of a port that comes later: called with folder, file name and
+    address before it can be seen. `on_lost` is called when a device was lost. `is_open`: whether a process other than
+    the simulated ones has a device open.
+    """
+
+    def __init__(self, root: Path, slots: int, events: bool, offer: Callable[[Path, str, str], None],
+                 on_lost: Callable[[], None] = lambda: None,
+                 is_open: Callable[[BusDevice], bool] = lambda device: False) -> None:
+        self.root = root
+        self.bus = PciBus(root)
+        self.records = Records(root)
+        self.hung: str | None = None
+        self._events, self._offer, self._on_lost = events, offer, on_lost
+        self._is_open = is_open
+        self._plugged: dict[str, PluggedDevice] = {}
+        self._noticed: set[str] = set()
+        for slot in range(slots):
+            self.bus.add_port(slot)
+        (root / "dev" / "kmsg").touch()
+        self._hang(None)
+        (root / ".simulated-node").write_text(
+            "A stand-in: this folder plays a node's kernel, PCI bus and GPU driver for the lab.\n", encoding="utf-8")
+
+    def plug(self, devices: Iterable[PluggedDevice]) -> None:
+        """The fabric says what is plugged in now."""
+        slots: dict[str, int] = self.records.read_note("plugged")
+        self._plugged = {device.uid: device for device in devices}
+        for uid in slots.keys() - self._plugged.keys():
+            self._noticed.discard(uid)
+            self._pull(uid)
+        kept = {uid: slot for uid, slot in slots.items() if uid in self._plugged}
+        for uid in sorted(self._plugged.keys() - kept.keys()):
+            kept[uid] = self._free_slot(kept.values())
+            if self._events and faults.NO_EVENT not in faults.read(self.root):
+                self._noticed.add(uid)
+        if kept != slots:
+            self.records.keep_note("plugged", kept)
+        self.notice()
+
+    def notice(self) -> None:
+        """Take up the hot-plug events that have come; they wait while the bus is locked."""
+        if self.hung is None and self._noticed:
+            self._discover(self._noticed)
+            self._noticed.clear()
+
+    def rescan(self, port: str = "") -> bool:
+        """Look for devices below one port, or everywhere. False: the bus is locked, so it has to wait."""
+        if self.hung is not None:
+            return False
+        slots: dict[str, int] = self.records.read_note("plugged")
+        self._discover({uid for uid, slot in slots.items() if port in ("", port_address(slot))})
+        return True
+
+    def remove(self, address: str) -> bool:
+        """Take a device off the bus. False: it hangs, or waits for one that hangs."""
+        with self.records.lock():
+            device = self.records.device(address)
+            if device is None:
+                return True
+            if self.hung is not None and self.hung != address:
+                return False
+            if self._in_use(device):
+                if self.hung is None:
+                    self.records.log(f"NVRM: Attempting to remove device {address} with non-zero usage count!")
+                self._hang(address)
+                return False
+            self._hang(None)
+            self._take_off(device)
+            return True
+
+    def _hang(self, address: str | None) -> None:
+        """Show the process whose write does not return; here it is not the writer, since that could be killed."""
+        self.hung = address
+        process = self.root / "proc" / HUNG_PROCESS
+        if address is None:
+            shutil.rmtree(process, ignore_errors=True)
+        elif not process.exists():
+            (process / "fd").mkdir(parents=True)
+            removal = self.bus.devices / address / REMOVE
+            (process / "cmdline").write_bytes(b"\0".join((b"writer", os.fsencode(removal), b"")))
+
+    def probe(self, address: str) -> None:
+        """Look for a driver for a device that has none."""
+        with self.records.lock():
+            device = self.records.device(address)
+            if device is not None and not device.driver and self.bus.wanted_driver(device) == DRIVER:
+                self._bind(device)
+
+    def bind(self, address: str) -> None:
+        """Give a device to the vendor's driver, which takes its own only; another driver's is left alone."""
+        self.probe(address)
+
+    def unbind(self, address: str) -> None:
+        """Take a device from its driver, unless somebody uses it."""
+        with self.records.lock():
+            device = self.records.device(address)
+            if device is None or not device.driver:
+                return
+            if self._in_use(device):
+                self.records.log(f"NVRM: Attempting to remove device {address} with non-zero usage count!")
+                return
+            self.bus.unbind(device)
+            self.records.save(replace(device, driver="", minor=-1, touched=False, draining=False))
+
+    def _discover(self, uids: Iterable[str]) -> None:
+        with self.records.lock():
+            slots: dict[str, int] = self.records.read_note("plugged")
+            present = {device.uid for device in self.records.devices() if not device.lost}
+            for uid in sorted(uids, key=lambda uid: slots.get(uid, 0)):
+                if uid in self._plugged and uid not in present:
+                    self._show(self._plugged[uid], slots[uid])
+
+    def _show(self, plugged: PluggedDevice, slot: int) -> None:
+        on = faults.read(self.root)
+        address = device_address(slot)
+        device = BusDevice(plugged.uid, plugged.serial, plugged.model, address, slot, plugged.properties,
+                           room=faults.NO_ROOM not in on)
+        self.records.log(f"pci {address}: [{vendor_of(device)}:{product_of(device)}] type 00 class 0x030200", INFO)
+        if not device.room:
+            self._log_missing_room(address)
+        self.records.save(device)
+        width = _NARROW if faults.NARROW_LINK in on else _WIDTH
+        self.bus.add_port(slot, lambda folder: self._offer(folder, RESCAN, port_address(slot)))
+        self.bus.add_device(device, width, lambda folder: self._offer(folder, REMOVE, address))
+        if self.bus.autoprobe and faults.NO_PROBE not in on and self.bus.wanted_driver(device) == DRIVER:
+            self._bind(device)
+
+    def _log_missing_room(self, address: str) -> None:
+        for number, size, _flags in BARS:
+            for trouble in ("no space for", "failed to assign"):
+                self.records.log(f"pci {address}: BAR {number}: {trouble} [mem size 0x{size:08x} 64bit pref]")
+
+    def _bind(self, device: BusDevice) -> None:
+        if not device.room:
+            self.records.log("NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:")
+            self.records.log(f"NVRM: BAR1 is 0M @ 0x0 (PCI:{device.address})")
+        if not device.room or device.lost or faults.NO_BIND in faults.read(self.root):
+            self.records.log(f"nvidia: probe of {device.address} failed with error -1")
+            return
+        taken = {other.minor for other in self.records.devices()}
+        minor = next(number for number in range(len(taken) + 1) if number not in taken)
+        bound = replace(device, driver=DRIVER, minor=minor)
+        self.records.save(bound)
+        driver_files.show(self.root, bound)
+        self.bus.bind(bound)
+
+    def _pull(self, uid: str) -> None:
+        with self.records.lock():
+            device = next((d for d in self.records.devices() if d.uid == uid and not d.lost), None)
+            if device is None:
+                return
+            if not device.driver and self._events and faults.NO_EVENT not in faults.read(self.root):
+                self._take_off(device)
+                return
+            self.records.save(replace(device, lost=True))
+            self.bus.lose_link(device)
+            if device.driver:
+                self._log_loss(device.address)
+        if device.driver:
+            self._on_lost()
+
+    def _log_loss(self, address: str) -> None:
+        self.records.log(f"NVRM: Xid (PCI:{address.rpartition('.')[0]}): 79, pid='<unknown>', name=<unknown>, "
+                         "GPU has fallen off the bus.")
+        self.records.log(f"NVRM: GPU {address}: GPU has fallen off the bus.")
+
+    def _take_off(self, device: BusDevice) -> None:
+        self.bus.remove_device(device)
+        self.records.delete(device.address)
+        self.records.log(f"pci {device.address}: removed from the bus", INFO)
+
+    def _in_use(self, device: BusDevice) -> bool:
+        if faults.REMOVAL_HANGS in faults.read(self.root):
+            return True
+        return bool(device.driver) and (device.persistence or self.records.is_open(device) or self._is_open(device))
+
+    def _free_slot(self, taken: Iterable[int]) -> int:
+        # A dead device still occupies the place in the kernel's tree.
+        full = {*taken, *(device.slot for device in self.records.devices())}
+        return next(slot for slot in range(len(full) + 1) if slot not in full)

@@ -1,0 +1,141 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A stand-in for the vendor's DRA plugin on every node. It looks for devices when its pod starts, and never again.
+
+Its slice stays while its pod is away for a short time; after that it goes, as the kubelet deletes the slices of a
+driver that is gone. A running plugin notices only that a GPU was lost: it taints all devices of the node. It does not
+start while a lost one is on the bus, since the vendor's library then answers with an error.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import urllib3
+
+from ansible_collections.composable.infra.lab.api import ApiRefusal
+from ansible_collections.composable.infra.lab.errors import LabError
+from ansible_collections.composable.infra.lab.hardware.node import faults
+from ansible_collections.composable.infra.lab.hardware.node.records import BusDevice, Records
+from ansible_collections.composable.infra.lab.hardware.plugin.appointments import Appointments
+from ansible_collections.composable.infra.lab.hardware.plugin.slice_store import SliceStore
+from ansible_collections.composable.infra.lab.hardware.slices import device_entries
+
+_WORKERS = 4
+_RETRY_SECONDS = 0.3
+# A container that fails is started again after a while, at first soon, then later and later.
+_FIRST_BACKOFF, _LAST_BACKOFF = 1.0, 10.0
+
+
+@dataclass(slots=True)
+class _Plugin:
+    """The plugin of one node. `pod`: the one that runs; `since`: when it began, or when the last one ended."""
+
+    pod: str | None = None
+    since: float = 0.0
+    enumerated: str | None = None
+    backoff: float = 0.0
+    lost: bool = False
+
+
+class Plugins:
+    """The plugins of all nodes. `start_seconds`: from a pod's start to its slice; `grace_seconds`: how long a slice
+    outlives its pod. `on_started` is called when all nodes' plugins have started once."""
+
+    def __init__(self, store: SliceStore, nodes: Mapping[str, Records], start_seconds: float, grace_seconds: float,
+                 on_started: Callable[[], None], log: Callable[[str], None]) -> None:
+        self._store, self._nodes, self._log = store, nodes, log
+        self._start_seconds, self._grace_seconds = start_seconds, grace_seconds
+        self._on_started = on_started
+        self._lock = threading.Lock()
+        self._plugins = {node: _Plugin(enumerated=records.read_note("plugin").get("pod"))
+                         for node, records in nodes.items()}
+        self._unstarted = set(nodes)
+        self._appointments = Appointments(self._look, _WORKERS)
+
+    def start(self) -> None:
+        """Start the workers."""
+        self._appointments.start()
+        if not self._unstarted:
+            self._on_started()
+
+    def pod(self, node: str, uid: str | None) -> None:
+        """The pod that runs on a node now, None for none."""
+        plugin = self._plugins.get(node)
+        if plugin is None:
+            return
+        with self._lock:
+            plugin.pod, plugin.since, plugin.backoff = uid, time.monotonic(), 0.0
+            plugin.lost = False
+            known = uid is not None and uid == plugin.enumerated
+        if known:
+            self._started(node)
+        else:
+            self._appointments.make(node, self._start_seconds if uid else self._grace_seconds)
+
+    def lose(self, node: str) -> None:
+        """A device of the node was lost."""
+        with self._lock:
+            self._plugins[node].lost = True
+        self._appointments.make(node)
+
+    def _look(self, node: str) -> None:
+        plugin = self._plugins[node]
+        try:
+            with self._lock:
+                pod, rest = plugin.pod, plugin.since + self._wait(plugin) - time.monotonic()
+            if pod is None and rest <= 0:
+                self._store.drop(node)
+            elif pod is not None and pod != plugin.enumerated and rest <= 0:
+                self._enumerate(node, plugin, pod)
+            elif pod is not None and pod == plugin.enumerated and plugin.lost:
+                self._store.taint(node)
+                plugin.lost = False
+        except (urllib3.exceptions.HTTPError, ApiRefusal) as error:
+            self._log(f"slice of {node} not written, trying again: {type(error).__name__}: {error}")
+            self._appointments.make(node, _RETRY_SECONDS)
+
+    def _wait(self, plugin: _Plugin) -> float:
+        if plugin.pod is None:
+            return self._grace_seconds
+        return plugin.backoff or self._start_seconds
+
+    def _enumerate(self, node: str, plugin: _Plugin, pod: str) -> None:
+        records = self._nodes[node]
+        try:
+            entries = device_entries(_usable(records))
+        except LabError as error:
+            with self._lock:
+                plugin.since = time.monotonic()
+                plugin.backoff = min(_LAST_BACKOFF, max(_FIRST_BACKOFF, plugin.backoff * 2))
+            self._log(f"plugin of {node} does not start: {error}; again after {plugin.backoff:g} s")
+            self._appointments.make(node, plugin.backoff)
+            return
+        self._store.publish(node, entries)
+        records.keep_note("plugin", {"pod": pod})
+        plugin.enumerated = pod
+        self._started(node)
+
+    def _started(self, node: str) -> None:
+        with self._lock:
+            if not self._unstarted:
+                return
+            self._unstarted.discard(node)
+            if self._unstarted:
+                return
+        self._on_started()
+
+
+def _usable(records: Records) -> list[BusDevice]:
+    """Devices that the vendor's library shows. LabError when it answers with an error."""
+    if faults.PLUGIN_FAILS in faults.read(records.root):
+        raise LabError(f"the fault {faults.PLUGIN_FAILS} is on")
+    bound = [device for device in records.devices() if device.driver and not device.draining]
+    lost = [device.address for device in bound if device.lost]
+    if lost:
+        raise LabError(f"the device {lost[0]} is lost and still on the bus")
+    return [device for device in bound if device.touched]

@@ -1,0 +1,63 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A stand-in for NVIDIA's DRA plugin on a real node: it looks for devices when it starts, and never again."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from ansible_collections.composable.infra.lab.errors import LabError
+from ansible_collections.composable.infra.lab.hardware.slices import device_entries
+from ansible_collections.composable.infra.lab.real_nodes.plugin.api import PodApi
+from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import look
+from ansible_collections.composable.infra.lab.real_nodes.plugin.driver import Driver
+from ansible_collections.composable.infra.lab.real_nodes.plugin.publisher import Publisher
+from ansible_collections.composable.infra.lab.real_nodes.plugin.sockets import serving
+
+
+def log(line: str) -> None:
+    """One line to the pod's log."""
+    print(time.strftime("%H:%M:%S"), line, flush=True)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line that the DaemonSet gives."""
+    found = argparse.ArgumentParser(description=__doc__)
+    found.add_argument("--node", required=True, help="name of the node")
+    found.add_argument("--server", required=True, help="URL of the API server")
+    found.add_argument("--hardware", required=True, type=Path, help="where the node's /sys, /proc and /dev are read")
+    found.add_argument("--kubelet", type=Path, default=Path("/var/lib/kubelet"), help="the kubelet's folder")
+    found.add_argument("--specs", type=Path, default=Path("/var/run/cdi"), help="folder of the specs of containers")
+    found.add_argument("--start-seconds", type=float, default=0.0, help="how long the start takes")
+    return found
+
+
+def main() -> None:
+    """Serve until SIGTERM."""
+    options = parser().parse_args()
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: ended.set())
+    # Stands for what the vendor's plugin does before it enumerates: it loads libraries and waits for the driver.
+    if ended.wait(options.start_seconds):
+        return
+    try:
+        devices = look(options.hardware)
+    except LabError as error:
+        sys.exit(f"the vendor's library fails: {error}")
+    log(f"found {', '.join(device.uuid for device in devices) or 'no device'}")
+    api = PodApi(options.server)
+    publisher = Publisher(api, options.node, device_entries(devices), log)
+    publisher.start()
+    driver = Driver(options.node, devices, options.specs, lambda path: dict(api.request("GET", path)), log)
+    with serving(options.kubelet, driver.methods(), publisher.registered.set, log):
+        ended.wait()
+
+
+if __name__ == "__main__":
+    main()

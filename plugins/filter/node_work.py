@@ -1,0 +1,38 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What nodes are asked to do, for playbooks that work on them over SSH; documented in the .yml files."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ansible_collections.composable.infra.plugins.plugin_utils import node_work
+
+Json = dict[str, t.Any]
+
+
+def work(resources: Iterable[Json], hosts: Mapping[str, str], slices: Sequence[Json], claims: Sequence[Json]) -> Json:
+    """What is to be done now."""
+    return node_work.node_work(resources, hosts, slices, claims, time.time())
+
+
+def restarted(resources: Iterable[Json], nodes: Iterable[str]) -> list[Json]:
+    """Evidence after a restart that happened now."""
+    return node_work.plugin_restarted(resources, nodes, time.time())
+
+
+def pods(found: Iterable[Json], nodes: Iterable[str]) -> list[Json]:
+    """The plugins' pods on these nodes."""
+    wanted = set(nodes)
+    return [pod for pod in node_work.plugin_pods(found) if pod["node"] in wanted]
+
+
+class FilterModule:
+    """What Ansible asks a filter plugin for."""
+
+    def filters(self) -> dict[str, Callable[..., t.Any]]:
+        """The filters by their names."""
+        return {"node_work": work, "node_plugin_restarted": restarted, "node_plugin_pods": pods}

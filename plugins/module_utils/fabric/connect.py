@@ -1,0 +1,76 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes the driver that a configuration names, and puts together those that are made of several.
+
+A driver is imported when it is asked for: a module run for one manager does not load the others.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Mapping
+
+from .api import FabricManager
+from .config import FabricConfig
+from .errors import BadConfiguration
+
+
+def connect(config: FabricConfig) -> FabricManager:
+    """The driver for ``config.manager``; nothing is sent yet, connections open with the first call.
+
+    The caller closes it (``close``). Raises BadConfiguration for a manager that is not known, and for files of the
+    configuration (certificates, credentials) that cannot be used.
+    """
+    make = _DRIVERS.get(config.manager)
+    if make is None:
+        raise BadConfiguration("manager", config.manager, f"allowed are {', '.join(_DRIVERS)}")
+    return make(config)
+
+
+def _fm(config: FabricConfig) -> FabricManager:
+    from .drivers.fm.driver import FmDriver
+
+    return FmDriver(config)
+
+
+def _cm(config: FabricConfig) -> FabricManager:
+    """CM, with the Fabric Manager that stands behind it at the same address with the same login."""
+    from .drivers.cm.driver import CmDriver
+    from .drivers.fm.driver import FmDriver
+    from .drivers.shared import fsas
+    from .http.session import Session
+
+    session = Session(config, fsas.read_error)
+    return CmDriver(config, session, FmDriver(config, session))
+
+
+def _nec(config: FabricConfig) -> FabricManager:
+    from .drivers.nec.driver import NecDriver
+
+    return NecDriver(config)
+
+
+def _redfish(config: FabricConfig) -> FabricManager:
+    from .drivers.redfish.driver import RedfishDriver
+
+    return RedfishDriver(config)
+
+
+def _sunfish(config: FabricConfig) -> FabricManager:
+    """Sunfish with agents is a Redfish service like any other; without them devices are asked for by number."""
+    from .drivers.redfish.driver import RedfishDriver
+    from .drivers.sunfish.counts import Counts
+    from .drivers.sunfish.driver import SunfishDriver
+
+    tree = RedfishDriver(config)
+    return SunfishDriver(tree, Counts(config), tree.service.root)
+
+
+_DRIVERS: t.Final[Mapping[str, Callable[[FabricConfig], FabricManager]]] = {
+    "fm": _fm,
+    "cm": _cm,
+    "nec": _nec,
+    "sunfish": _sunfish,
+    "redfish": _redfish,
+}

@@ -1,0 +1,123 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One wanted attachment and what became of it; what is wrong about several before anybody is asked."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..api import Device, Machine
+from ..errors import BadConfiguration, FabricError
+from .listing import device_row
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentSpec:
+    """What is wanted of one machine.
+
+    ``machine``: a uid or a name. ``state`` ``attached``: the machine has at least ``count`` devices of ``model`` and
+    ``kind``; with ``handle`` instead (the written form, see ``operations.handles``) the operations that an earlier
+    task began have ended. ``state`` ``detached``: ``device`` (a uid) is not on the machine. ``where``: what errors put
+    before the name of an option.
+    """
+
+    machine: str
+    state: str = "attached"
+    model: str | None = None
+    count: int = 1
+    kind: str = "gpu"
+    device: str | None = None
+    handle: str | None = None
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentResult:
+    """What became of a spec; ``before`` and ``after`` count the devices of ``model`` on the machine.
+
+    ``handles``: operations that the manager still works on; ``seconds``: how long it took.
+    """
+
+    spec: AttachmentSpec
+    machine: Machine | None = None
+    model: str | None = None
+    before: int = 0
+    after: int = 0
+    devices: tuple[Device, ...] = ()
+    handles: tuple[str, ...] = ()
+    seconds: float = 0.0
+    error: FabricError | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the machine has more or fewer devices than before, or will have."""
+        return self.before != self.after
+
+
+def refuse_incomplete(spec: AttachmentSpec) -> None:
+    """Raise BadConfiguration for a spec that lacks what its state needs."""
+    if spec.state == "detached" and not spec.device:
+        raise BadConfiguration(f"{spec.where}device", spec.device, "state detached needs the uid of a device")
+    if spec.state == "attached" and not (spec.model or spec.handle):
+        raise BadConfiguration(f"{spec.where}model", spec.model, "state attached needs a model, or a handle")
+    if spec.state == "attached" and spec.device:
+        raise BadConfiguration(f"{spec.where}device", spec.device, "only state detached takes it: which device is "
+                                                                   "attached is chosen by the CDI Manager")
+    if spec.count < 1:
+        raise BadConfiguration(f"{spec.where}count", spec.count, "it must be 1 or more")
+
+
+def refuse_doubles(planned: Iterable[AttachmentResult]) -> None:
+    """Raise BadConfiguration for two specs about one thing: whichever came second would decide."""
+    asked = Counter((one.machine.uid, one.spec.device or one.spec.handle or one.model or "")
+                    for one in planned if one.machine)
+    for (machine, what), times in asked.items():
+        if times > 1:
+            raise BadConfiguration("attachments", f"{what} on machine {machine}", f"name it once, not {times} times")
+
+
+def counts(
+    results: Iterable[AttachmentResult], attribute: t.Literal["before", "after"]
+) -> Mapping[str, Mapping[str, int]]:
+    """Devices per machine name and model, before or after: one side of a diff."""
+    before: dict[tuple[str, str], int] = {}
+    moved: Counter[tuple[str, str]] = Counter()
+    for one in results:
+        if one.machine and one.model:
+            key = one.machine.name, one.model
+            before[key] = max(before.get(key, 0), one.before)
+            moved[key] += one.after - one.before
+    found: dict[str, dict[str, int]] = {}
+    for (machine, model), have in sorted(before.items()):
+        found.setdefault(machine, {})[model] = have + (moved[machine, model] if attribute == "after" else 0)
+    return found
+
+
+def as_result(results: Sequence[AttachmentResult]) -> dict[str, t.Any]:
+    """What a module returns: a row for each spec, and a failure when one of them failed."""
+    rows = [_row(one) for one in results]
+    failed = [one for one in results if one.error]
+    result: dict[str, t.Any] = {
+        "changed": any(one.changed for one in results), "results": rows,
+        "devices": [device for row in rows for device in row["devices"]],
+        "diff": {"before": counts(results, "before"), "after": counts(results, "after")}}
+    if failed:
+        more = f" ({len(failed)} of {len(results)} attachments failed)" if len(results) > 1 else ""
+        result |= {"failed": True, "msg": f"{failed[0].error}{more}", "error": type(failed[0].error).__name__}
+    return result
+
+
+def _row(one: AttachmentResult) -> dict[str, t.Any]:
+    row: dict[str, t.Any] = {
+        "machine": one.machine.uid if one.machine else one.spec.machine, "model": one.model,
+        "changed": one.changed, "failed": one.error is not None, "count": one.after,
+        "devices": [device_row(d) for d in one.devices], "handles": list(one.handles), "seconds": one.seconds}
+    if one.machine:
+        row["name"] = one.machine.name
+    if one.error:
+        row |= {"msg": str(one.error), "error": type(one.error).__name__}
+    return row

@@ -1,0 +1,49 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One step towards a wanted state, and what became of it: what plans hand to the executor and get back."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..api import Device, Machine
+from ..errors import FabricError
+
+ATTACH: t.Final = "attach"
+DETACH: t.Final = "detach"
+RESUME: t.Final = "resume"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of one machine.
+
+    ``ATTACH``: ``count`` more devices of ``model`` and ``kind``, so that the machine has ``total``. ``DETACH``:
+    ``device`` leaves. ``RESUME``: the operations ``handles`` of an earlier process are waited for. ``reason``: one
+    sentence for people.
+    """
+
+    action: str
+    machine: Machine
+    model: str
+    kind: str = "gpu"
+    count: int = 1
+    total: int = 0
+    device: Device | None = None
+    handles: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """``devices`` that came or left, ``handles`` of operations that the manager still works on.
+
+    ``seconds``: how long it took. ``error``: why it failed, None when it did not.
+    """
+
+    devices: tuple[Device, ...] = ()
+    handles: tuple[str, ...] = ()
+    seconds: float = 0.0
+    error: FabricError | None = None

@@ -1,0 +1,216 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""CDIM's layout-apply: it takes one at a time, so all operations that wait go together as procedures of one.
+
+Adopt or compensate: every procedure names its device, so what happened can be read off the devices. An apply whose
+reply was lost is looked for, among the applies that are going on and in the layout; when neither shows it the outcome
+is Uncertain and nothing is asked again here. An apply that failed is judged device by device: what is connected counts,
+what was not tried because of another may be asked for again (Busy).
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ...errors import Busy, FabricError, Missing, Refused, Uncertain
+from ...http.request import Request
+from ...operations import polling
+from ...operations.batches import PendingOperation, Take, proof_of
+from ...operations.polling import Patience, tolerant
+from ..shared.replies import healthy
+from . import procedures as steps_of
+from .procedures import ADAPTERS, CONNECT, CPUS, Progress, Step, WantedDevice
+from .wire import Layout, health
+
+PREFIX: t.Final = "/cdim/api/v1"
+PATH: t.Final = f"{PREFIX}/layout-apply"
+BUSY: t.Final = "E40010"
+INVALID: t.Final = "E40001"
+FORGOTTEN: t.Final = "FORGOTTEN"
+# How long after a failure operations go one by one, so that the next does not fail all.
+ALONE_SECONDS: t.Final = 60.0
+_NOT_TRIED: t.Final = ("SKIPPED", "CANCELED")
+
+
+class Applier:
+    """Carries out batches (``batches.Batches``). ``read``: sends a request, reads its reply; ``look``: the layout."""
+
+    def __init__(
+        self, read: Callable[[Request, Callable[[t.Any], t.Any]], t.Any], look: Callable[[], Layout], timeout: float
+    ) -> None:
+        self._read, self._look, self._timeout = read, look, timeout
+        self._spelling: tuple[str, str] | None = None
+        self._alone = Patience(0.0)
+        # When a device last failed to be connected.
+        self._failed: dict[str, float] = {}
+
+    def work(self, key: object, take: Take[WantedDevice]) -> None:
+        """Apply until every operation is finished: all together, after a failure one by one for a while."""
+        patience = Patience(self._timeout)
+        while True:
+            layout = self._look()
+            waiting = [p for p in take() if not p.finished.is_set() and p.wanted()]
+            steps = steps_of.plan(layout, waiting if self._alone.over else waiting[:1], self._failed)
+            if steps:
+                self._attempt(steps, patience)
+            elif all(p.finished.is_set() for p in waiting):
+                return
+
+    def _attempt(self, steps: list[Step], patience: Patience) -> None:
+        """One apply. Operations that it does not finish go into the next."""
+        try:
+            apply = self._post(steps)
+        except Busy as error:
+            if error.code not in (BUSY, None) or patience.over:
+                raise
+            patience.pause(error.retry_after or 0.0)
+            return
+        except (Refused, Missing) as error:
+            self._refused(steps, error)
+            return
+        except Uncertain as error:
+            apply = self._traced(steps, error)
+        for number, step in enumerate(steps, 1):
+            step.pending.accept(steps_of.handle(apply, step, number))
+        self.finish(apply, dict(enumerate(steps, 1)))
+
+    def _refused(self, steps: list[Step], error: FabricError) -> None:
+        """Nothing was done: of several only one may be to blame, so each is asked for by itself."""
+        self._alone = Patience(ALONE_SECONDS)
+        if len(steps) == 1:
+            steps[0].pending.fail(error)
+
+    def _post(self, steps: Sequence[Step]) -> str:
+        first = self._spelling or steps_of.spelling(steps)
+        try:
+            found = self._ask(steps, first)
+        except Refused as error:
+            if self._spelling or error.code not in (INVALID, None):
+                raise
+            found = self._other_spelling(steps, CPUS if first == ADAPTERS else ADAPTERS, error)
+            first = CPUS if first == ADAPTERS else ADAPTERS
+        self._spelling = first
+        return found
+
+    def _other_spelling(self, steps: Sequence[Step], keys: tuple[str, str], error: Refused) -> str:
+        """A body that is not valid was not carried out; the other generation's may be."""
+        try:
+            return self._ask(steps, keys)
+        except Refused:
+            raise error from None
+
+    def _ask(self, steps: Sequence[Step], keys: tuple[str, str]) -> str:
+        words = ", ".join(f"{s.operation} {s.part.uid} ({s.machine})" for s in steps)
+        request = Request("POST", PATH, f"apply the layout: {words}", body=steps_of.body(steps, keys), effect=True,
+                          proof=proof_of([step.pending for step in steps]))
+        return t.cast(str, self._read(request, steps_of.apply_id))
+
+    def _traced(self, steps: Sequence[Step], error: Uncertain) -> str:
+        """ApplyID of a request without a reply, empty when its effect is there already. Raises Uncertain."""
+        patience = Patience(min(polling.NOTICE_SECONDS, self._timeout))
+        request = Request("GET", f"{PATH}?fields=procedures", "list the layout applies")
+        while not patience.over:
+            found = tolerant(lambda: self._read(request, lambda reply: steps_of.found_apply(reply, steps)))
+            if found:
+                return t.cast(str, found)
+            layout = tolerant(self._look)
+            if layout and all(step.is_done(layout) for step in steps):
+                return ""
+            patience.pause()
+        raise error
+
+    def finish(self, apply: str, steps: dict[int, Step]) -> None:
+        """Wait for an apply and finish its steps by number."""
+        progress = self.wait(apply) if apply else Progress("COMPLETED", "")
+        if progress is None:
+            late = Uncertain(f"layout apply {apply} is not done after {self._timeout:g} s; it may still be")
+            for step in steps.values():
+                step.pending.fail(late)
+            return
+        if progress.status != "COMPLETED":
+            self._alone = Patience(ALONE_SECONDS)
+        if layout := self._look_after(apply, steps):
+            for number, step in steps.items():
+                if progress.results.get(number, progress.status) not in ("COMPLETED", *_NOT_TRIED):
+                    self._failed[step.part.uid] = time.monotonic()
+                finish_step(step, layout, progress, progress.results.get(number, "" if len(steps) == 1 else "SKIPPED"))
+
+    def wait(self, apply: str) -> Progress | None:
+        """How an apply ended; None: not within the time. One that CDIM knows no more has ended somehow."""
+        patience = Patience(self._timeout)
+        request = Request("GET", f"{PATH}/{apply}", f"read layout apply {apply}")
+        while True:
+            try:
+                found = t.cast(Progress, self._read(request, steps_of.progress))
+            except Missing:
+                return Progress(FORGOTTEN, "")
+            except FabricError:
+                found = None
+            if found and not found.going:
+                return found
+            if patience.over:
+                return None
+            patience.pause()
+
+    def _look_after(self, apply: str, steps: dict[int, Step]) -> Layout | None:
+        """What is connected after an apply; it was accepted, so no failing look may pass for its outcome."""
+        patience = Patience(self._timeout)
+        while (layout := tolerant(self._look)) is None and not patience.over:
+            patience.pause()
+        if layout is None:
+            for step in steps.values():
+                step.pending.fail(Uncertain(f"layout apply {apply} has ended, but what it did cannot be read"))
+        return layout
+
+
+def finish_step(step: Step, layout: Layout, progress: Progress, result: str) -> None:
+    """Finish by what the layout shows after the apply; ``result``: of this step alone, as far as it is known."""
+    if progress.status == "COMPLETED" or step.is_done(layout):
+        fulfil_step(step, layout)
+    elif progress.status == FORGOTTEN:
+        step.pending.fail(Uncertain(f"the CDI Manager knows the layout apply for device {step.part.uid} no more"))
+    elif result in _NOT_TRIED and progress.status != "SUSPENDED":
+        words = f"device {step.part.uid} was left alone, as the layout apply ended as {progress.words()}"
+        step.pending.fail(Busy(words))
+    else:
+        step.pending.fail(failed(step, progress))
+
+
+def fulfil_step(step: Step, layout: Layout) -> None:
+    """The step took effect; a device that is not well is told with a refusal."""
+    if step.operation != CONNECT:
+        step.pending.fulfil(layout.device(step.part))
+        return
+    part = layout.parts.get(step.part.uid, step.part)
+    if not part.detected:
+        step.pending.fail(
+            Refused(f"device {part.uid} was attached to machine {step.machine} and is not found any more")
+        )
+        return
+    # Its lists may lag behind what CDIM has said is done.
+    device = replace(layout.device(step.part), machine=step.machine, state="attached", health=health(part))
+    try:
+        step.pending.fulfil(healthy(device, f"state {part.state!r}, health {part.health!r}"))
+    except Refused as error:
+        step.pending.fail(error)
+
+
+def failed(step: Step, progress: Progress) -> Refused:
+    """The step did not take effect."""
+    verb = "attach" if step.operation == CONNECT else "detach"
+    text = f"cannot {verb} device {step.part.uid}, machine {step.machine}: the layout apply ended as {progress.words()}"
+    if progress.status == "SUSPENDED":
+        text += "; somebody must resume or cancel it at the CDI Manager, which takes no other until then"
+    return Refused(text)
+
+
+def revived(told: dict[str, t.Any], layout: Layout) -> Step:
+    """The step of a handle, for waiting only. Raises Missing."""
+    part = layout.parts.get(told["device"])
+    if part is None:
+        raise Missing(f"cannot wait for layout apply {told['apply']}: device {told['device']} is not known any more")
+    return Step(PendingOperation(WantedDevice(told["machine"], device=part.uid)), told["operation"], part, part)

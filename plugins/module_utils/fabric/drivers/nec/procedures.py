@@ -1,0 +1,194 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a layout-apply is made of: planned from a layout, written in either spelling, and its progress read."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...errors import Missing, Refused
+from ...operations.batches import PendingOperation
+from ..shared.replies import Unreadable
+from .wire import CPU, KINDS, Layout, Part
+
+CONNECT: t.Final = "connect"
+DISCONNECT: t.Final = "disconnect"
+# Keys of a procedure: what a device is connected to, and the device.
+ADAPTERS: t.Final = ("sourceDeviceID", "destinationDeviceID")
+CPUS: t.Final = ("targetCPUID", "targetDeviceID")
+_GOING: t.Final = ("IN_PROGRESS", "CANCELING", "")
+
+
+@dataclass(frozen=True, slots=True)
+class WantedDevice:
+    """One more ``model`` for a machine, or ``device`` away from it."""
+
+    machine: str
+    model: str = ""
+    kind: str = "gpu"
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One procedure of an apply, for one pending operation; ``source`` is what the device is connected to."""
+
+    pending: PendingOperation[WantedDevice]
+    operation: str
+    source: Part
+    part: Part
+
+    @property
+    def machine(self) -> str:
+        """Uid of the machine."""
+        return self.pending.what.machine
+
+    def is_done(self, layout: Layout) -> bool:
+        """Whether the layout shows what was wanted."""
+        there = self.part.uid in layout.parts and same(layout.owner(self.part.uid), self.machine)
+        return there == (self.operation == CONNECT)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Of an apply. ``results``: status of single procedures by operationID, where it is told."""
+
+    status: str
+    rollback: str
+    results: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def going(self) -> bool:
+        """Whether CDIM is still at it, or at undoing it."""
+        return self.status in _GOING or (self.status == "CANCELED" and self.rollback == "IN_PROGRESS")
+
+    def words(self) -> str:
+        """For a message."""
+        return f"{self.status}, rollback {self.rollback}" if self.rollback else self.status
+
+
+def plan(
+    layout: Layout, operations: Iterable[PendingOperation[WantedDevice]], failed: Mapping[str, float]
+) -> list[Step]:
+    """A step for each operation; those that need none, or cannot be had, are finished.
+
+    ``failed``: when a device last failed; the sooner, the later it is taken again.
+    """
+    steps: list[Step] = []
+    for pending in operations:
+        try:
+            taken = {s.part.uid for s in steps}
+            step = _away(layout, pending) if pending.what.device else _more(layout, pending, taken, failed)
+        except (Missing, Refused) as error:
+            pending.fail(error)
+            continue
+        if step is None:
+            pending.fulfil()
+        else:
+            steps.append(step)
+    return steps
+
+
+def _away(layout: Layout, pending: PendingOperation[WantedDevice]) -> Step | None:
+    part = layout.parts.get(pending.what.device or "")
+    if part is None or not same(layout.owner(part.uid), pending.what.machine):
+        return None
+    node = layout.node(pending.what.machine)
+    source = layout.parts.get(part.connected_to or "") or (layout.source(node) if node else None)
+    if source is None:
+        raise Refused(
+            f"cannot detach device {part.uid} from machine {pending.what.machine}: what it is connected to is not known"
+        )
+    return Step(pending, DISCONNECT, source, part)
+
+
+def _more(
+    layout: Layout, pending: PendingOperation[WantedDevice], taken: set[str], failed: Mapping[str, float]
+) -> Step:
+    want = pending.what
+    purpose = f"cannot attach a {want.model} to machine {want.machine}"
+    node = layout.node(want.machine)
+    if node is None:
+        raise Missing(f"{purpose}: the CDI Manager knows no such machine")
+    if want.kind not in KINDS.values():
+        raise Refused(f"{purpose}: kind {want.kind!r} is not composed by it; allowed are {', '.join(KINDS.values())}")
+    source = layout.source(node)
+    if source is None:
+        raise Refused(f"{purpose}: it has no adapter (eesv, linked to eeio) and no CPU to connect a device to")
+    free = (p for p in layout.free(want.model, layout.fabric(node), want.kind) if p.uid not in taken)
+    if part := min(free, key=lambda p: (failed.get(p.uid, 0.0), p.uid), default=None):
+        return Step(pending, CONNECT, source, part)
+    raise Refused(f"{purpose}: no free {want.kind} of this model is left that is enabled and healthy", exhausted=True)
+
+
+def same(one: str | None, other: str | None) -> bool:
+    """Whether two ids mean the same machine; CDIM's may differ in case from those of Kubernetes."""
+    return one is not None and other is not None and one.casefold() == other.casefold()
+
+
+def spelling(steps: Sequence[Step]) -> tuple[str, str]:
+    """The one that fits what the devices are connected to."""
+    return CPUS if steps[0].source.type == CPU else ADAPTERS
+
+
+def body(steps: Sequence[Step], keys: tuple[str, str]) -> dict[str, t.Any]:
+    """Body of POST /layout-apply; no procedure waits for another."""
+    return {"procedures": [
+        {"operationID": n, "operation": s.operation, keys[0]: s.source.uid, keys[1]: s.part.uid, "dependencies": []}
+        for n, s in enumerate(steps, 1)
+    ]}
+
+
+def apply_id(reply: t.Any) -> str:
+    """Raises Unreadable."""
+    found = reply.get("applyID") if isinstance(reply, dict) else None
+    if not isinstance(found, str) or not found:
+        raise Unreadable("it has no applyID")
+    return found
+
+
+def progress(reply: t.Any) -> Progress:
+    """Of the reply to GET /layout-apply/{applyID}. Raises Unreadable."""
+    if not isinstance(reply, dict) or not isinstance(reply.get("status", ""), str):
+        raise Unreadable("it has no status")
+    results = reply.get("applyResult")
+    single = [r for r in results if isinstance(r, dict)] if isinstance(results, list) else []
+    told = {r["operationID"]: str(r.get("status") or "").upper() for r in single if "operationID" in r}
+    return Progress(reply.get("status", "").upper(), str(reply.get("rollbackStatus") or "").upper(), told)
+
+
+def found_apply(reply: t.Any, steps: Sequence[Step]) -> str | None:
+    """ApplyID of one that is going on with exactly these procedures, in a list of applies; None: it has none."""
+    wanted = {(s.operation, s.part.uid) for s in steps}
+    for entry in reply.get("applyResults") or () if isinstance(reply, dict) else ():
+        if not isinstance(entry, dict) or not progress(entry).going:
+            continue
+        named = {
+            (p.get("operation"), p.get(ADAPTERS[1]) or p.get(CPUS[1]))
+            for p in entry.get("procedures") or () if isinstance(p, dict)
+        }
+        if named == wanted:
+            return apply_id(entry)
+    return None
+
+
+def handle(apply: str, step: Step, number: int) -> str:
+    """What a later process needs to find the operation again."""
+    told = {"apply": apply, "number": number, "operation": step.operation}
+    told |= {"machine": step.machine, "device": step.part.uid}
+    return json.dumps(told, separators=(",", ":"), sort_keys=True)
+
+
+def told(text: str) -> dict[str, t.Any]:
+    """What ``handle`` wrote. Raises Missing."""
+    try:
+        found = json.loads(text)
+        if {"apply", "operation", "number", "machine", "device"} <= found.keys():
+            return t.cast("dict[str, t.Any]", found)
+    except (ValueError, AttributeError):
+        pass
+    raise Missing(f"cannot wait for operation {text!r}: it is no handle of NEC CDIM")

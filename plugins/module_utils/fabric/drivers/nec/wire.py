@@ -1,0 +1,223 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NEC CDIM's JSON, read and written: no I/O. The layout of all its devices and nodes, and what is free in it.
+
+Two generations are understood. The product connects through adapters: a node has a ``sourceFabricAdapter`` (status
+*eesv*) that is linked to a ``destinationFabricAdapter`` (*eeio*), which is what a device is connected to; a procedure
+names ``sourceDeviceID`` and ``destinationDeviceID``. The open source CDIM connects a CPU: ``targetCPUID`` and
+``targetDeviceID``. A connected device shows a link of type ``eeio``, ``destinationFabricAdapter`` or ``CPU``, or the
+node's id in ``nodeIDs``. One resource comes bare or below ``resource``.
+"""
+
+from __future__ import annotations
+
+import typing as t
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ...api import Device, Machine
+from ...http.request import ErrorBody
+from ..shared.replies import Unreadable
+
+KINDS: t.Final[Mapping[str, str]] = {"gpu": "gpu"}
+HOST_ADAPTER: t.Final = "sourcefabricadapter"
+IO_ADAPTER: t.Final = "destinationfabricadapter"
+CPU: t.Final = "cpu"
+_CONNECTED: t.Final = ("eeio", IO_ADAPTER, CPU)
+_HEALTH: t.Final = {"ok": "OK", "warning": "Warning", "critical": "Critical"}
+# CDIM numbers no fabrics: where it does not tell a switch all devices are on one.
+ONLY_FABRIC: t.Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A device of any type, also an adapter or a CPU. ``role``: eesv or eeio of an adapter, where it is told."""
+
+    uid: str
+    type: str
+    model: str = ""
+    state: str = ""
+    health: str = ""
+    role: str = ""
+    switch: str = ""
+    serial: str | None = None
+    detected: bool = True
+    available: bool = True
+    links: tuple[tuple[str, str], ...] = ()
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def connected_to(self) -> str | None:
+        """Uid of the adapter or CPU that it is connected to."""
+        return next((uid for kind, uid in self.links if kind in _CONNECTED), None)
+
+    @property
+    def usable(self) -> bool:
+        """Whether it may be attached: found, not taken out of use, enabled and healthy."""
+        return self.detected and self.available and (self.state, self.health) == ("enabled", "ok")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine. ``parts``: uids of its devices."""
+
+    uid: str
+    name: str
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Everything at one moment. ``owners``: uid of the node by that of an adapter or CPU, or of a device it lists."""
+
+    parts: Mapping[str, Part]
+    nodes: tuple[Node, ...]
+    owners: Mapping[str, str] = field(default_factory=dict)
+
+    def node(self, uid: str) -> Node | None:
+        """By its id, in any spelling."""
+        return next((n for n in self.nodes if n.uid.casefold() == uid.casefold()), None)
+
+    def source(self, node: Node) -> Part | None:
+        """What a device of the node is connected to: its *eeio* adapter, else its CPU."""
+        own = [self.parts[uid] for uid in node.parts if uid in self.parts and self.parts[uid].detected]
+        for host in own:
+            if host.type == HOST_ADAPTER and host.role in ("eesv", ""):
+                for kind, uid in host.links:
+                    found = self.parts.get(uid)
+                    if kind == IO_ADAPTER and found and found.type == IO_ADAPTER and found.role in ("eeio", ""):
+                        return found
+        return next((part for part in own if part.type == CPU), None)
+
+    def fabric(self, node: Node) -> int | None:
+        """Of the node; None when nothing can be connected to it."""
+        source = self.source(node)
+        return number(source.switch) if source else None
+
+    def owner(self, uid: str) -> str | None:
+        """Uid of the node that has the device."""
+        part = self.parts[uid]
+        if part.nodes:
+            return part.nodes[0]
+        return self.owners.get(part.connected_to or "") or self.owners.get(uid)
+
+    def is_free(self, part: Part) -> bool:
+        """Whether it could be attached to some node now."""
+        return part.usable and part.connected_to is None and self.owner(part.uid) is None
+
+    def free(self, model: str, fabric: int | None, kind: str = "gpu") -> list[Part]:
+        """Devices that could be attached to a node of this fabric now, in a fixed order."""
+        fits = (p for p in self.parts.values() if KINDS.get(p.type) == kind and p.model.casefold() == model.casefold())
+        return sorted((p for p in fits if number(p.switch) == fabric and self.is_free(p)), key=lambda p: p.uid)
+
+    def device(self, part: Part) -> Device:
+        """The device in the words of all managers."""
+        owner = self.owner(part.uid)
+        return Device(
+            uid=part.uid, model=part.model, kind=KINDS.get(part.type, part.type), fabric=number(part.switch),
+            machine=owner, state="attached" if owner else "free", health=health(part), serial=part.serial,
+        )
+
+    def devices(self) -> tuple[Device, ...]:
+        """All devices that can be composed."""
+        return tuple(self.device(part) for part in self.parts.values() if part.type in KINDS and part.detected)
+
+    def machines(self) -> tuple[Machine, ...]:
+        """All nodes with what is attached to them."""
+        on: dict[str, list[Device]] = {}
+        for device in self.devices():
+            if device.machine is not None:
+                on.setdefault(device.machine, []).append(device)
+        return tuple(Machine(n.uid, n.name, self.fabric(n), tuple(on.get(n.uid, ()))) for n in self.nodes)
+
+
+def layout(resources: t.Any, nodes: t.Any) -> Layout:
+    """Of the replies to ``/resources?detail=true`` and ``/nodes?detail=true``. Raises Unreadable."""
+    parts = {part.uid: part for part in map(_part, _list(resources, "resources")) if part}
+    found = tuple(node for node in map(_node, _list(nodes, "nodes")) if node)
+    bare = Layout(parts, found)
+    owners = {uid: node.uid for node in found for uid in node.parts}
+    owners |= {source.uid: node.uid for node in found if (source := bare.source(node))}
+    return Layout(parts, found, owners)
+
+
+def number(switch: str) -> int:
+    """A fabric's number for the switch's name: itself when it is one, else made from it, always the same."""
+    if not switch:
+        return ONLY_FABRIC
+    return int(switch) if switch.isascii() and switch.isdigit() else zlib.crc32(switch.encode())
+
+
+def health(part: Part) -> str:
+    """One of the words of ``api.Device``; a device that is not enabled is not known to be well."""
+    return _HEALTH.get(part.health, "Unknown") if part.state == "enabled" else "Unknown"
+
+
+def one(body: t.Any) -> Part:
+    """One resource, bare or below ``resource``. Raises Unreadable."""
+    inner = body.get("resource", body) if isinstance(body, dict) else None
+    part = _part(inner)
+    if part is None:
+        raise Unreadable("it has no device.deviceID")
+    return part
+
+
+def _part(entry: t.Any) -> Part | None:
+    raw = entry.get("device") if isinstance(entry, dict) else None
+    if not isinstance(raw, dict) or not _text(raw.get("deviceID")):
+        return None
+    status, annotation = _dict(raw.get("status")), _dict(entry.get("annotation"))
+    serial = _text(raw.get("serialNumber"))
+    specific = _dict(_dict(raw.get("attribute")).get("deviceSpecificInformation"))
+    return Part(
+        uid=_text(raw.get("deviceID")), type=_text(raw.get("type")).lower(), model=_text(raw.get("model")),
+        state=_text(status.get("state")).lower(), health=_text(status.get("health")).lower(),
+        role=_text(specific.get("status")).lower(), switch=_text(raw.get("deviceSwitchInfo")),
+        # A GPU's UUID is what a node sees of it; the number on its label is not.
+        serial=serial if serial.startswith("GPU-") else None,
+        detected=entry.get("detected") is not False, available=annotation.get("available") is not False,
+        links=tuple(_links(raw)), nodes=tuple(n for n in _items(entry.get("nodeIDs")) if isinstance(n, str) and n),
+    )
+
+
+def _links(raw: dict[str, t.Any]) -> Iterable[tuple[str, str]]:
+    for link in _items(raw.get("links")):
+        if isinstance(link, dict) and _text(link.get("deviceID")):
+            yield _text(link.get("type")).lower(), _text(link.get("deviceID"))
+
+
+def _node(entry: t.Any) -> Node | None:
+    uid = _text(entry.get("id")) if isinstance(entry, dict) else ""
+    if not uid:
+        return None
+    parts = (_text(_dict(_dict(r).get("device")).get("deviceID")) for r in _items(entry.get("resources")))
+    return Node(uid, _text(entry.get("name")) or uid, tuple(p for p in parts if p))
+
+
+def read_error(body: t.Any) -> ErrorBody | None:
+    """``{code, message, details}``; None: not CDIM's form."""
+    if not isinstance(body, dict) or not _text(body.get("message")):
+        return None
+    words = [_text(body.get("message")), _text(body.get("details"))]
+    return ErrorBody(_text(body.get("code")) or None, ": ".join(w for w in words if w))
+
+
+def _list(body: t.Any, key: str) -> list[t.Any]:
+    found = body.get(key) if isinstance(body, dict) else None
+    if not isinstance(found, list):
+        raise Unreadable(f"it has no {key}")
+    return found
+
+
+def _dict(value: t.Any) -> dict[str, t.Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _items(value: t.Any) -> list[t.Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: t.Any) -> str:
+    return value if isinstance(value, str) else ""

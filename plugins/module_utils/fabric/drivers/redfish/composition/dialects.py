@@ -1,0 +1,77 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ways in which Redfish services let a device be moved, as a table: the safest that a service offers is used.
+
+Each row says when it is offered, what is read just before, what is asked, and how one sees that it is done. What "it
+may have happened" means when a reply was lost:
+
+================== =============================================================================================
+AddResourceBlock   the block says which system has it, and its ETag has changed if the request took effect: so
+                   looking tells, and the same request sent again cannot take effect twice. Adopt, else repeat.
+Connections        a connection of exactly this initiator and this target exists or not. Adopt it when it does;
+                   else uncertain, since a second POST could make a second connection.
+Zones              the target is in the machine's zone or not; If-Match makes the repeated PATCH harmless. Adopt,
+                   else repeat. Two machines could add one target to two zones: the one whose zone comes later
+                   gives it back.
+Compose            the system lists the block or not. Adopt when it does; else uncertain: a manifest carries the
+                   wanted end and no precondition.
+================== =============================================================================================
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import endpoints, resource_blocks
+from .preconditions import Change, Dialect, Preconditions
+
+
+def _never(preconditions: Preconditions, change: Change) -> bool:
+    return False
+
+
+def _block(change: Change) -> str:
+    return change.block
+
+
+def _pair(change: Change) -> str:
+    return f"{change.host.uid} {change.target}"
+
+
+def _zone(change: Change) -> str:
+    zone = endpoints.zone_of(change)
+    return zone.uri if zone else ""
+
+
+def _system(change: Change) -> str:
+    return change.host.system.uri
+
+
+# In order of preference: compare-and-swap first.
+DIALECTS: t.Final = (
+    Dialect(
+        name="AddResourceBlock", swaps=True, merges=False, offered=resource_blocks.adds_blocks, lane=_block,
+        read=resource_blocks.read_blocks, ask=resource_blocks.ask_block, has=resource_blocks.block_is_here,
+        taken=resource_blocks.block_is_taken, moving=resource_blocks.block_moves,
+    ),
+    Dialect(
+        name="Connections", swaps=False, merges=False, offered=endpoints.connects, lane=_pair,
+        read=endpoints.read_connections, ask=endpoints.ask_connection, has=endpoints.is_connected,
+        taken=endpoints.is_connected_elsewhere, moving=_never,
+    ),
+    Dialect(
+        name="Zones", swaps=True, merges=True, offered=endpoints.zones, lane=_zone, read=endpoints.read_zones,
+        ask=endpoints.ask_zone, has=endpoints.is_in_zone, taken=endpoints.is_in_other_zone, moving=_never,
+    ),
+    Dialect(
+        name="Compose", swaps=False, merges=True, offered=resource_blocks.composes, lane=_system,
+        read=resource_blocks.read_blocks, ask=resource_blocks.ask_compose, has=resource_blocks.block_is_here,
+        taken=resource_blocks.block_is_taken, moving=resource_blocks.block_moves,
+    ),
+)
+
+
+def dialect_for(change: Change) -> Dialect | None:
+    """The first dialect that the service offers for this change."""
+    return next((dialect for dialect in DIALECTS if dialect.offered(change)), None)

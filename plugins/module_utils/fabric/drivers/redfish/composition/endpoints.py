@@ -1,0 +1,132 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Moving targets of a fabric: by connections between endpoints, or by the zone that a machine has to itself."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ....errors import Refused
+from ...shared.redfish.resources import Connection, FabricResource, Zone
+from ...shared.redfish.service import Service
+from ..model.resource_tree import FabricTree
+from ..reader import connections_of
+from .preconditions import Ask, Change, Changes, Preconditions, link_to
+
+
+def fabric_of(change: Change) -> FabricTree:
+    """The unit's fabric, as the model has it."""
+    trees = change.service_model.tree.fabrics
+    return next((f for f in trees if f.fabric.uri == change.unit.fabric_uri), FabricTree(FabricResource(None)))
+
+
+def _initiator(change: Change) -> str | None:
+    """The machine's endpoint that may see the target."""
+    zones = fabric_of(change).zones
+    shared = [zone.members for zone in zones if change.target in zone.members]
+    return next((uri for uri in change.initiators if not zones or any(uri in found for found in shared)), None)
+
+
+def connects(change: Change) -> bool:
+    """Connections: offered by the fabric, between endpoints that may see each other."""
+    if change.unit.endpoint is None or fabric_of(change).fabric.connections is None:
+        return False
+    if change.attach:
+        return _initiator(change) is not None
+    return is_connected(Preconditions(connections=fabric_of(change).connections), change)
+
+
+def read_connections(service: Service, changes: Changes) -> Preconditions:
+    """All connections of the fabric: a target does not always say which it has."""
+    return Preconditions(connections=connections_of(service, fabric_of(changes[0])))
+
+
+def _ours(preconditions: Preconditions, change: Change) -> list[Connection]:
+    mine = set(change.initiators)
+    return [c for c in preconditions.connections if change.target in c.targets and mine & set(c.initiators)]
+
+
+def is_connected(preconditions: Preconditions, change: Change) -> bool:
+    """Whether a connection joins the machine and the target."""
+    return bool(_ours(preconditions, change))
+
+
+def is_connected_elsewhere(preconditions: Preconditions, change: Change) -> bool:
+    """Whether another machine has the target. Of two that were connected at the same time the first stays."""
+    mine = {connection.uri for connection in _ours(preconditions, change)}
+    others = [c.uri for c in preconditions.connections if change.target in c.targets and c.uri not in mine]
+    return bool(others) and (not mine or min(others) < min(mine))
+
+
+def ask_connection(preconditions: Preconditions, changes: Changes) -> Ask:
+    """A connection of one initiator and one target; deleted again to detach."""
+    change = changes[0]
+    if not change.attach:
+        return _ask_disconnect(preconditions, change)
+    body: dict[str, t.Any] = {
+        "Name": f"{change.unit.name} of {change.host.system.name or change.host.uid}",
+        "Links": {
+            "InitiatorEndpoints": [link_to(_initiator(change) or "")], "TargetEndpoints": [link_to(change.target)],
+        },
+    }
+    if change.unit.chunk:
+        chunk = {"AccessCapabilities": ["Read", "Write"], "MemoryChunk": link_to(change.unit.chunk)}
+        body |= {"ConnectionType": "Memory", "MemoryChunkInfo": [chunk]}
+    return Ask("POST", fabric_of(change).fabric.connections or "", body)
+
+
+def _ask_disconnect(preconditions: Preconditions, change: Change) -> Ask:
+    ours = _ours(preconditions, change)[0]
+    if len(ours.targets) > 1:
+        raise Refused(f"connection {ours.uri} carries other devices than {change.unit.uid} too; it is not deleted")
+    return Ask("DELETE", ours.uri, headers={"If-Match": ours.etag} if ours.etag else {})
+
+
+def zone_of(change: Change) -> Zone | None:
+    """The machine's zone on a fabric that knows no connections: being in it is being attached."""
+    owners, mine = change.service_model.owners, set(change.initiators)
+    zones = (zone for zone in fabric_of(change).zones if mine & zone.members)
+    alone = (zone for zone in zones if all(owners.get(uri, change.host.uid) == change.host.uid for uri in zone.members))
+    return next(alone, None)
+
+
+def zones(change: Change) -> bool:
+    """Zones: offered by a fabric where the machine has a zone to itself."""
+    if change.unit.endpoint is None or fabric_of(change).fabric.connections is not None:
+        return False
+    zone = zone_of(change)
+    return zone is not None and (change.attach or change.target in zone.members)
+
+
+def read_zones(service: Service, changes: Changes) -> Preconditions:
+    """All zones of the fabric, and the machine's own once more by itself: for its ETag."""
+    mine = zone_of(changes[0])
+    every = service.members(Zone, fabric_of(changes[0]).fabric.zones)
+    return Preconditions(zones=every, zone=service.read(Zone, mine.uri) if mine else None)
+
+
+def is_in_zone(preconditions: Preconditions, change: Change) -> bool:
+    """Whether the machine's zone has the target."""
+    return preconditions.zone is not None and change.target in preconditions.zone.members
+
+
+def is_in_other_zone(preconditions: Preconditions, change: Change) -> bool:
+    """Whether another machine's zone has the target. Of two that took it at the same time the first keeps it."""
+    if preconditions.zone is None:
+        return True
+    owners = change.service_model.owners
+    mine = preconditions.zone.uri
+    rivals = (zone for zone in preconditions.zones if zone.uri != mine and change.target in zone.members)
+    others = [zone.uri for zone in rivals if any(uri in owners for uri in zone.members)]
+    return bool(others) and (not is_in_zone(preconditions, change) or min(others) < preconditions.zone.uri)
+
+
+def ask_zone(preconditions: Preconditions, changes: Changes) -> Ask:
+    """The zone's whole list of endpoints, on the condition that nobody changed it meanwhile."""
+    zone = preconditions.zone or Zone(None)
+    leaves = {change.target for change in changes if not change.attach}
+    comes = [change.target for change in changes if change.attach]
+    wanted = [uri for uri in dict.fromkeys([*zone.endpoints, *comes]) if uri not in leaves]
+    body = {"Links": {"Endpoints": [*map(link_to, wanted)]}}
+    return Ask("PATCH", zone.uri, body, {"If-Match": zone.etag} if zone.etag else {})

@@ -1,0 +1,196 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Carrying out a change: read, ask, wait, and look again, so that no lost reply makes a second device or loses one."""
+
+from __future__ import annotations
+
+import functools
+import time
+import typing as t
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .....net.backoff import Backoff
+from ....api import Proof, Started
+from ....config import FabricConfig
+from ....errors import Busy, Changed, FabricError, Missing, Refused, Uncertain, Withdrawn
+from ....http.request import Request
+from ....http.session import Session
+from ....operations.batches import Batches, PendingOperation, proof_of
+from ....operations.polling import NOTICE_SECONDS, Patience, tolerant
+from ...shared.redfish.service import Service
+from ..tasks import Monitor, handle_of
+from .dialects import dialect_for
+from .preconditions import Ask, Change, Dialect, Preconditions
+
+# How often a precondition may fail, or a harmless request be repeated, before the caller must decide.
+TRIES: t.Final = 8
+BACKOFF: t.Final = Backoff(0.05, factor=1.5, longest=0.25, jitter=1.0)
+
+Operations = Sequence[PendingOperation[Change]]
+
+
+class CompositionExecutor:
+    """Moves units. Thread-safe; changes of one list go together, all others at the same time."""
+
+    def __init__(self, session: Session, service: Service, config: FabricConfig) -> None:
+        self._session = session
+        self._service = service
+        self._seconds = config.attach_timeout
+        self._monitor = Monitor(session)
+        self._batches: Batches[Change] = Batches(lambda key, take: self._carry(key[0], take()))
+
+    def move(self, change: Change, started: Started | None = None, proof: Proof | None = None) -> str | None:
+        """Return, with the operation's handle, when the change is seen to be done.
+
+        Raises Changed when somebody else has the unit, and FabricError.
+        """
+        dialect = dialect_for(change)
+        if dialect is None:
+            raise Refused(f"cannot {purpose(change)}: the CDI Manager offers no way to do so for this pair")
+        operation = self._batches.run((dialect, dialect.lane(change)), [change], started, proof)[0]
+        if operation.error is not None:
+            raise operation.error
+        return operation.handle
+
+    def wait(self, handle: str) -> None:
+        """Wait for an operation that another process began."""
+        self._monitor.wait(handle, f"wait for operation {handle}", self._seconds)
+
+    def _carry(self, dialect: Dialect, operations: Operations) -> None:
+        """Finish every operation, or raise what the others ended with."""
+        error: FabricError | None = None
+        for attempt in range(1, TRIES + 1):
+            preconditions = self._read(dialect, operations, error)
+            operations = _open(dialect, preconditions, operations, asked=isinstance(error, Uncertain))
+            if not operations:
+                return
+            try:
+                self._once(dialect, preconditions, operations, error)
+            except (Changed, Uncertain) as failure:
+                error = failure
+            except Withdrawn as withdrawn:  # this attempt asked nothing, but the one before may have
+                raise (error if isinstance(error, Uncertain) else withdrawn) from None
+            except (Refused, Missing, Busy) as failure:
+                self._one_by_one(dialect, operations, failure)
+                return
+            if not dialect.swaps and isinstance(error, Uncertain):
+                continue
+            time.sleep(BACKOFF.delay(attempt))
+        raise error or AssertionError("the last attempt finishes or raises")
+
+    def _once(
+        self, dialect: Dialect, preconditions: Preconditions, operations: Operations, error: FabricError | None
+    ) -> None:
+        """One attempt. After a lost reply only what cannot take effect twice is asked again."""
+        if any(dialect.moving(preconditions, o.what) for o in operations):
+            self._confirm(dialect, operations)
+        elif isinstance(error, Uncertain) and not dialect.swaps:
+            raise error
+        else:
+            self._ask(dialect, replace(preconditions, strict=isinstance(error, Changed)), operations)
+            self._confirm(dialect, operations)
+
+    def _read(self, dialect: Dialect, operations: Operations, error: FabricError | None) -> Preconditions:
+        """While it may have happened, not being able to look leaves it so."""
+        try:
+            return dialect.read(self._service, [o.what for o in operations])
+        except FabricError:
+            if isinstance(error, Uncertain):
+                raise error from None
+            raise
+
+    def _ask(self, dialect: Dialect, preconditions: Preconditions, operations: Operations) -> None:
+        changes = [o.what for o in operations]
+        ask, words = dialect.ask(preconditions, changes), "; ".join(map(purpose, changes))
+        answer = self._session.call(replace(_call(ask, words, self._seconds), proof=proof_of(operations)))
+        handle = handle_of(answer)
+        if handle is None:
+            return
+        for operation in operations:
+            operation.accept(handle)
+        try:
+            self._monitor.wait(handle, words, self._seconds)
+        except Missing:
+            # The service forgot the operation, for instance by a restart: what it did is still to be seen.
+            return
+
+    def _confirm(self, dialect: Dialect, operations: Operations) -> None:
+        """A service may say done before it shows it."""
+        patience, notice = Patience(self._seconds), Patience(NOTICE_SECONDS)
+        while True:
+            changes = [o.what for o in operations]
+            preconditions = tolerant(functools.partial(dialect.read, self._service, changes))
+            if preconditions is not None:
+                self._give_back(dialect, preconditions, operations)
+                operations = [o for o in operations if not _finished(dialect, preconditions, o)]
+            if not operations:
+                return
+            moving = preconditions is None or any(dialect.moving(preconditions, change) for change in changes)
+            if patience.over or (notice.over and not moving):
+                words = "; ".join(purpose(o.what) for o in operations)
+                raise Uncertain(f"cannot {words}: the CDI Manager took the request, but does not show it as done")
+            patience.pause()
+
+    def _give_back(self, dialect: Dialect, preconditions: Preconditions, operations: Operations) -> None:
+        """Two machines got one unit at the same moment: the later one returns it."""
+        for operation in operations:
+            change = operation.what
+            if change.attach and dialect.has(preconditions, change) and dialect.taken(preconditions, change):
+                self._ask(dialect, preconditions, [PendingOperation(replace(change, attach=False))])
+                operation.fail(_lost(change))
+
+    def _one_by_one(self, dialect: Dialect, operations: Operations, failure: FabricError) -> None:
+        """A refusal of several says nothing about each; a refusal of one may mean that it was just taken."""
+        if len(operations) > 1:
+            for operation in operations:
+                try:
+                    self._carry(dialect, [operation])
+                except FabricError as error:
+                    operation.fail(error)
+            return
+        preconditions = dialect.read(self._service, [operations[0].what])
+        if _open(dialect, preconditions, operations, asked=False):
+            operations[0].fail(failure)
+
+
+def purpose(change: Change) -> str:
+    """Completes "cannot …"."""
+    verb, side = ("attach", "to") if change.attach else ("detach", "from")
+    return f"{verb} {change.unit.traits.kind} {change.unit.uid} {side} machine {change.host.uid}"
+
+
+def _call(ask: Ask, words: str, seconds: float) -> Request:
+    return Request(
+        ask.method, ask.path, words, body=ask.body, timeout=seconds, effect=True, reads=False, headers=ask.headers
+    )
+
+
+def _finished(dialect: Dialect, preconditions: Preconditions, operation: PendingOperation[Change]) -> bool:
+    """Whether an operation has its outcome, or gets it now because what it wants is so."""
+    change = operation.what
+    done = dialect.has(preconditions, change) is change.attach and not dialect.moving(preconditions, change)
+    if done and not operation.finished.is_set():
+        operation.fulfil()
+    return operation.finished.is_set()
+
+
+def _open(
+    dialect: Dialect, preconditions: Preconditions, operations: Operations, asked: bool
+) -> list[PendingOperation[Change]]:
+    """Operations that are still to be asked for. ``asked``: the reply was lost, so what moves may be ours."""
+    found = []
+    for operation in operations:
+        if _finished(dialect, preconditions, operation):
+            continue
+        maybe_ours = asked and dialect.moving(preconditions, operation.what)
+        if operation.what.attach and dialect.taken(preconditions, operation.what) and not maybe_ours:
+            operation.fail(_lost(operation.what))
+        elif asked or operation.wanted():
+            found.append(operation)
+    return found
+
+
+def _lost(change: Change) -> Changed:
+    return Changed(f"cannot {purpose(change)}: another machine has it, or it is no longer offered")

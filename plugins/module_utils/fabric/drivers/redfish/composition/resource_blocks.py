@@ -1,0 +1,95 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Moving resource blocks: by the system's AddResourceBlock action, or by a manifest of the Compose action."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...shared.redfish.resources import ComputerSystem, ResourceBlock
+from ...shared.redfish.service import Service
+from .preconditions import Ask, Change, Changes, Preconditions, link_to
+
+
+def shares_zone(change: Change) -> bool:
+    """Whether the unit's block and the machine are in one zone."""
+    return change.unit.block is not None and bool(change.unit.zones & change.host.zones)
+
+
+def is_composed_here(change: Change) -> bool:
+    """Whether the machine has the unit as a block."""
+    block, system = change.unit.block, change.host.system
+    return block is not None and (system.uri in block.systems or block.uri in system.blocks)
+
+
+def adds_blocks(change: Change) -> bool:
+    """AddResourceBlock and RemoveResourceBlock: offered by the system itself."""
+    system = change.host.system
+    if change.attach:
+        return system.add_block is not None and shares_zone(change)
+    return system.remove_block is not None and is_composed_here(change)
+
+
+def composes(change: Change) -> bool:
+    """The Compose action: offered by the composition service."""
+    service = change.service_model.tree.composition
+    if service is None or service.compose is None:
+        return False
+    return shares_zone(change) if change.attach else is_composed_here(change)
+
+
+def read_blocks(service: Service, changes: Changes) -> Preconditions:
+    """The system and the blocks."""
+    system = service.read(ComputerSystem, changes[0].host.system.uri)
+    blocks = service.read_all(ResourceBlock, [change.block for change in changes])
+    return Preconditions(system=system, blocks={block.uri: block for block in blocks})
+
+
+def block_is_here(preconditions: Preconditions, change: Change) -> bool:
+    """Whether the system has the block. A service may fill only one of the two directions."""
+    block = preconditions.blocks.get(change.block)
+    if block is None or block.composition == "Composing":
+        return False
+    listed = preconditions.system is not None and block.uri in preconditions.system.blocks
+    return change.host.system.uri in block.systems or (listed and block.composition != "Unused")
+
+
+def block_is_taken(preconditions: Preconditions, change: Change) -> bool:
+    """Whether the block is no longer there for this machine."""
+    block = preconditions.blocks.get(change.block)
+    if block is None:
+        return True
+    busy = block.systems or block.reserved or block.composition not in (None, "Unused")
+    return bool(busy) and not block_is_here(preconditions, change)
+
+
+def block_moves(preconditions: Preconditions, change: Change) -> bool:
+    """Whether the service is at work on the block."""
+    block = preconditions.blocks.get(change.block)
+    return block is not None and block.composition == "Composing"
+
+
+def ask_block(preconditions: Preconditions, changes: Changes) -> Ask:
+    """The block's ETag alone decides who gets it; the system's would let only one change per machine through."""
+    change = changes[0]
+    block, system = preconditions.blocks[change.block], preconditions.system or change.host.system
+    body: dict[str, t.Any] = {"ResourceBlock": link_to(block.uri)}
+    if block.etag:
+        body["ResourceBlockETag"] = block.etag
+    if preconditions.strict and system.etag:
+        body["ComputerSystemETag"] = system.etag
+    return Ask("POST", (system.add_block if change.attach else system.remove_block) or "", body)
+
+
+def ask_compose(preconditions: Preconditions, changes: Changes) -> Ask:
+    """The whole list of blocks that the system shall have."""
+    system = preconditions.system or changes[0].host.system
+    leaves = {change.block for change in changes if not change.attach}
+    comes = [change.block for change in changes if change.attach]
+    wanted = [uri for uri in dict.fromkeys([*system.blocks, *comes]) if uri not in leaves]
+    request = {**link_to(system.uri), "Id": system.ident, "Links": {"ResourceBlocks": [*map(link_to, wanted)]}}
+    stanza = {"StanzaType": "ComposeSystem", "StanzaId": system.ident, "Request": request}
+    body = {"RequestFormat": "Manifest", "RequestType": "Apply", "Manifest": {"Stanzas": [stanza]}}
+    service = changes[0].service_model.tree.composition
+    return Ask("POST", (service.compose if service else None) or "", body)

@@ -1,0 +1,179 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Generic Redfish composition: any service that shows resource blocks, or a fabric's endpoints, as a CDI Manager.
+
+Which of the four ways of moving a device is used, and what a lost reply means for each, is in ``dialects``.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ...api import Capabilities, Device, FabricSnapshot, Machine, Proof, Started, Task
+from ...config import FabricConfig
+from ...errors import Busy, Changed, FabricError, Missing, Refused, gravest
+from ...http.session import Session
+from ...operations.handle_collector import HandleCollector
+from ...operations.parallel import outcomes
+from ...operations.polling import tolerant
+from ..shared.redfish.service import Service, read_error
+from ..shared.replies import healthy
+from .composition.executor import CompositionExecutor
+from .composition.preconditions import Change
+from .model.build import service_model
+from .model.service_model import ServiceModel
+from .model.unit_allocator import UnitAllocator, candidates
+from .reader import Reader
+
+# One machine is read by following its links; what the whole service consists of is read anew this often, in seconds.
+OLDEST_MAP: t.Final = 60.0
+# HTTP status of a request for what another one is at.
+IN_USE: t.Final = 409
+
+
+class RedfishDriver:
+    """Client of one Redfish service. Thread-safe; see ``api.FabricManager``."""
+
+    # Whether a service answers at once or by a task is its own choice, request by request.
+    capabilities: t.Final = Capabilities(
+        asynchronous=True, batch=False, lists_free=True,
+        kinds=("gpu", "memory", "fpga", "storage", "network"),
+    )
+
+    def __init__(self, config: FabricConfig) -> None:
+        self._session = Session(config, read_error)
+        self.service = Service(self._session)
+        self._reader = Reader(self.service)
+        self._executor = CompositionExecutor(self._session, self.service, config)
+        self._allocator = UnitAllocator(lambda: service_model(self._reader.tree()))
+
+    def service_model(self) -> ServiceModel:
+        """The whole service as it is now: what ``api`` has no words for, such as which way is offered."""
+        return self._allocator.service_model()
+
+    def machines(self) -> tuple[Machine, ...]:
+        """All computer systems with the composable devices that they have."""
+        return self.service_model().machines()
+
+    def machine(self, uid: str) -> Machine:
+        """One machine, by reading only what concerns it; Missing when the service does not show it."""
+        found = self._around(uid).machine(uid)
+        if found is None:
+            raise _no_machine(uid)
+        return found
+
+    def free(self, machine_uid: str, model: str) -> int:
+        """Devices of ``model`` that could be attached to the machine now."""
+        shown = self.service_model()
+        if machine_uid not in shown.hosts:
+            raise _no_machine(machine_uid)
+        return sum(1 for _unit in candidates(shown, shown.hosts[machine_uid], model, None))
+
+    def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
+        """Machines, and the free devices of each fabric as its first machine sees them."""
+        taken = time.time()
+        shown = self.service_model()
+        through = {host.fabric: host for host in reversed(list(shown.hosts.values())) if host.fabric is not None}
+        keys = [(model, fabric) for model in dict.fromkeys(models) for fabric in sorted(through)]
+        free = {key: sum(1 for _unit in candidates(shown, through[key[1]], key[0], None)) for key in keys}
+        return FabricSnapshot({machine.uid: machine for machine in shown.machines()}, free, taken)
+
+    def devices(self) -> tuple[Device, ...]:
+        """Every composable device, free ones included."""
+        shown = self.service_model()
+        return tuple(shown.device(unit) for unit in shown.units.values() if unit.traits.kind)
+
+    def attach(
+        self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu",
+        started: Started | None = None, proof: Proof | None = None,
+    ) -> Task:
+        """Attach ``count`` devices, all at once. When only some were attached the error has ``devices``.
+
+        ``token`` gives each attach its own order of devices, so that two at the same time rarely want the same.
+        """
+        collector = HandleCollector(count, started)
+
+        def one(number: int) -> Device:
+            mark = f"{token} {number}" if token else None
+            return collector.run(number, lambda say: self._attach(machine_uid, model, kind, mark, say, proof))
+
+        return _task(outcomes(one, range(count)), collector.handles)
+
+    def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
+               proof: Proof | None = None) -> Task:
+        """Detach one device; a device that the machine does not have is done."""
+        shown = self._around(machine_uid)
+        if machine_uid not in shown.hosts:
+            raise _no_machine(machine_uid)
+        unit = shown.units.get(device_uid)
+        if unit is None or machine_uid not in unit.hosts:
+            return Task(True)
+        handle = self._executor.move(Change(shown, shown.hosts[machine_uid], unit, attach=False), started, proof)
+        return Task(True, (shown.device(unit, shown.hosts[machine_uid]),), (handle,) if handle else ())
+
+    def resume(self, handles: tuple[str, ...]) -> Task:
+        """Wait for operations of an earlier process."""
+        for handle in handles:
+            self._executor.wait(handle)
+        return Task(True, (), handles)
+
+    def close(self) -> None:
+        """Log out and close all kept connections."""
+        self._session.close()
+
+    def _attach(self, machine: str, model: str, kind: str, token: str | None, started: Started,
+                proof: Proof | None) -> Device:
+        """Try one unit after the other while somebody else is quicker."""
+        tried: dict[str, Busy] = {}
+        while True:
+            try:
+                change = self._allocator.take(machine, model, kind, token, tried)
+            except Refused as exhausted:
+                # A unit that was only busy may yet become free, so that is not the end.
+                raise next((e for e in tried.values() if not isinstance(e, Changed)), exhausted) from None
+            try:
+                return self._move(change, started, proof)
+            except Busy as error:
+                if not (isinstance(error, Changed) or error.status == IN_USE):
+                    raise
+                tried[change.unit.uid] = error
+
+    def _move(self, change: Change, started: Started, proof: Proof | None) -> Device:
+        try:
+            self._executor.move(change, started, proof)
+        finally:
+            self._allocator.release(change.unit.uid)
+        bare = change.service_model.device(change.unit)
+        return self._usable(replace(bare, machine=change.host.uid, state="attached", fabric=change.host.fabric))
+
+    def _usable(self, device: Device) -> Device:
+        """The device as it came up, or Refused: a service attaches a sick one too, and then it must be returned."""
+        around = tolerant(lambda: self._around(t.cast(str, device.machine)))
+        unit = around.units.get(device.uid) if around else None
+        device = replace(device, health=unit.health) if unit else device
+        return device if device.health != "Critical" else healthy(device, "Status.Health")
+
+    def _around(self, uid: str) -> ServiceModel:
+        """What concerns one machine, as it is now."""
+        known = self._allocator.service_model(oldest=OLDEST_MAP)
+        host = known.hosts.get(uid)
+        tree = self._reader.around(known, host) if host else None
+        return service_model(tree, known) if tree else self.service_model()
+
+
+def _no_machine(uid: str) -> Missing:
+    return Missing(f"machine {uid}: the CDI Manager knows no such machine")
+
+
+def _task(results: Sequence[Device | FabricError], handles: tuple[str, ...]) -> Task:
+    devices = tuple(r for r in results if isinstance(r, Device))
+    errors = tuple(r for r in results if isinstance(r, FabricError))
+    if len(results) == 1 and errors:
+        raise errors[0]
+    if errors:
+        raise gravest(errors, devices)
+    return Task(True, devices, handles)

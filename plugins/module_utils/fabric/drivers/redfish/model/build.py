@@ -1,0 +1,218 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From a service's resources to a model of it: links followed both ways, since services leave out either. No I/O."""
+
+from __future__ import annotations
+
+import typing as t
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ...shared.redfish import device_kinds
+from ...shared.redfish.resources import ComputerSystem, Endpoint, Part, ResourceBlock, system_uids
+from .resource_tree import FabricTree, Tree
+from .service_model import Host, ServiceModel, Unit
+
+# Numbers of zones and fabrics whose Id is no number: above what people number by hand, and always the same.
+FIRST_MADE_UP: t.Final = 10_000
+MADE_UP: t.Final = 90_000
+
+
+def service_model(tree: Tree, known: ServiceModel | None = None) -> ServiceModel:
+    """Machines and units of a service. ``known``: the whole of it, when ``tree`` is only a part."""
+    numbers = _numbers(tree)
+    places = _block_zones(tree)
+    uids = system_uids((known.tree if known else tree).systems)
+    hosts = {host.uid: host for host in _hosts(tree, numbers, places, uids)}
+    of_system = {host.system.uri: host.uid for host in hosts.values()}
+    owners = {uri: host.uid for host in hosts.values() for found in host.initiators.values() for uri in found}
+    units: dict[str, Unit] = {}
+    for unit, uris in (*_block_units(tree, of_system, places), *_endpoint_units(tree, hosts, owners)):
+        same = next((units[uri] for uri in uris if uri in units), None)
+        made = _merged(same, unit) if same else unit
+        # A unit whose parts are not linked is known by its own path only.
+        units.update(dict.fromkeys([*uris, *_own_paths(made)], made))
+    everyone = {**known.owners, **owners} if known else owners
+    return ServiceModel(tree, hosts, {unit.uid: unit for unit in units.values()}, numbers, everyone)
+
+
+def number(ident: str | None, uri: str) -> int:
+    """A fabric's number: its Id where that is one."""
+    if ident and ident.isascii() and ident.isdigit():
+        return int(ident)
+    return FIRST_MADE_UP + zlib.crc32(uri.encode()) % MADE_UP
+
+
+def _numbers(tree: Tree) -> dict[str, int]:
+    found = {zone.uri: number(zone.ident, zone.uri) for zone in tree.block_zones}
+    found |= {entry.fabric.uri: number(entry.fabric.ident, entry.fabric.uri) for entry in tree.fabrics}
+    if tree.composition and not tree.block_zones:
+        found[tree.composition.uri] = 1
+    return found
+
+
+def _block_zones(tree: Tree) -> Mapping[str, frozenset[str]]:
+    """Zones by block. Without any zone all blocks fit together: the composition service itself is the zone."""
+    if tree.composition and not tree.block_zones:
+        return {block.uri: frozenset({tree.composition.uri}) for block in tree.blocks}
+    known = {zone.uri for zone in tree.block_zones}
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for zone in tree.block_zones:
+        for block_uri in zone.blocks:
+            found[block_uri].add(zone.uri)
+    for block in tree.blocks:
+        found[block.uri].update(known & set(block.zones))
+    return {uri: frozenset(zones) for uri, zones in found.items()}
+
+
+def _hosts(
+    tree: Tree, numbers: Mapping[str, int], places: Mapping[str, frozenset[str]], uids: Mapping[str, str]
+) -> Iterable[Host]:
+    own = _own_blocks(tree)
+    for system in tree.systems:
+        initiators = {f.fabric.uri: found for f in tree.fabrics if (found := _initiators(f, system))}
+        zones = frozenset[str]().union(*(places.get(uri, frozenset()) for uri in own[system.uri]))
+        if system.add_block and not own.get(system.uri):
+            # No block stands for the machine, so no zone bounds it.
+            zones = frozenset(uri for found in places.values() for uri in found)
+        uid = uids.get(system.uri, system.uri)
+        yield Host(uid, system, _fabric_of(zones, initiators, numbers), zones, initiators)
+
+
+def _fabric_of(zones: Iterable[str], initiators: Iterable[str], numbers: Mapping[str, int]) -> int | None:
+    """The number that a machine goes by: of its zones of blocks, else of its fabrics."""
+    found = sorted(numbers[uri] for uri in zones if uri in numbers)
+    return found[0] if found else min((numbers[uri] for uri in initiators), default=None)
+
+
+def _own_blocks(tree: Tree) -> Mapping[str, set[str]]:
+    """Blocks that are machines themselves, by path of the system."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    listed = {uri: system.uri for system in tree.systems for uri in system.blocks}
+    for block in tree.blocks:
+        if not device_kinds.is_machine(block):
+            continue
+        for system_uri in {*block.systems, *block.own_systems, listed.get(block.uri, "")}:
+            found[system_uri].add(block.uri)
+    return found
+
+
+def _initiators(fabric: FabricTree, system: ComputerSystem) -> tuple[str, ...]:
+    """Endpoints of a fabric that are the machine's, or a part's of it."""
+    return tuple(
+        endpoint.uri for endpoint in fabric.endpoints
+        if endpoint.uri in system.endpoints or any(
+            entity.role in ("Initiator", "Both") and _is_below(entity.target, system.uri)
+            for entity in endpoint.entities()
+        )
+    )
+
+
+def _block_units(
+    tree: Tree, of_system: Mapping[str, str], places: Mapping[str, frozenset[str]]
+) -> Iterable[tuple[Unit, tuple[str, ...]]]:
+    listed: defaultdict[str, list[str]] = defaultdict(list)
+    for system in tree.systems:
+        for uri in system.blocks:
+            listed[uri].append(system.uri)
+    idents = Counter(block.ident for block in tree.blocks)
+    for block in tree.blocks:
+        uris = device_kinds.block_uris(block)
+        if device_kinds.is_machine(block):
+            continue
+        systems = dict.fromkeys([*block.systems, *listed[block.uri]])
+        has = tuple(of_system[uri] for uri in systems if uri in of_system)
+        uid = block.ident if block.ident and idents[block.ident] == 1 else block.uri
+        held = bool(systems) and not has
+        yield _block_unit(uid, block, _parts(tree, uris), has, held, places.get(block.uri, frozenset())), uris
+
+
+def _block_unit(
+    uid: str, block: ResourceBlock, parts: list[Part], has: tuple[str, ...], held: bool, zones: frozenset[str]
+) -> Unit:
+    statuses = [block.status, *(part.status for part in parts)]
+    moving = block.composition == "Composing"
+    ready = block.composition in (None, "Unused") and not block.reserved and not device_kinds.is_gone(block.status)
+    return Unit(
+        uid=uid, traits=device_kinds.traits(parts, block.types), name=block.name or block.uri,
+        health="Critical" if block.composition == "Failed" else device_kinds.worst(*statuses), usable=ready,
+        hosts=() if moving else has, held=held and not moving, moving=moving, block=block, zones=zones,
+    )
+
+
+def _endpoint_units(
+    tree: Tree, hosts: Mapping[str, Host], owners: Mapping[str, str]
+) -> Iterable[tuple[Unit, tuple[str, ...]]]:
+    slots: defaultdict[str, list[str]] = defaultdict(list)
+    for host in hosts.values():
+        for device in host.system.pcie_devices:
+            slots[device].append(host.uid)
+    for fabric in tree.fabrics:
+        granted = _granted(fabric, owners)
+        for endpoint in fabric.endpoints:
+            uris = device_kinds.entity_uris(endpoint)
+            if uris:
+                users = sorted(uid for uid in granted[endpoint.uri] if uid)
+                has = tuple(dict.fromkeys([*users, *_plugged(uris, slots)]))
+                unit = _endpoint_unit(fabric, endpoint, _parts(tree, uris), has)
+                yield replace(unit, held=None in granted[endpoint.uri] and not unit.hosts), uris
+
+
+def _endpoint_unit(fabric: FabricTree, endpoint: Endpoint, parts: list[Part], has: tuple[str, ...]) -> Unit:
+    statuses = [endpoint.status, *(part.status for part in parts)]
+    chunks = (e.target for e in endpoint.entities() if e.entity_type == "MemoryChunk")
+    return Unit(
+        uid=endpoint.lasting_name() or f"{fabric.fabric.ident}/{endpoint.ident}", traits=device_kinds.traits(parts),
+        name=endpoint.name or endpoint.uri, health=device_kinds.worst(*statuses),
+        usable=not device_kinds.is_gone(*statuses),
+        hosts=has, endpoint=endpoint, fabric_uri=fabric.fabric.uri, chunk=next(chunks, None),
+    )
+
+
+def _granted(fabric: FabricTree, owners: Mapping[str, str]) -> defaultdict[str, set[str | None]]:
+    """Machines by target: through connections, or through zones on a fabric that knows no connections.
+
+    None stands for a machine that the service does not show. A zone without initiators is a store, no machine's.
+    """
+    groups = [(c.initiators, c.targets) for c in fabric.connections]
+    if fabric.fabric.connections is None:
+        groups = [(tuple(uri for uri in z.endpoints if uri in owners), z.endpoints) for z in fabric.zones]
+    found: defaultdict[str, set[str | None]] = defaultdict(set)
+    for initiators, targets in groups:
+        for target in targets:
+            found[target].update(owners.get(uri) for uri in initiators)
+    return found
+
+
+def _plugged(uris: Iterable[str], slots: Mapping[str, list[str]]) -> list[str]:
+    """Machines that list the device, or what carries it, among their own PCIe devices, whatever the fabric says."""
+    pieces = [uri.split("/") for uri in uris]
+    above = ("/".join(words[:n]) for words in pieces for n in range(len(words), 1, -1))
+    return [uid for uri in above if uri in slots for uid in slots[uri]]
+
+
+def _parts(tree: Tree, uris: Iterable[str]) -> list[Part]:
+    found = [tree.parts[uri] for uri in uris if uri in tree.parts]
+    further = [tree.parts[uri] for part in found for uri in device_kinds.further_uris(part) if uri in tree.parts]
+    return [*found, *further]
+
+
+def _merged(block: Unit, endpoint: Unit) -> Unit:
+    """A block and an endpoint of the same thing, or two endpoints: the first names it."""
+    return replace(
+        block, hosts=tuple(dict.fromkeys([*block.hosts, *endpoint.hosts])), usable=block.usable and endpoint.usable,
+        held=block.held or endpoint.held, moving=block.moving or endpoint.moving,
+        endpoint=block.endpoint or endpoint.endpoint, fabric_uri=block.fabric_uri or endpoint.fabric_uri,
+        chunk=block.chunk or endpoint.chunk, health=device_kinds.graver(block.health, endpoint.health),
+    )
+
+
+def _own_paths(unit: Unit) -> list[str]:
+    return [resource.uri for resource in (unit.block, unit.endpoint) if resource is not None]
+
+
+def _is_below(uri: str | None, parent: str) -> bool:
+    return uri is not None and (uri == parent or uri.startswith(f"{parent}/"))

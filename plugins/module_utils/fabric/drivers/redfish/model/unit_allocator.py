@@ -1,0 +1,96 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which free unit an attach takes: a model shared by all threads, and what they have already reached for."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+import typing as t
+import uuid
+from collections.abc import Callable, Collection, Iterator
+
+from ....errors import Missing, Refused
+from ..composition.dialects import dialect_for
+from ..composition.preconditions import Change
+from .service_model import Host, ServiceModel, Unit
+
+# A unit is looked at again just before it is asked for, so a model may be as old as this.
+OLDEST: t.Final = 5.0
+_RANKS: t.Final = {"OK": 0, "Unknown": 1, "Warning": 2}
+
+
+class UnitAllocator:
+    """Thread-safe. ``look`` reads the whole service."""
+
+    def __init__(self, look: Callable[[], ServiceModel]) -> None:
+        self._look = look
+        self._loading = threading.Lock()
+        self._lock = threading.Lock()
+        self._service_model: ServiceModel | None = None
+        self._began = 0.0
+        self._reached: dict[str, float] = {}
+
+    def service_model(self, oldest: float = 0.0) -> ServiceModel:
+        """One that was begun at most ``oldest`` seconds before now; threads that wait share the next one."""
+        asked = time.monotonic()
+        with self._loading:
+            if self._service_model is None or self._began < asked - oldest:
+                began = time.monotonic()
+                self._service_model, self._began = self._look(), began
+                self._forget(began)
+            return self._service_model
+
+    def take(self, machine: str, model: str, kind: str, token: str | None, tried: Collection[str]) -> Change:
+        """The best free unit that nobody reached for, out of an older model or else a new one.
+
+        Raises Missing when there is no such machine, and Refused.
+        """
+        for oldest in (OLDEST, 0.0):
+            service_model = self.service_model(oldest)
+            host = service_model.hosts.get(machine)
+            if host is None:
+                continue
+            found = sorted(candidates(service_model, host, model, kind), key=_order(token))
+            with self._lock:
+                for unit in found:
+                    if unit.uid not in self._reached and unit.uid not in tried:
+                        self._reached[unit.uid] = float("inf")
+                        return Change(service_model, host, unit, attach=True)
+        raise self._none_left(machine, model, kind)
+
+    def release(self, uid: str) -> None:
+        """The attach has ended. Models begun before now may be wrong about the unit: a refused one may be gone."""
+        with self._lock:
+            self._reached[uid] = time.monotonic()
+
+    def _forget(self, began: float) -> None:
+        with self._lock:
+            self._reached = {uid: end for uid, end in self._reached.items() if end >= began}
+
+    def _none_left(self, machine: str, model: str, kind: str) -> Missing | Refused:
+        service_model = self.service_model(OLDEST)
+        if machine not in service_model.hosts:
+            return Missing(f"cannot attach a {model} to machine {machine}: the CDI Manager knows no such machine")
+        return Refused(f"cannot attach a {model} to machine {machine}: no free {kind} of this model is left that the "
+                       "machine can be given", exhausted=True)
+
+
+def candidates(service_model: ServiceModel, host: Host, model: str, kind: str | None) -> Iterator[Unit]:
+    """Free units of a model that a machine could be given now; a sick one is not offered."""
+    for unit in service_model.units.values():
+        fits = unit.is_free and unit.health in _RANKS and unit.traits.model == model
+        if fits and kind in (None, unit.traits.kind) and dialect_for(Change(service_model, host, unit, attach=True)):
+            yield unit
+
+
+def _order(token: str | None) -> Callable[[Unit], tuple[int, str]]:
+    """Healthy ones first. Each token has an order of its own, always the same, so two rarely want the same unit."""
+    mark = token or uuid.uuid4().hex
+
+    def key(unit: Unit) -> tuple[int, str]:
+        return _RANKS[unit.health], hashlib.sha256(f"{mark} {unit.uid}".encode()).hexdigest()
+
+    return key

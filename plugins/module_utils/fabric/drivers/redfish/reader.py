@@ -1,0 +1,135 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reading a whole service, or what concerns one machine; what does not change about a part is read once a minute."""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ...errors import Missing
+from ..shared.redfish import device_kinds
+from ..shared.redfish.resources import (
+    CompositionService,
+    ComputerSystem,
+    Connection,
+    Endpoint,
+    FabricResource,
+    Part,
+    ResourceBlock,
+    Zone,
+)
+from ..shared.redfish.service import Service, embedded
+from .model.resource_tree import FabricTree, Tree
+from .model.service_model import Host, ServiceModel
+
+# Model, size and serial number of a part do not change; its health may, and a service that shows health only there
+# is noticed this late.
+PART_SECONDS: t.Final = 60.0
+
+
+def connections_of(service: Service, fabric: FabricTree) -> tuple[Connection, ...]:
+    """All connections of a fabric, also those that only an endpoint names."""
+    found = service.members(Connection, fabric.fabric.connections)
+    listed = {connection.uri for connection in found}
+    named = {uri for endpoint in fabric.endpoints for uri in endpoint.connections} - listed
+    return (*found, *service.read_all(Connection, sorted(named)))
+
+
+class Reader:
+    """Thread-safe; keeps only parts."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._lock = threading.Lock()
+        self._parts: dict[str, tuple[float, Part]] = {}
+
+    def tree(self) -> Tree:
+        """Everything, from the service root on. Raises FabricError; Missing where it leads to nothing of a fabric.
+
+        A box of devices shows its blocks in the service root, without machines (ServiceRoot 1.5 and later).
+        """
+        root, service = self._service.root(), self._service
+        if not any((root.systems, root.composition, root.blocks, root.fabrics)):
+            raise Missing("the service root has none of Systems, CompositionService, ResourceBlocks and Fabrics: ask "
+                          "the service that composes")
+        composition = service.read(CompositionService, root.composition) if root.composition else None
+        blocks = (composition.blocks if composition else None) or root.blocks
+        tree = Tree(
+            root=root, composition=composition, systems=service.members(ComputerSystem, root.systems),
+            blocks=service.members(ResourceBlock, blocks, levels=2),
+            block_zones=service.members(Zone, composition.zones if composition else None),
+            fabrics=tuple(self._fabric(entry) for entry in service.members(FabricResource, root.fabrics)),
+        )
+        return self._with_parts(tree)
+
+    def around(self, known: ServiceModel, host: Host) -> Tree | None:
+        """What concerns one machine, read again: itself, its blocks and who may use what on its fabrics.
+
+        None when the machine is gone, or does not say which blocks it has.
+        """
+        system = self._service.read(ComputerSystem, host.system.uri)
+        if system is None or (known.tree.blocks and not system.blocks):
+            return None
+        had = [unit.block.uri for unit in known.units.values() if host.uid in unit.hosts and unit.block]
+        own = [block.uri for block in known.tree.blocks if system.uri in (*block.systems, *block.own_systems)]
+        blocks = tuple(self._service.read_all(ResourceBlock, [*system.blocks, *had, *own]))
+        fabrics = tuple(self._grants(f) for f in known.tree.fabrics if f.fabric.uri in host.initiators)
+        return self._with_parts(replace(known.tree, systems=(system,), blocks=blocks, fabrics=fabrics))
+
+    def _fabric(self, fabric: FabricResource) -> FabricTree:
+        return self._grants(FabricTree(fabric, self._service.members(Endpoint, fabric.endpoints, levels=2)))
+
+    def _grants(self, known: FabricTree) -> FabricTree:
+        """Who may use what, read again; the endpoints stay, and those that the collection forgot are added."""
+        zones = self._service.members(Zone, known.fabric.zones)
+        connections = connections_of(self._service, known)
+        named = {uri for zone in zones for uri in zone.endpoints}
+        named |= {uri for c in connections for uri in (*c.initiators, *c.targets)}
+        missing = sorted(named - {endpoint.uri for endpoint in known.endpoints})
+        endpoints = (*known.endpoints, *self._service.read_all(Endpoint, missing))
+        return replace(known, zones=zones, connections=connections, endpoints=endpoints)
+
+    def _with_parts(self, tree: Tree) -> Tree:
+        wanted = [uri for block in tree.blocks if not device_kinds.is_machine(block)
+                  for uri in device_kinds.block_uris(block)]
+        wanted += [uri for f in tree.fabrics for endpoint in f.endpoints for uri in device_kinds.entity_uris(endpoint)]
+        self._keep(tree)
+        found = self._known(wanted)
+        further = [uri for part in found.values() for uri in device_kinds.further_uris(part)]
+        return replace(tree, parts={**found, **self._known(further)})
+
+    def _keep(self, tree: Tree) -> None:
+        """Parts that came inside blocks and endpoints."""
+        came: dict[str, t.Any] = {}
+        for block in tree.blocks:
+            came |= embedded(block.body, device_kinds.BLOCK_LISTS)
+        for fabric in tree.fabrics:
+            for endpoint in fabric.endpoints:
+                came |= embedded(endpoint.body, ("ConnectedEntities",))
+        self._store(Part(body, uri) for uri, body in came.items())
+
+    def _known(self, uris: Iterable[str]) -> dict[str, Part]:
+        now, wanted = time.monotonic(), dict.fromkeys(uris)
+        with self._lock:
+            held = {uri: entry[1] for uri in wanted if (entry := self._parts.get(uri)) and entry[0] > now}
+        read = self._service.read_all(Part, [uri for uri in wanted if uri not in held])
+        told = [self._told(part) for part in read]
+        self._store(told)
+        return {**held, **{part.uri: part for part in told}}
+
+    def _told(self, part: Part) -> Part:
+        """A collection of functions tells by its first member."""
+        if not part.type_name().endswith("Collection"):
+            return part
+        first = next(iter(self._service.members(Part, part.uri)), None)
+        return Part({**first.body, "@odata.id": part.uri}, part.uri) if first else part
+
+    def _store(self, parts: Iterable[Part]) -> None:
+        end = time.monotonic() + PART_SECONDS
+        with self._lock:
+            self._parts.update((part.uri, (end, part)) for part in parts)

@@ -1,0 +1,81 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Waiting for what a service does later: 202 with a task monitor (DSP0266, 12.2)."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from ...errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain
+from ...http.request import JsonResponse, Request
+from ...http.session import Session
+from ...operations.polling import Patience
+from ..shared.redfish.fields import path
+from ..shared.redfish.resources import TaskResource
+from ..shared.redfish.service import local_path, said_by
+
+_DONE: t.Final = "Completed"
+_FAILED: t.Final = frozenset({"Exception", "Killed", "Cancelled"})
+# Statuses with which a monitor says that it cannot say; every other error is the operation's own.
+_NOT_NOW: t.Final = frozenset({423, 429})
+
+
+def handle_of(answer: JsonResponse) -> str | None:
+    """The monitor's path of a reply that was accepted but is not done; None when it is done."""
+    if answer.status != 202:
+        return None
+    task = TaskResource(answer.body)
+    return local_path(answer.headers.get("location")) or task.monitor or task.uri or None
+
+
+class Monitor:
+    """Thread-safe."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def wait(self, handle: str, purpose: str, seconds: float) -> None:
+        """Return when the operation is done.
+
+        Raises Refused or what else the operation failed with, Missing when the service knows it no more, Uncertain
+        when it is still at work after ``seconds``.
+        """
+        if path(handle) is None:
+            raise Missing(f"cannot {purpose}: {handle} is no path of a task monitor")
+        patience = Patience(seconds)
+        while True:
+            answer = self._look(handle, purpose)
+            if answer is not None and self._is_done(answer, purpose):
+                return
+            if patience.over:
+                raise Uncertain(f"cannot {purpose}: the CDI Manager is still at work on {handle} after {seconds:g} s")
+            patience.pause(_asked_pause(answer.headers) if answer else 0.0)
+
+    def _look(self, handle: str, purpose: str) -> JsonResponse | None:
+        try:
+            return self._session.call(Request("GET", handle, purpose, reads=False))
+        except FabricError as error:
+            if error.status == 404:
+                raise Missing(error.message, code=error.code, detail=error.detail) from None
+            away = isinstance(error, Unavailable) and (error.status is None or error.status >= 500)
+            if away or isinstance(error, Unauthorized) or (isinstance(error, Busy) and error.status in _NOT_NOW):
+                return None
+            raise
+
+    def _is_done(self, answer: JsonResponse, purpose: str) -> bool:
+        task = TaskResource(answer.body)
+        if not task.is_task():
+            return answer.status != 202
+        if task.state in _FAILED or (task.state == _DONE and task.task_status == "Critical"):
+            said = said_by(list(task.messages))
+            words = self._session.redact(said.message) if said else "it gives no reason"
+            raise Refused(f"cannot {purpose}: the CDI Manager's task ended as {task.state}: {words}",
+                          code=said.code if said else None, detail=words)
+        return task.state == _DONE
+
+
+def _asked_pause(headers: Mapping[str, str]) -> float:
+    value = headers.get("retry-after", "")
+    return min(float(value), 30.0) if value.isascii() and value.isdigit() else 0.0

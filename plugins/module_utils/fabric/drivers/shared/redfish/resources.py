@@ -1,0 +1,219 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Redfish resources that composition is made of, declared with the fields that are used and no others."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from .fields import (
+    NOTHING,
+    Field,
+    Resource,
+    identifier,
+    link,
+    link_set,
+    links,
+    objects,
+    path,
+    text,
+    texts,
+    truth,
+    whole,
+)
+
+
+class ServiceRoot(Resource):
+    """``/redfish/v1``: where everything else is."""
+
+    systems = Field("Systems", link)
+    chassis = Field("Chassis", link)
+    fabrics = Field("Fabrics", link)
+    composition = Field("CompositionService", link)
+    blocks = Field("ResourceBlocks", link)
+    sessions = Field("Links/Sessions", link)
+    expands = Field("ProtocolFeaturesSupported/ExpandQuery/NoLinks", truth)
+    levels = Field("ProtocolFeaturesSupported/ExpandQuery/MaxLevels", whole)
+    version = Field("RedfishVersion", text)
+    product = Field("Product", text)
+
+
+class Collection(Resource):
+    """A page of a collection. Some services put ``Members`` one level too deep."""
+
+    members = Field("Members", objects)
+    misplaced = Field("Links/Members", objects)
+    count = Field("Members@odata.count", whole)
+    more = Field("Members@odata.nextLink", link)
+
+    def entries(self) -> tuple[Mapping[str, t.Any], ...]:
+        """References or whole resources, as the service chose."""
+        return self.members or self.misplaced
+
+
+class Status(Resource):
+    """``Status`` of any resource: its own health, else that of what it holds; the state is its own."""
+
+    health = Field("Health", text)
+    rollup = Field("HealthRollup", text)
+    state = Field("State", text)
+
+
+class Described(Resource):
+    """What every resource says of itself."""
+
+    ident = Field("Id", text)
+    name = Field("Name", text)
+    status = Field("Status", Status)
+
+
+class ComputerSystem(Described):
+    """A machine. ``uuid`` is what its firmware shows in SMBIOS."""
+
+    uuid = Field("UUID", identifier)
+    host_name = Field("HostName", text)
+    power = Field("PowerState", text)
+    system_type = Field("SystemType", text)
+    use_cases = Field("Composition/UseCases", texts)
+    blocks = Field("Links/ResourceBlocks", links)
+    endpoints = Field("Links/Endpoints", links)
+    pcie_devices = Field("PCIeDevices", links)
+    processors = Field("Processors", link)
+    add_block = Field("Actions/#ComputerSystem.AddResourceBlock/target", path)
+    remove_block = Field("Actions/#ComputerSystem.RemoveResourceBlock/target", path)
+
+
+def system_uids(systems: Sequence[ComputerSystem]) -> dict[str, str]:
+    """Uids by path of the system. A UUID that several systems show names none of them."""
+    shared = Counter(system.uuid for system in systems)
+    return {s.uri: s.uuid if s.uuid and shared[s.uuid] == 1 else s.uri for s in systems}
+
+
+class CompositionService(Described):
+    """Where blocks, the zones of blocks that fit together, and the Compose action are."""
+
+    blocks = Field("ResourceBlocks", link)
+    zones = Field("ResourceZones", link)
+    enabled = Field("ServiceEnabled", truth)
+    compose = Field("Actions/#CompositionService.Compose/target", path)
+
+
+class ResourceBlock(Described):
+    """What is moved as a whole. ``composition``: Unused, Composing, Composed, ComposedAndAvailable, Failed, …"""
+
+    types = Field("ResourceBlockType", texts)
+    composition = Field("CompositionStatus/CompositionState", text)
+    reserved = Field("CompositionStatus/Reserved", truth)
+    sharing = Field("CompositionStatus/SharingCapable", truth)
+    client = Field("Client", text)
+    systems = Field("Links/ComputerSystems", links)
+    own_systems = Field("ComputerSystems", links)
+    zones = Field("Links/Zones", links)
+
+    def within(self, property_name: str) -> tuple[str, ...]:
+        """Links of one of the lists of what the block holds: Processors, Memory, Drives, …"""
+        return links(self.body.get(property_name))
+
+
+class Zone(Described):
+    """Blocks that can be composed together, or endpoints that may see each other."""
+
+    blocks = Field("Links/ResourceBlocks", links)
+    endpoints = Field("Links/Endpoints", links)
+    members = Field("Links/Endpoints", link_set)
+    zone_type = Field("ZoneType", text)
+
+
+class FabricResource(Described):
+    """A network of switches between initiators and targets."""
+
+    fabric_type = Field("FabricType", text)
+    endpoints = Field("Endpoints", link)
+    zones = Field("Zones", link)
+    connections = Field("Connections", link)
+
+
+class Entity(Resource):
+    """What an endpoint stands for, or one of several."""
+
+    entity_type = Field("EntityType", text)
+    role = Field("EntityRole", text)
+    target = Field("EntityLink", link)
+
+
+class Identifier(Resource):
+    """A name that lasts."""
+
+    value = Field("DurableName", text)
+    form = Field("DurableNameFormat", text)
+
+
+class Endpoint(Described):
+    """One side of a fabric: the initiator is a machine's, the target a device's."""
+
+    protocol = Field("EndpointProtocol", text)
+    connected = Field("ConnectedEntities", objects)
+    identifiers = Field("Identifiers", objects)
+    zones = Field("Links/Zones", links)
+    connections = Field("Links/Connections", links)
+
+    def entities(self) -> tuple[Entity, ...]:
+        """What it stands for."""
+        return tuple(Entity(entry) for entry in self.connected)
+
+    def lasting_name(self) -> str | None:
+        """The endpoint's UUID."""
+        found = (Identifier(entry) for entry in self.identifiers)
+        return next((identifier(i.value) for i in found if i.form == "UUID" and identifier(i.value)), None)
+
+
+class Connection(Described):
+    """Which initiators may use which targets."""
+
+    initiators = Field("Links/InitiatorEndpoints", links)
+    targets = Field("Links/TargetEndpoints", links)
+    connection_type = Field("ConnectionType", text)
+
+
+class Part(Described):
+    """What a block or an endpoint is about: processor, memory, memory chunk, drive, PCIe device …"""
+
+    model = Field("Model", text)
+    part_number = Field("PartNumber", text)
+    manufacturer = Field("Manufacturer", text)
+    serial = Field("SerialNumber", text)
+    uuid = Field("UUID", identifier)
+    processor_type = Field("ProcessorType", text)
+    capacity = Field("CapacityMiB", whole)
+    chunk_size = Field("MemoryChunkSizeMiB", whole)
+    interleaves = Field("InterleaveSets", objects)
+    functions = Field("PCIeFunctions", link)
+    device_class = Field("DeviceClass", text)
+    odata_type = Field("@odata.type", text)
+
+    def type_name(self) -> str:
+        """``Processor`` of ``#Processor.v1_22_0.Processor``."""
+        return (self.odata_type or "").lstrip("#").partition(".")[0]
+
+
+class TaskResource(Described):
+    """An operation under way. ``percent`` of it is done."""
+
+    state = Field("TaskState", text)
+    task_status = Field("TaskStatus", text)
+    messages = Field("Messages", objects)
+    percent = Field("PercentComplete", whole)
+    monitor = Field("TaskMonitor", path)
+    odata_type = Field("@odata.type", text)
+
+    def is_task(self) -> bool:
+        """Whether this is a Task at all: a monitor may answer with the operation's own result."""
+        return (self.odata_type or "").lstrip("#").startswith("Task.")
+
+
+def part_of(body: Mapping[str, t.Any] | None) -> Part:
+    """A part, empty when it could not be read."""
+    return Part(body if body is not None else NOTHING)

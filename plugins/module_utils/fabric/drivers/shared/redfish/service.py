@@ -1,0 +1,145 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reading from a Redfish service: single resources, collections however they are paged, and its error messages."""
+
+from __future__ import annotations
+
+import threading
+import typing as t
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
+
+from ....errors import FabricError, Missing, Refused
+from ....http.http_status import malformed
+from ....http.request import ErrorBody, Request
+from ....http.session import Session
+from ....operations.parallel import outcomes
+from .fields import NOTHING, Resource, objects, path_of, text
+from .resources import Collection, ServiceRoot
+
+# DSP0266: the root's path, with its slash; some services redirect the other form, which a client must not follow.
+ROOT: t.Final = "/redfish/v1/"
+MOST_PAGES: t.Final = 10_000
+
+R = t.TypeVar("R", bound=Resource)
+
+
+def read_error(body: t.Any) -> ErrorBody | None:
+    """``{"error": {code, message, @Message.ExtendedInfo: [{MessageId, Message}]}}``; None: not Redfish's form."""
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        return None
+    messages = said_by(error.get("@Message.ExtendedInfo"))
+    general = text(error.get("message"))
+    words = messages.message if messages else general or "no message"
+    return ErrorBody((messages and messages.code) or text(error.get("code")), words)
+
+
+def said_by(messages: t.Any) -> ErrorBody | None:
+    """A list of Redfish messages as one sentence, with the id of the first one."""
+    found = [entry for entry in objects(messages) if text(entry.get("Message")) or text(entry.get("MessageId"))]
+    if not found:
+        return None
+    words = "; ".join(text(entry.get("Message")) or str(entry["MessageId"]) for entry in found)
+    return ErrorBody(text(found[0].get("MessageId")), words)
+
+
+def local_path(location: str | None) -> str | None:
+    """Path and query of a Location header, which may be a whole URL. The host is ours, whatever it says."""
+    parts = urlsplit(location or "")
+    if not parts.path.startswith("/"):
+        return None
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+
+class Service:
+    """What can be read. Thread-safe."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        self._root: ServiceRoot | None = None
+        self._expands = True
+
+    def root(self) -> ServiceRoot:
+        """The service root, read once. Raises FabricError; Missing where there is no Redfish service."""
+        with self._lock:
+            if self._root is None:
+                found = self.read(ServiceRoot, ROOT)
+                if found is None:
+                    raise Missing(f"there is no Redfish service at {self._session.config.endpoint}: it has no {ROOT}")
+                self._root = found
+            return self._root
+
+    def read(self, kind: type[R], uri: str) -> R | None:
+        """One resource, None when the service has none there."""
+        request = Request("GET", uri, f"read {uri}")
+        try:
+            answer = self._session.call(request)
+        except FabricError as error:
+            if error.status in (404, 410):
+                return None
+            raise
+        if not isinstance(answer.body, dict):
+            raise malformed(request, "it is no JSON object")
+        return kind(answer.body, uri, answer.headers.get("etag"))
+
+    def read_all(self, kind: type[R], uris: Iterable[str]) -> list[R]:
+        """Several at once, those that the service has. Raises the first error: what is not known is not absent."""
+        found: list[R] = []
+        for outcome in outcomes(lambda uri: self.read(kind, uri), dict.fromkeys(uris)):
+            if isinstance(outcome, FabricError):
+                raise outcome
+            if outcome is not None:
+                found.append(outcome)
+        return found
+
+    def members(self, kind: type[R], uri: str | None, levels: int = 1) -> tuple[R, ...]:
+        """All of a collection, each once; none when it is absent. ``levels`` deep where the service expands."""
+        if uri is None:
+            return ()
+        entries: dict[str, Mapping[str, t.Any]] = {}
+        for entry in self._entries(uri, levels):
+            where = path_of(entry)
+            if where is not None:
+                entries.setdefault(where, entry)
+        bare = [where for where, entry in entries.items() if len(entry) == 1]
+        read = {resource.uri: resource for resource in self.read_all(kind, bare)}
+        whole = {where: kind(entry, where) for where, entry in entries.items() if len(entry) > 1}
+        every = {**read, **whole}
+        return tuple(every[where] for where in entries if where in every)
+
+    def _entries(self, uri: str, levels: int) -> Iterable[Mapping[str, t.Any]]:
+        page, seen = self._first_page(uri, levels), set[str]()
+        while page is not None:
+            yield from page.entries()
+            more = page.more
+            if more is None or more in seen or len(seen) > MOST_PAGES:
+                return
+            seen.add(more)
+            page = self.read(Collection, more)
+
+    def _first_page(self, uri: str, levels: int) -> Collection | None:
+        root = self.root()
+        if not (root.expands and self._expands):
+            return self.read(Collection, uri)
+        depth = max(min(levels, root.levels or 1), 1)
+        try:
+            return self.read(Collection, f"{uri}?$expand=.($levels={depth})")
+        except Refused:
+            # Some services offer the query and then refuse it.
+            self._expands = False
+        return self.read(Collection, uri)
+
+
+def embedded(body: Mapping[str, t.Any], names: Iterable[str]) -> dict[str, Mapping[str, t.Any]]:
+    """Resources that came expanded inside another, by path."""
+    found: dict[str, Mapping[str, t.Any]] = {}
+    for name in names:
+        for entry in objects(body.get(name)):
+            inner = entry.get("EntityLink", NOTHING) if "EntityLink" in entry else entry
+            where = path_of(inner) if isinstance(inner, dict) else None
+            if where is not None and len(inner) > 1:
+                found[where] = inner
+    return found

@@ -1,0 +1,179 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sunfish as CoHDI asks it: how many GPUs of a model a node shall have.
+
+The number names no device, so a device can be taken from a machine only when it is the last one of its model there. It
+is the wanted end: sending it again after a lost reply does nothing more, so a lost reply is answered by the same
+request, and what the machine then has is adopted.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from ...api import Capabilities, Device, FabricSnapshot, Machine, Proof, Started, Task
+from ...config import FabricConfig
+from ...errors import Busy, FabricError, Missing, Refused, Unavailable, Uncertain, Withdrawn
+from ...http.request import Request
+from ...http.session import Session
+from ...operations.batches import Batches, PendingOperation, Take, proof_of, task_of
+from ..shared.redfish import device_kinds
+from ..shared.redfish.resources import ComputerSystem, Part, system_uids
+from ..shared.redfish.service import Service, read_error
+from ..shared.replies import healthy
+
+COMPOSED: t.Final = "/redfish/v1/Systems/System"
+EXHAUSTED: t.Final = "ResourceExhaustion"
+REPEATS: t.Final = 3
+
+
+class Counts:
+    """Numbers of GPUs per node. Several operations for one machine go as one number. Thread-safe."""
+
+    capabilities: t.Final = Capabilities(asynchronous=False, batch=True, counts_free=False)
+
+    def __init__(self, config: FabricConfig) -> None:
+        self._config = config
+        self._session = Session(config, read_error)
+        self._service = Service(self._session)
+        self._batches: Batches[tuple[str, int]] = Batches(self._raise)
+
+    def machines(self) -> tuple[Machine, ...]:
+        """All systems with their GPUs; Sunfish tells of no fabric, so all are on the first."""
+        return tuple(self._machine(system, uid) for system, uid in self._systems())
+
+    def machine(self, uid: str) -> Machine:
+        """One of them."""
+        found = next((system for system, known in self._systems() if known == uid), None)
+        if found is None:
+            raise Missing(f"machine {uid}: Sunfish knows no such machine")
+        return self._machine(found, uid)
+
+    def free(self, machine_uid: str, model: str) -> int:
+        """Sunfish does not say."""
+        raise Refused(f"Sunfish without agents does not say how many {model} are free")
+
+    def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
+        """Machines, and why there are no numbers."""
+        taken = time.time()
+        machines = {machine.uid: machine for machine in self.machines()}
+        why = "fabric 1: Sunfish without agents does not say how many devices are free"
+        return FabricSnapshot(machines, {}, taken, {f"{model}/1": why for model in models})
+
+    def devices(self) -> tuple[Device, ...]:
+        """Attached ones."""
+        return tuple(device for machine in self.machines() for device in machine.devices)
+
+    def attach(
+        self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu",
+        started: Started | None = None, proof: Proof | None = None,
+    ) -> Task:
+        """Raise the machine's number by ``count``."""
+        if kind != "gpu":
+            raise Refused(f"cannot attach a {model} to machine {machine_uid}: Sunfish without agents has only GPUs")
+        return task_of(self._batches.run(machine_uid, [(model, n) for n in range(count)], started, proof))
+
+    def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
+               proof: Proof | None = None) -> Task:
+        """Lower the number to 0, when the device is the only one of its model."""
+        machine = self.machine(machine_uid)
+        device = next((d for d in machine.devices if d.uid == device_uid), None)
+        if device is None:
+            return Task(True)
+        others = [d.uid for d in machine.devices if d.model == device.model and d.uid != device_uid]
+        if others:
+            raise Refused(
+                f"cannot detach device {device_uid} from machine {machine.name}: Sunfish without agents takes only a "
+                f"number of {device.model}, so it could take {', '.join(others)} instead"
+            )
+        if self._set(machine, device.model, 0, proof):
+            raise Uncertain(f"cannot detach device {device_uid} from machine {machine.name}: Sunfish still shows it")
+        return Task(True, (device,))
+
+    def resume(self, handles: tuple[str, ...]) -> Task:
+        """Sunfish answers when it is done."""
+        told = ", ".join(handles)
+        raise Missing(f"cannot wait for operation {told}: Sunfish without agents has no asynchronous operations")
+
+    def close(self) -> None:
+        """Close all kept connections."""
+        self._session.close()
+
+    def _raise(self, uid: str, take: Take[tuple[str, int]]) -> None:
+        machine, operations = self.machine(uid), take()
+        by_model: defaultdict[str, list[PendingOperation[tuple[str, int]]]] = defaultdict(list)
+        for operation in [o for o in operations if o.wanted()]:
+            by_model[operation.what[0]].append(operation)
+        for model, wanted in by_model.items():
+            try:
+                self._more(machine, model, wanted)
+            except FabricError as error:
+                for operation in wanted:
+                    operation.fail(error)
+
+    def _more(self, machine: Machine, model: str, operations: Sequence[PendingOperation[tuple[str, int]]]) -> None:
+        had = {d.uid for d in machine.devices if d.model == model}
+        has = self._set(machine, model, len(had) + len(operations), proof_of(operations))
+        new = [d for d in has if d.uid not in had]
+        short = Uncertain(f"cannot attach a {model} to machine {machine.name}: Sunfish says done, but does not show it")
+        for number, operation in enumerate(operations):
+            try:
+                if number >= len(new):
+                    raise short
+                operation.fulfil(_sound(new[number]))
+            except FabricError as error:
+                operation.fail(error)
+
+    def _set(self, machine: Machine, model: str, count: int, proof: Proof | None) -> list[Device]:
+        """The machine's devices of the model once the number is in force; repeated when the reply was lost."""
+        member = {"@Redfish.RequestCount": count, "ProcessorType": "GPU", "Model": model}
+        request = Request(
+            "PATCH", COMPOSED, f"give {count} {model} to machine {machine.name}", effect=True, reads=False,
+            body={"Name": machine.name, "Processors": {"Members": [member]}}, timeout=self._config.attach_timeout,
+            proof=proof,
+        )
+        lost: list[Uncertain] = []
+        while True:
+            try:
+                self._session.call(request)
+                break
+            except Uncertain as error:
+                lost.append(error)
+                if len(lost) == REPEATS:
+                    raise
+            except (Unavailable, Busy, Withdrawn):
+                # this one has done nothing, but the one before may have
+                if lost:
+                    raise lost[0] from None
+                raise
+            except Refused as error:
+                error.exhausted = EXHAUSTED in (error.code or "")
+                raise
+        return [d for d in self.machine(machine.uid).devices if d.model == model]
+
+    def _systems(self) -> list[tuple[ComputerSystem, str]]:
+        systems = self._service.members(ComputerSystem, self._service.root().systems)
+        known = system_uids(systems)
+        return [(system, known[system.uri]) for system in systems]
+
+    def _machine(self, system: ComputerSystem, uid: str) -> Machine:
+        parts = self._service.members(Part, system.processors)
+        found = [_device(part, uid) for part in parts if device_kinds.kind_of(part) == "gpu"]
+        return Machine(uid, system.name or uid, 1, tuple(sorted(found, key=lambda device: device.uid)))
+
+
+def _sound(device: Device) -> Device:
+    """The device; Refused when it says that it is broken."""
+    return healthy(device, "Status.Health") if device.health == "Critical" else device
+
+
+def _device(part: Part, machine: str) -> Device:
+    traits = device_kinds.traits([part])
+    return Device(
+        uid=part.uuid or part.uri, model=traits.model, kind=traits.kind, fabric=1, machine=machine,
+        health=device_kinds.worst(part.status), serial=traits.serial, name=part.name,
+    )

@@ -1,0 +1,57 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What it means that a request got no response: whether it may have had its effect, why, and what to set."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from urllib.parse import urlsplit
+
+from ...net.errors import BadHeader, NoResponse
+from ...net.proxy import variable
+from ...net.tls import is_refused_by_server
+from ..config import FabricConfig
+from ..errors import FabricError, Unavailable, Uncertain
+from . import tls
+from .request import Request
+
+
+def error_for_no_response(lost: NoResponse, request: Request, config: FabricConfig, endpoint: str) -> FabricError:
+    """Uncertain when a change had been sent, else Unavailable: ``passing`` when it is worth repeating at once.
+
+    The ``code`` is ``certificate`` when one side did not accept the other's certificate.
+    """
+    text = f"cannot {request.purpose}: {endpoint}: {_why(lost, request, config, endpoint)}"
+    if lost.sent and request.effect:
+        return Uncertain(f"{text}; it may have taken effect")
+    certificate = is_about_certificates(lost)
+    passing = not (certificate or isinstance(lost.cause, (TimeoutError, BadHeader)))
+    return Unavailable(text, passing=passing, code="certificate" if certificate else None)
+
+
+def is_about_certificates(lost: NoResponse) -> bool:
+    """Whether the manager's certificate was not accepted by us, or ours by the manager."""
+    ours = isinstance(lost.cause, ssl.SSLCertVerificationError) or is_refused_by_server(lost.cause)
+    return ours and not lost.sent and not lost.by_proxy
+
+
+def _why(lost: NoResponse, request: Request, config: FabricConfig, endpoint: str) -> str:
+    cause = lost.cause
+    if isinstance(cause, TimeoutError):
+        return (f"no reply within {request.timeout or config.read_timeout:g} s" if lost.sent
+                else f"no connection within {config.connect_timeout:g} s (connect_timeout)")
+    if lost.sent:
+        return "the connection broke before the whole reply was there"
+    if lost.by_proxy:
+        return f"the proxy named by {variable(endpoint)} did not let the connection through"
+    if isinstance(cause, BadHeader):
+        return str(cause)
+    if isinstance(cause, ssl.SSLError):
+        return tls.explain(cause, config)
+    if isinstance(cause, socket.gaierror):
+        return f"the host name {urlsplit(endpoint).hostname} cannot be resolved: check endpoint"
+    if isinstance(cause, ConnectionRefusedError):
+        return "the connection was refused: nothing listens there"
+    return f"no connection ({getattr(cause, 'strerror', None) or cause})"

@@ -1,0 +1,100 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The GateLease that says somebody lives who opens scheduling gates: the policy gates pods while it is renewed.
+
+The policy is deploy/gates/policy.yaml, the kind deploy/crds/gateleases.yaml. The GateLease expires by itself, so a
+holder that is killed holds up no pod that is created more than its duration later. The policy compares the time of the
+renewal with that of the API server; so the time that is written is the API server's, and our own clock does not matter.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import typing as t
+from collections.abc import Callable
+
+from ..api_resources import GATE_LEASES
+from ..client.verbs import Client
+from ..errors import ApiError
+from .lease import Lease, process_identity
+
+NAME: t.Final = "composable-infra-gates"
+DURATION: t.Final = 15.0
+ATTEMPT_SECONDS: t.Final = 1.0
+# A controller that starts serves held pods after a moment; that is no trouble to log, and no second to lose.
+FIRST_SECONDS: t.Final = 0.05
+RETRY_SECONDS: t.Final = 5.0
+
+log = logging.getLogger("composable.infra")
+
+
+class GateLease:
+    """Held from ``start`` to ``stop`` whenever held pods are served and nobody else has it. Thread-safe.
+
+    ``namespace`` is that of the Lease, which the admission policy names too; ``duration`` in seconds is how long pods
+    are still gated after a holder was killed. ``problem`` says why pods would not be served now, empty when they are;
+    the GateLease is given up meanwhile. An API server that refuses or does not answer is logged and asked again.
+    """
+
+    def __init__(self, client: Client, namespace: str, duration: float = DURATION,
+                 problem: Callable[[], str] = lambda: "") -> None:
+        self._lease = Lease(client, namespace, NAME, process_identity(), duration, wall=client.server_time,
+                            kind=GATE_LEASES)
+        self._problem, self._said = problem, ""
+        self._stop = threading.Event()
+        self._lost = threading.Event()
+        self._lease.on_lost = self._lost.set
+        self._thread = threading.Thread(target=self._hold, name="gate-lease", daemon=True)
+
+    @property
+    def held(self) -> bool:
+        """True while new pods are gated on our account."""
+        return self._lease.held
+
+    def start(self) -> None:
+        """Begin to take the Lease, and take it again whenever it is lost."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Give it up: from now on no pod is gated on our account. Never raises."""
+        self._stop.set()
+        self._lost.set()
+        if self._thread.is_alive():
+            self._thread.join(DURATION)
+        self._lease.release()
+
+    def _hold(self) -> None:
+        pause = FIRST_SECONDS
+        while not self._stop.is_set():
+            if why := self._problem():
+                if pause >= ATTEMPT_SECONDS:
+                    self._say(why)
+                self._stop.wait(pause)
+                pause = min(2 * pause, ATTEMPT_SECONDS)
+                continue
+            pause = FIRST_SECONDS
+            try:
+                if self._lease.acquire(ATTEMPT_SECONDS):
+                    self._say("")
+                    self._while_served()
+            except ApiError as error:
+                self._say(f"the GateLease {NAME} cannot be taken: {error}")
+                self._stop.wait(RETRY_SECONDS)
+
+    def _while_served(self) -> None:
+        """Until the Lease is lost, or is given up since nobody serves held pods."""
+        while not self._lost.wait(ATTEMPT_SECONDS):
+            if self._problem():
+                self._lease.release()
+                return
+        self._lost.clear()
+
+    def _say(self, why: str) -> None:
+        """A trouble that stays is logged once."""
+        if why and why != self._said:
+            log.warning("new pods are not gated: %s", why)
+        elif self._said and not why:
+            log.info("new pods are gated again")
+        self._said = why

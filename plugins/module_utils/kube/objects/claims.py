@@ -1,0 +1,76 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How to read a ResourceClaim (resource.k8s.io/v1) that the scheduler allocated; raw JSON in, plain values out."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+from ..times import parse_time
+
+Json = dict[str, t.Any]
+DeviceKey = tuple[str, str, str]
+
+# ``resourceapi.Finalizer``: kept on a claim while it is allocated.
+FINALIZER: t.Final = "resource.kubernetes.io/delete-protection"
+
+
+def results(claim: Json) -> list[Json]:
+    """``status.allocation.devices.results``, empty when the claim is not allocated."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    found: list[Json] = (allocation.get("devices") or {}).get("results") or []
+    return found
+
+
+def protected(claim: Json) -> bool:
+    """Whether the claim has the finalizer that the scheduler wants on it before it allocates."""
+    return FINALIZER in (claim["metadata"].get("finalizers") or [])
+
+
+def protection(uid: str) -> Json:
+    """A strategic merge patch that gives it to the claim with this uid, and takes no other finalizer away."""
+    return {"metadata": {"uid": uid, "finalizers": [FINALIZER]}}
+
+
+def binding_results(claim: Json) -> list[Json]:
+    """Results whose device carries binding conditions, that is: pool devices."""
+    return [r for r in results(claim) if r.get("bindingConditions")]
+
+
+def device_keys(claim: Json) -> Iterator[DeviceKey]:
+    """(driver, pool, device) of every allocated device; administrative access does not use a device."""
+    for result in results(claim):
+        if not result.get("adminAccess"):
+            yield result["driver"], result["pool"], result["device"]
+
+
+def node(claim: Json) -> str | None:
+    """The node that the scheduler wrote into the allocation (matchFields metadata.name), if any."""
+    selector = ((claim.get("status") or {}).get("allocation") or {}).get("nodeSelector") or {}
+    for term in selector.get("nodeSelectorTerms") or []:
+        for field in term.get("matchFields") or []:
+            if field.get("key") == "metadata.name" and field.get("operator") == "In" and field.get("values"):
+                return str(field["values"][0])
+    return None
+
+
+def consumers(claim: Json) -> list[Json]:
+    """Pods in ``status.reservedFor``."""
+    return [c for c in (claim.get("status") or {}).get("reservedFor") or [] if c.get("resource") == "pods"]
+
+
+def condition(claim: Json, result: Json, types: list[str]) -> str | None:
+    """The first of ``types`` that is True on the device of a result, matched on driver, pool and device."""
+    for entry in (claim.get("status") or {}).get("devices") or []:
+        if all(entry.get(k) == result.get(k) for k in ("driver", "pool", "device")):
+            true = {c["type"] for c in entry.get("conditions") or [] if c.get("status") == "True"}
+            return next((name for name in types if name in true), None)
+    return None
+
+
+def allocated_at(claim: Json) -> float:
+    """When the allocation was written, else when the claim was created; seconds since the epoch."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return parse_time(allocation.get("allocationTimestamp") or claim["metadata"].get("creationTimestamp"))

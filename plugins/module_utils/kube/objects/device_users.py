@@ -1,0 +1,127 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which entries of a node's ResourceSlices are one device, as a whole or a part of it, and which claim has one of them.
+
+NVIDIA's DRA driver announces a GPU as ``gpu`` with its ``uuid``, as MIG partitions with ``parentUUID``, and for a
+virtual machine as ``vfio`` with its PCI address only. Not finding a device there is no proof that nobody has it.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from . import claims, slices
+
+Json = dict[str, t.Any]
+DeviceKey = claims.DeviceKey
+PARTITION_PREFIX: t.Final = "MIG-"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceName:
+    """By what a node knows a device: the GPU's UUID and its PCI address, each empty when not known."""
+
+    uuid: str
+    address: str = ""
+
+
+def keys(node_slices: Iterable[Json], device: DeviceName) -> list[DeviceKey]:
+    """(driver, pool, device) of the device and of each part of it, the whole first; in its node's slices."""
+    listed = list(node_slices)
+    device = _with_address(listed, device)
+    found = [(_is_whole(entry, device), key) for entry, key in _entries(listed) if _is_of(entry, device)]
+    return [key for _whole, key in sorted(found, key=lambda pair: (not pair[0], pair[1]))]
+
+
+def whole(node_slices: Iterable[Json], device: DeviceName) -> DeviceKey | None:
+    """(driver, pool, device) under which the slices announce the whole device, None when they do not."""
+    return next((key for entry, key in _entries(node_slices) if _is_whole(entry, device)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What one slice of a node shows, by UUID and by PCI address: ``whole`` devices, and ``parts`` of each, the whole
+    among them and first."""
+
+    whole: t.Mapping[str, DeviceKey]
+    parts: t.Mapping[str, tuple[DeviceKey, ...]]
+
+
+def read(node_slice: Json) -> Shown:
+    """Everything at once, for those who look each device up."""
+    names = set(identities(node_slice))
+    wholes = {name: key for name in names if (key := whole([node_slice], DeviceName(name)))}
+    parts = {name: tuple(keys([node_slice], DeviceName(name)) or keys([node_slice], DeviceName("", name)))
+             for name in names}
+    return Shown(wholes, parts)
+
+
+def user(items: Iterable[Json], node_slices: Iterable[Json], node: str, device: DeviceName,
+         drivers: Collection[str]) -> str:
+    """Why a device of a node may be in use, in a sentence; empty when no claim has it.
+
+    ``items``: all claims, ``node_slices``: the slices of the node, ``drivers``: those that may announce the device. A
+    claim that has a device there that no slice tells apart from this one may have this one.
+    """
+    listed = list(node_slices)
+    device = _with_address(listed, device)
+    entries = {key: _is_of(entry, device) for entry, key in _entries(listed)}
+    hidden = whole(listed, device) is None
+    for claim in items:
+        pool = {(r["driver"], r["pool"], r["device"]) for r in claims.binding_results(claim)}
+        for key in claims.device_keys(claim):
+            name = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
+            if entries.get(key):
+                return f"claim {name} uses the device"
+            here = claims.node(claim) == node and key[0] in drivers and key not in pool
+            if here and (entries[key] is None if key in entries else hidden):
+                return f"claim {name} uses a device of node {node}, and no ResourceSlice tells whether it is this one"
+    return ""
+
+
+def identities(node_slice: Json) -> Iterator[str]:
+    """UUIDs and PCI addresses that the entries of a slice name, for an index."""
+    for device in slices.devices(node_slice):
+        yield from filter(None, (slices.attribute(device, "uuid"), _parent(device), _address(device)))
+
+
+def _entries(node_slices: Iterable[Json]) -> Iterator[tuple[Json, DeviceKey]]:
+    for item in node_slices:
+        for device in slices.devices(item):
+            yield device, (slices.driver(item), slices.pool(item), device["name"])
+
+
+def _with_address(node_slices: Iterable[Json], device: DeviceName) -> DeviceName:
+    """With the PCI address that the slices tell, when it is not known."""
+    if device.address or not device.uuid:
+        return device
+    told = (_address(entry) for entry, _key in _entries(node_slices) if _is_whole(entry, device))
+    return DeviceName(device.uuid, next(filter(None, told), ""))
+
+
+def _is_whole(entry: Json, device: DeviceName) -> bool:
+    return bool(device.uuid) and slices.attribute(entry, "uuid") == device.uuid
+
+
+def _is_of(entry: Json, device: DeviceName) -> bool | None:
+    """Whether an entry is the device or a part of it; None when that cannot be told."""
+    uuid = slices.attribute(entry, "uuid") or ""
+    parent = _parent(entry) or ("" if uuid.startswith(PARTITION_PREFIX) else uuid)
+    if parent and device.uuid:
+        return parent == device.uuid
+    address = _address(entry)
+    if address and device.address:
+        return address == device.address.lower()
+    return None
+
+
+def _parent(entry: Json) -> str:
+    return slices.attribute(entry, "parentUUID") or ""
+
+
+def _address(entry: Json) -> str:
+    return (slices.attribute(entry, "resource.kubernetes.io/pciBusID")
+            or slices.attribute(entry, "pciBusID") or "").lower()

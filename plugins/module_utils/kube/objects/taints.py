@@ -1,0 +1,98 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keep the scheduler from a device that is about to be detached, where the API server can say so (KEP-5055).
+
+DeviceTaintRule is served as resource.k8s.io/v1 from 1.37, v1beta2 in 1.36 and v1alpha3 before, each behind a gate;
+where it is not served there is no taint and the last look at the claims has to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Sequence
+
+from ..api_resources import ApiResource
+from ..client.verbs import Client
+from ..errors import AlreadyExists, Forbidden, NotFound
+
+VERSIONS = ("v1", "v1beta2", "v1alpha3")
+KEY = "k8s.io/device-uuid"
+
+
+def _rule_name(resource: str, part: str) -> str:
+    return f"{resource}-taint" + (f"-{hashlib.sha256(part.encode()).hexdigest()[:8]}" if part else "")
+
+
+class DeviceTaints:
+    """Taint rules named ``<ComposableResource>-taint``, as composable-resource-operator names them; those of parts of a
+    device, such as MIG partitions, have something after it."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._found: ApiResource | None = None
+        self._looked = False
+
+    def place(self, name: str, devices: Sequence[tuple[str, str, str]], uuid: str) -> bool:
+        """Taint a device and its parts with NoSchedule, so that no new claim is given one of them (KEP-5055).
+
+        ``name`` is that of the ComposableResource; ``devices`` are (driver, pool, device) as in its ResourceSlices, the
+        whole first; ``uuid`` becomes the taint's value. Returns False where DeviceTaintRule is not served or may not be
+        created; a rule that is there already is as good as a new one. Raises ApiError for any other refusal.
+        """
+        rules = self._rules()
+        if rules is None:
+            return False
+        taint = {"key": KEY, "value": uuid[:63], "effect": "NoSchedule"}
+        for number, (driver, pool, device) in enumerate(devices):
+            body = {"apiVersion": rules.group_version, "kind": rules.kind,
+                    "metadata": {"name": _rule_name(name, device if number else "")},
+                    "spec": {"deviceSelector": {"driver": driver, "pool": pool, "device": device}, "taint": taint}}
+            try:
+                self._client.create(rules, body)
+            except AlreadyExists:
+                continue
+            except Forbidden:
+                return False
+        return True
+
+    def placed(self) -> set[str]:
+        """ComposableResources whose devices are tainted; none where rules are not served or may not be listed."""
+        rules = self._rules()
+        with contextlib.suppress(NotFound, Forbidden):
+            listed = self._client.list(rules).items if rules else []
+            return {name.removesuffix(_rule_name("", "")) for rule in listed
+                    if (name := rule["metadata"]["name"]).endswith(_rule_name("", ""))}
+        return set()
+
+    def remove(self, name: str) -> None:
+        """Remove the rules of a ComposableResource; where there are none it is fine."""
+        rules = self._rules()
+        if rules is None:
+            return
+        with contextlib.suppress(NotFound, Forbidden):
+            self._client.delete(rules, _rule_name(name, ""))
+        with contextlib.suppress(NotFound, Forbidden):
+            for rule in self._client.list(rules).items:
+                if rule["metadata"]["name"].startswith(_rule_name(name, "")):
+                    with contextlib.suppress(NotFound):
+                        self._client.delete(rules, rule["metadata"]["name"])
+
+    def _rules(self) -> ApiResource | None:
+        with self._lock:
+            if not self._looked:
+                self._found = next((r for v in VERSIONS if (r := self._served(v))), None)
+                self._looked = True
+            return self._found
+
+    def _served(self, version: str) -> ApiResource | None:
+        group_version = f"resource.k8s.io/{version}"
+        try:
+            listed = self._client.raw("GET", f"/apis/{group_version}").get("resources") or []
+        except (NotFound, Forbidden):
+            return None
+        found = any(r.get("name") == "devicetaintrules" for r in listed)
+        return ApiResource(group_version, "devicetaintrules", "DeviceTaintRule", False) if found else None

@@ -1,0 +1,215 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keeps a store equal to what the API server has, and tells one listener of every change.
+
+List, then watch from the list's resourceVersion; resume from the last version after a lost connection; list
+again when that version is too old (410), and report what was missed.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from ...net.backoff import Backoff
+from ..api_resources import ApiResource, Object
+from ..client.verbs import Client
+from ..errors import ApiError, Gone
+from .store import Key, Store, key_of
+from .stream import WatchStream
+
+OnChange = Callable[[str, Object, "Object | None"], None]
+
+_log = logging.getLogger(__name__)
+_FIRST_DELAY = 0.1
+_SHORT_WATCH = 1.0
+
+
+class Reflector:
+    """One thread that lists and watches one resource, as client-go's Reflector does.
+
+    ``on_change(type, object, old)`` is called in that thread once per change, after the store was brought up to date.
+    ``type`` is ADDED, MODIFIED or DELETED; ``old`` is the object as it was told last, None for the first time. What the
+    listener raises is logged. ``object`` is what the store keeps of it (its ``trim``).
+
+    ``namespace``, ``label_selector`` and ``field_selector`` limit what is listed and watched; None means all.
+    ``silence``: seconds without a byte after which a watch's connection counts as dead. ``watch_timeout``: seconds
+    after which the server is asked to end a watch. ``longest_delay``: the longest wait after failures, in seconds.
+
+    No failure ends the thread: ``last_error`` has its sentence until it is over. ``synced`` is set once the first list
+    was reported; ``relists`` counts the lists.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: ApiResource,
+        store: Store,
+        on_change: OnChange,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        *,
+        namespace: str | None = None,
+        silence: float = 90.0,
+        watch_timeout: float = 300.0,
+        longest_delay: float = 5.0,
+    ) -> None:
+        self.client, self.resource, self.store = client, resource, store
+        self.synced = threading.Event()
+        self.last_error: str | None = None
+        self.relists = 0
+        self._on_change = on_change
+        self._selectors = (namespace, label_selector, field_selector)
+        self._silence, self._watch_timeout = silence, watch_timeout
+        self._backoff = Backoff(_FIRST_DELAY, longest=longest_delay, jitter=0.5)
+        self._told: dict[Key, Object] = {}
+        self._version = ""
+        self._failures = 0
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._stream: WatchStream | None = None
+        self._thread = threading.Thread(target=self._run, name=f"watch-{resource.plural}", daemon=True)
+
+    def start(self) -> None:
+        """Begin; ``synced`` is set once the first list has been reported."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End the watch and wait for the thread; it is not waited for longer than ``timeout`` seconds."""
+        self._stopping.set()
+        with self._lock:
+            stream = self._stream
+        if stream is not None:
+            stream.close()
+        if self._thread is not threading.current_thread():
+            self.join(timeout)
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the thread to end; False when it did not within ``timeout`` seconds."""
+        if self.alive:
+            self._thread.join(timeout)
+        return not self.alive
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._list_if_needed()
+                self._watch()
+            except Gone as gone:
+                self._version = ""
+                self._note(gone.message)
+            except ApiError as error:
+                self._note(error.message)
+                self._wait(error.retry_after or 0.0)
+            except Exception as problem:
+                self._version = ""
+                _log.exception("watching %s: unexpected answer", self.resource.plural)
+                self._note(f"unexpected answer: {type(problem).__name__}: {problem}")
+                self._wait(0.0)
+
+    def _list_if_needed(self) -> None:
+        if self._version:
+            return
+        namespace, labels, fields = self._selectors
+        listed = self.client.list(self.resource, namespace, labels, fields, trim=self.store.trimmed)
+        self.relists += 1
+        self._replace(listed.items, listed.resource_version)
+        self._version = listed.resource_version
+        self._healthy()
+        self.synced.set()
+
+    def _replace(self, items: Iterable[Object], version: str) -> None:
+        fresh = {key_of(obj): obj for obj in items}
+        self.store.replace_all(fresh.values(), version)
+        for key in [key for key in self._told if key not in fresh]:
+            self._tell("DELETED", key, self._told[key])
+        for key, obj in fresh.items():
+            old = self._told.get(key)
+            if old is None:
+                self._tell("ADDED", key, obj)
+            elif _version(old) != _version(obj):
+                self._tell("MODIFIED", key, obj)
+
+    def _watch(self) -> None:
+        stream = self._opened()
+        if stream is None:
+            return
+        began, quiet = time.monotonic(), True
+        try:
+            stream.open()
+            self.last_error = None
+            for event in stream:
+                quiet = False
+                self._take(event)
+        finally:
+            with self._lock:
+                self._stream = None
+            stream.close()
+        if quiet and time.monotonic() - began < _SHORT_WATCH:
+            self._wait(0.0)
+
+    def _opened(self) -> WatchStream | None:
+        namespace, labels, fields = self._selectors
+        timeout = self._watch_timeout * random.uniform(1.0, 2.0)
+        stream = self.client.watch(
+            self.resource, self._version, namespace, labels, fields, timeout=timeout, silence=self._silence
+        )
+        with self._lock:
+            if self._stopping.is_set():
+                return None
+            self._stream = stream
+        return stream
+
+    def _take(self, event: Object) -> None:
+        obj = event["object"]
+        version = str(obj["metadata"]["resourceVersion"])
+        if event["type"] != "BOOKMARK":
+            self._change(event["type"], self.store.trimmed(obj))
+        self._version = version
+        self._healthy()
+
+    def _change(self, kind: str, obj: Object) -> None:
+        key = key_of(obj)
+        if kind == "DELETED":
+            self.store.remove(obj)
+            self._tell("DELETED", key, obj)
+            return
+        self.store.upsert(obj)
+        self._tell("MODIFIED" if key in self._told else "ADDED", key, obj)
+
+    def _tell(self, kind: str, key: Key, obj: Object) -> None:
+        old = self._told.pop(key, None)
+        if kind != "DELETED":
+            self._told[key] = obj
+        try:
+            self._on_change(kind, obj, old)
+        except Exception:
+            _log.exception("a listener failed on %s of %s %s", kind, self.resource.kind, "/".join(key))
+
+    def _healthy(self) -> None:
+        self.last_error = None
+        self._failures = 0
+
+    def _note(self, message: str) -> None:
+        if self._stopping.is_set():
+            return
+        if message != self.last_error:
+            _log.warning("watching %s: %s", self.resource.plural, message)
+        self.last_error = message
+
+    def _wait(self, at_least: float) -> None:
+        self._failures += 1
+        self._stopping.wait(self._backoff.delay(self._failures, at_least))
+
+
+def _version(obj: Object) -> str:
+    return str(obj["metadata"].get("resourceVersion"))

@@ -1,0 +1,181 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a watch has seen, indexed: every reconcile reads from here instead of asking the API server."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import NamedTuple
+
+from ..api_resources import Object
+
+Key = tuple[str, str]
+Indexer = Callable[[Object], Iterable[Hashable]]
+Trim = Callable[[Object], Object]
+Objects = list[Object]
+
+_log = logging.getLogger(__name__)
+_TOMBSTONES = 10_000
+
+
+class _Entry(NamedTuple):
+    obj: Object
+    version: int
+    places: tuple[tuple[str, Hashable], ...]
+
+
+def key_of(obj: Object) -> Key:
+    """(namespace, name); the namespace of a cluster-scoped object is ""."""
+    meta = obj["metadata"]
+    return meta.get("namespace") or "", meta["name"]
+
+
+def version_of(obj: Object) -> int:
+    """The resourceVersion as a number, -1 when it is absent or not one (it then always counts as newer)."""
+    return version_number(obj["metadata"].get("resourceVersion"))
+
+
+def version_number(text: object) -> int:
+    """Kubernetes promises comparable resourceVersions (KEP-5504); anything else cannot be ordered: -1."""
+    return int(text) if isinstance(text, str) and text.isdigit() else -1
+
+
+class Store:
+    """The objects of one resource, with indexes, as client-go's ThreadSafeStore. Thread-safe.
+
+    Objects are raw JSON and must not be changed by anybody once they are in here. ``metadata.managedFields`` is left
+    out. ``indexers``: by the name of an index, what gives the keys under which ``by`` finds an object. An indexer that
+    raises leaves that one object out of its index. ``trim`` gives what is kept of an object: name, namespace, uid and
+    resourceVersion at least. It must take its own results too; one that raises leaves the object whole.
+    """
+
+    def __init__(self, indexers: Mapping[str, Indexer], trim: Trim | None = None) -> None:
+        self._indexers = dict(indexers)
+        self._trim = trim
+        self._lock = threading.RLock()
+        self._entries: dict[Key, _Entry] = {}
+        self._indexes: dict[str, dict[Hashable, dict[Key, Object]]] = {name: {} for name in indexers}
+        self._tombstones: dict[Key, int] = {}
+
+    def upsert(self, obj: Object) -> bool:
+        """Put in an object, from a watch or from the answer to a write.
+
+        Returns False, and does nothing, when what is known of it is as new or newer: versions are compared as numbers
+        (KEP-5504). ``obj`` is the store's from then on.
+        """
+        key, version = key_of(obj), version_of(obj)
+        with self._lock:
+            if not self._is_newer(key, version):
+                return False
+            kept = self.trimmed(obj)
+            self._put(key, _Entry(kept, version, self._places(kept)))
+            return True
+
+    def trimmed(self, obj: Object) -> Object:
+        """What is kept of an object; ``obj`` itself is the caller's no more."""
+        obj["metadata"].pop("managedFields", None)
+        if self._trim is None:
+            return obj
+        try:
+            return self._trim(obj)
+        except Exception as problem:
+            _log.warning("%s is kept whole: %s", "/".join(key_of(obj)), type(problem).__name__)
+            return obj
+
+    def remove(self, obj: Object) -> bool:
+        """Take out the object as of ``obj``'s resourceVersion; False when a newer one is here or none is.
+
+        Remembered, so that a late write-through of an older version does not bring it back.
+        """
+        key, version = key_of(obj), version_of(obj)
+        with self._lock:
+            self._bury(key, version)
+            entry = self._entries.get(key)
+            if entry is None or 0 <= version < entry.version:
+                return False
+            self._take(key)
+            return True
+
+    def replace_all(self, items: Iterable[Object], resource_version: str = "") -> set[Key]:
+        """Make the content that of a list taken at ``resource_version``; the keys that changed.
+
+        What was written through after the list was taken (it is newer) stays.
+        """
+        taken = version_number(resource_version)
+        with self._lock:
+            listed = {key_of(obj): obj for obj in items}
+            changed = {key for key in set(self._entries) - listed.keys() if self._drop_unlisted(key, taken)}
+            changed.update(key for key, obj in listed.items() if self.upsert(obj))
+            return changed
+
+    def get(self, name: str, namespace: str = "") -> Object | None:
+        """One object, or None."""
+        with self._lock:
+            entry = self._entries.get((namespace, name))
+            return entry.obj if entry else None
+
+    def list(self) -> Objects:
+        """All objects, in no order."""
+        with self._lock:
+            return [entry.obj for entry in self._entries.values()]
+
+    def by(self, index: str, key: Hashable) -> Objects:
+        """The objects for which the indexer ``index`` gave ``key``. KeyError for an unknown index."""
+        with self._lock:
+            return [*self._indexes[index].get(key, {}).values()]
+
+    def first(self, index: str, key: Hashable) -> Object | None:
+        """One of the objects that ``by`` finds, or None; for keys that one object has, such as a uid."""
+        with self._lock:
+            return next(iter(self._indexes[index].get(key, {}).values()), None)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _is_newer(self, key: Key, version: int) -> bool:
+        if version < 0:
+            return True
+        entry = self._entries.get(key)
+        known = entry.version if entry else self._tombstones.get(key, -1)
+        return version > known
+
+    def _put(self, key: Key, entry: _Entry) -> None:
+        self._take(key)
+        self._entries[key] = entry
+        self._tombstones.pop(key, None)
+        for index, place in entry.places:
+            self._indexes[index].setdefault(place, {})[key] = entry.obj
+
+    def _take(self, key: Key) -> None:
+        entry = self._entries.pop(key, None)
+        for index, place in entry.places if entry else ():
+            found = self._indexes[index][place]
+            found.pop(key, None)
+            if not found:
+                del self._indexes[index][place]
+
+    def _drop_unlisted(self, key: Key, taken: int) -> bool:
+        entry = self._entries[key]
+        if 0 <= taken < entry.version:
+            return False
+        self._bury(key, max(taken, entry.version))
+        self._take(key)
+        return True
+
+    def _bury(self, key: Key, version: int) -> None:
+        self._tombstones[key] = max(version, self._tombstones.pop(key, -1))
+        while len(self._tombstones) > _TOMBSTONES:
+            del self._tombstones[next(iter(self._tombstones))]
+
+    def _places(self, obj: Object) -> tuple[tuple[str, Hashable], ...]:
+        places: dict[tuple[str, Hashable], None] = {}
+        for name, indexer in self._indexers.items():
+            try:
+                places.update(dict.fromkeys((name, place) for place in indexer(obj)))
+            except Exception as problem:
+                who = "/".join(key_of(obj))
+                _log.warning("index %s leaves out %s: %s", name, who, type(problem).__name__)
+        return tuple(places)

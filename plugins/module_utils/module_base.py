@@ -1,0 +1,128 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every module and plugin shares: the connection options, and a piece of work with its one way in and out.
+
+Nothing of the engine is imported here: a module that asks one question should not carry all of it to where it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ansible.module_utils.basic import AnsibleFallbackNotFound, AnsibleModule
+
+from .fabric.api import FabricManager
+from .fabric.config import FabricConfig
+from .fabric.connect import connect
+from .fabric.errors import FabricError
+from .fabric.registry import CREDENTIALS_OF, MANAGERS
+from .kube.errors import ApiError, BadKubeconfig
+
+if t.TYPE_CHECKING:
+    from .kube.client.verbs import Client
+
+KNOWN_ERRORS: tuple[type[Exception], ...] = (FabricError, ApiError, BadKubeconfig)
+
+
+def environment_value(*names: str) -> str:
+    """The first of these variables that is not blank, as the fallback of an option. Raises AnsibleFallbackNotFound.
+
+    AWX sets every variable of a credential type, to nothing where its field was left empty.
+    Source: ansible/awx, ``CredentialType.inject_credential`` in awx/main/models/credential.py.
+    """
+    for name in names:
+        if (text := os.environ.get(name, "")).strip():
+            return text
+    raise AnsibleFallbackNotFound
+
+
+def _option(name: str, **rest: t.Any) -> dict[str, t.Any]:
+    return {"type": "str", "fallback": (environment_value, [f"COMPOSABLE_{name.upper()}"]), **rest}
+
+
+FABRIC_OPTIONS: dict[str, dict[str, t.Any]] = {
+    "manager": _option("manager", default="fm", choices=list(MANAGERS)),
+    "endpoint": _option("endpoint"),
+    "layout_endpoint": _option("layout_endpoint"),
+    "tenant": _option("tenant"),
+    "cluster": _option("cluster"),
+    "auth": _option("auth", choices=list(CREDENTIALS_OF)),
+    "username": _option("username"),
+    "password": _option("password", no_log=True),
+    "realm": _option("realm"),
+    "client_id": _option("client_id"),
+    "client_secret": _option("client_secret", no_log=True),
+    "credentials_dir": _option("credentials_dir", type="path"),
+    "ca_path": _option("ca_path", type="path"),
+    "client_cert_path": _option("client_cert_path", type="path"),
+    "client_key_path": _option("client_key_path", type="path", no_log=False),
+    "validate_certs": _option("validate_certs", type="bool", default=True),
+    "connect_timeout": _option("connect_timeout", type="float", default=5.0),
+    "read_timeout": _option("read_timeout", type="float", default=30.0),
+    "attach_timeout": _option("attach_timeout", type="float", default=180.0),
+    "requests_per_second": _option("requests_per_second", type="float"),
+}
+CLUSTER_OPTIONS: dict[str, dict[str, t.Any]] = {
+    "kubeconfig": {"type": "path", "fallback": (environment_value, ["K8S_AUTH_KUBECONFIG", "KUBECONFIG"])},
+    "context": {"type": "str", "fallback": (environment_value, ["K8S_AUTH_CONTEXT"])},
+}
+CONFIG_OPTIONS: dict[str, dict[str, t.Any]] = {
+    "config": {"type": "dict", "no_log": False},
+    "config_path": _option("config_path", type="path"),
+}
+CONFIG_RULES: dict[str, t.Any] = {
+    "mutually_exclusive": [("config", "config_path")],
+    "required_one_of": [("config", "config_path")],
+}
+
+
+def fabric(params: Mapping[str, t.Any]) -> FabricManager:
+    """The CDI Manager that the options name. Raises FabricError."""
+    return connect(FabricConfig.from_dict({k: params[k] for k in FABRIC_OPTIONS if params.get(k) is not None}))
+
+
+def cluster(params: Mapping[str, t.Any]) -> Client:
+    """The API server that the options name. Raises BadKubeconfig.
+
+    Its client is imported when it is asked for: a module that speaks to the CDI Manager only does not wait for it.
+    """
+    from .kube.client.connection import Connection
+    from .kube.client.verbs import Client
+
+    return Client(Connection.load(params.get("kubeconfig"), params.get("context")))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContext:
+    """What a piece of work sees of its task, whether it runs as a module or within Ansible's own process.
+
+    ``say``: tells how far it is, where that can be shown while the task runs.
+    """
+
+    params: Mapping[str, t.Any]
+    check_mode: bool
+    say: Callable[[str], object] = lambda text: None
+
+
+Work = Callable[[TaskContext], dict[str, t.Any]]
+
+
+def run_work(work: Work, task: TaskContext) -> dict[str, t.Any]:
+    """The result of a piece of work; any known error becomes a failure with its one sentence."""
+    try:
+        return work(task)
+    except KNOWN_ERRORS as error:
+        return {"failed": True, "msg": str(error), "error": type(error).__name__}
+
+
+def main(spec: Mapping[str, t.Any], work: Work) -> None:
+    """Entry of a module whose work needs nothing but a TaskContext."""
+    module = AnsibleModule(**spec)
+    result = run_work(work, TaskContext(module.params, module.check_mode))
+    if result.get("failed"):
+        module.fail_json(**result)
+    module.exit_json(**result)

@@ -1,0 +1,235 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""HTTP/1.1 on one socket: a request out, its response in, and whether the connection can serve another."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import select
+import ssl
+from collections.abc import Iterator
+from typing import Protocol
+
+from .errors import BadResponse
+from .tls import shutdown
+
+_RECEIVE = 1 << 16
+_HEAD_LIMIT = 1 << 16
+_LINE_LIMIT = 1 << 10
+_LAST = -1
+_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-5]\d\d)(?: .*)?")
+_CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
+
+Headers = dict[str, str]
+
+
+class Wire(Protocol):
+    """The part of a socket that is used here; TLS inside TLS has no more than that."""
+
+    def recv(self, size: int, /) -> bytes:
+        """Some bytes; none at the end."""
+
+    def sendall(self, data: bytes, /) -> None:
+        """All bytes, or an error."""
+
+    def settimeout(self, seconds: float, /) -> None:
+        """The longest wait of one call."""
+
+    def fileno(self) -> int:
+        """Of the TCP connection."""
+
+    def close(self) -> None:
+        """Give it up."""
+
+
+class HttpConnection:
+    """One request at a time: ``ask``, then ``read`` or ``pieces`` to the end. Only ``cut`` is for other threads.
+
+    Raises OSError (TimeoutError and ConnectionError among them) and BadResponse; the connection is of no use then.
+    """
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._timeout = -1.0
+        self._rest = b""
+        self._length: int | None = 0
+        self._chunked = self._keep = self._free = False
+        self._poll = select.poll()
+        self._poll.register(wire.fileno(), select.POLLIN)
+
+    def ask(self, request: bytes, timeout: float) -> tuple[int, Headers]:
+        """Send a whole request and wait for the head of its answer; its status and headers (names in lower case)."""
+        self._free = False
+        self.set_timeout(timeout)
+        # A server may answer and close before it has read everything; in TLS 1.3 it refuses certificates so late.
+        with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
+            self._wire.sendall(request)
+        status, headers, minor = self._head()
+        self._begin_body(status, headers, minor)
+        return status, headers
+
+    def set_timeout(self, seconds: float) -> None:
+        """The longest silence from now on."""
+        if seconds != self._timeout:
+            self._wire.settimeout(seconds)
+            self._timeout = seconds
+
+    def read(self) -> bytes:
+        """The whole body."""
+        return b"".join(self.pieces())
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body as it comes, however the server cuts it into chunks."""
+        if self._chunked:
+            yield from self._chunks()
+        elif self._length is None:
+            yield from self._to_the_end()
+        else:
+            yield from self._counted(self._length)
+        # More than was announced would be taken for the next answer.
+        self._free = self._keep and not self._rest
+
+    @property
+    def reusable(self) -> bool:
+        """True when the answer was read to its end and the server keeps the connection."""
+        return self._free
+
+    def quiet(self) -> bool:
+        """False when the server has closed the idle connection, or said something unasked."""
+        return not self._poll.poll(0)
+
+    def cut(self) -> None:
+        """End it from another thread: a blocked read returns. Raises OSError when it has ended already."""
+        shutdown(self._wire)
+
+    def close(self) -> None:
+        """Give it up. Never raises."""
+        self._free = False
+        with contextlib.suppress(OSError):
+            self._wire.close()
+
+    def _head(self) -> tuple[int, Headers, str]:
+        while True:
+            while (end := self._rest.find(b"\r\n\r\n")) < 0:
+                if len(self._rest) > _HEAD_LIMIT:
+                    raise BadResponse("the head of the answer does not end")
+                self._more("the server closed it without an answer")
+            head, self._rest = self._rest[:end], self._rest[end + 4 :]
+            status, headers, minor = _parsed(head.decode("latin-1"))
+            if status >= 200:
+                return status, headers, minor
+            if status == 101:
+                raise BadResponse("the server changes the protocol")
+
+    def _begin_body(self, status: int, headers: Headers, minor: str) -> None:
+        options = headers.get("connection", "").lower()
+        self._keep = "close" not in options and (minor == "1" or "keep-alive" in options)
+        coding = headers.get("transfer-encoding", "").lower()
+        if coding not in ("", "chunked"):
+            raise BadResponse(f"the transfer coding {coding!r} was not asked for")
+        empty = status in (204, 304)
+        self._chunked = bool(coding) and not empty
+        self._length = 0 if empty else _length(headers)
+        if self._length is None and not self._chunked:
+            self._keep = False
+
+    def _counted(self, left: int) -> Iterator[bytes]:
+        while left > 0:
+            if not self._rest:
+                self._more()
+            piece, self._rest = self._rest[:left], self._rest[left:]
+            left -= len(piece)
+            yield piece
+
+    def _to_the_end(self) -> Iterator[bytes]:
+        yield self._rest
+        self._rest = b""
+        while piece := self._wire.recv(_RECEIVE):
+            yield piece
+
+    def _chunks(self) -> Iterator[bytes]:
+        left = 0
+        while True:
+            ready, self._rest, left = _take_chunks(self._rest, left)
+            if ready:
+                yield ready
+            if left == _LAST:
+                self._skip_trailers()
+                return
+            self._more()
+
+    def _skip_trailers(self) -> None:
+        while True:
+            line, ended, rest = self._rest.partition(b"\r\n")
+            if ended:
+                self._rest = rest
+                if not line:
+                    return
+            elif len(line) > _LINE_LIMIT:
+                raise BadResponse("a trailer does not end")
+            else:
+                self._more()
+
+    def _more(self, problem: str = "the answer was cut off") -> None:
+        data = self._wire.recv(_RECEIVE)
+        if not data:
+            raise ConnectionResetError(problem)
+        self._rest += data
+
+
+def _parsed(head: str) -> tuple[int, Headers, str]:
+    first, *lines = head.split("\r\n")
+    found = _STATUS_LINE.fullmatch(first)
+    if found is None:
+        raise BadResponse("the answer does not begin as HTTP/1.1 does")
+    headers: Headers = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not name or name != name.strip():
+            raise BadResponse("a header of the answer is malformed")
+        name, value = name.lower(), value.strip()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return int(found[2]), headers, found[1]
+
+
+def _length(headers: Headers) -> int | None:
+    text = headers.get("content-length")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise BadResponse("the length of the answer is not one number")
+    return int(text)
+
+
+def _take_chunks(buffer: bytes, left: int) -> tuple[bytes, bytes, int]:
+    """The data that ``buffer`` has, its unread rest, and how much of the open chunk (with its CRLF) is to come."""
+    ready: list[bytes] = []
+    at = 0
+    while left != _LAST:
+        if left > 2:
+            piece = buffer[at : at + left - 2]
+            ready.append(piece)
+            at += len(piece)
+            left -= len(piece)
+        if left:
+            if left > 2 or len(buffer) < at + 2:
+                break
+            if buffer[at : at + 2] != b"\r\n":
+                raise BadResponse("a chunk is longer than it says")
+            at += 2
+        found = _CHUNK_SIZE.match(buffer, at)
+        if found is None:
+            left = _no_size(buffer, at)
+            break
+        at, left = found.end(), int(found[1], 16) + 2
+        if left == 2:
+            left = _LAST
+    return b"".join(ready), buffer[at:], left
+
+
+def _no_size(buffer: bytes, at: int) -> int:
+    if len(buffer) - at > _LINE_LIMIT or b"\n" in buffer[at:]:
+        raise BadResponse("a chunk has no size")
+    return 0

@@ -1,0 +1,204 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One device from the fabric's plug to its first use on the node. Every step may be done again.
+
+Standard library only, Python 3.8: it travels to nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from . import bus, pci
+from .evidence import (
+    BOUND,
+    DRIVER_FAILED,
+    DRIVER_NOT_BOUND,
+    LINK_DEGRADED,
+    LOST_ON_BUS,
+    NO_ROOM_FOR_BARS,
+    NOT_ON_BUS,
+    NOT_PROVEN,
+    ON_BUS,
+    PREPARING,
+    READY,
+    TOUCHED,
+    Evidence,
+    Link,
+    NodeTrouble,
+)
+from .host import Host
+from .kernel_log import LOST_XID, NO_SPACE, PROBE_FAILED, KernelLog, faults
+from .options import Options
+from .probe import NotProven
+from .progress import Progress
+from .search import Search, Wanted
+from .vendors import Vendor, vendor_of
+
+
+def bring_up(host: Host, wanted: Wanted, options: Options, note: Callable[[Evidence], None]) -> Evidence:
+    """Find the device on the bus, bind its driver, and use it once.
+
+    ``note`` is called with the evidence after every step. Returns it with the steps OnBus, Bound and Touched; its phase
+    is Ready where no plugin of the vendor has to look again. Raises NodeTrouble, after the evidence that says so was
+    noted: NotOnBus, NoRoomForBars, DriverNotBound, DriverFailed, LostOnBus, NotProven, CommandFailed.
+    """
+    before = wanted.before
+    if before is None or before.device != wanted.device or before.phase not in (PREPARING, READY):
+        before = Evidence(PREPARING, wanted.device)
+    progress = Progress(replace(before, by=options.by), options, note)
+    try:
+        with KernelLog(host.root) as log:
+            return _BringUp(host, wanted, options, progress, log).run()
+    except NotProven as error:
+        unread = NodeTrouble(NOT_PROVEN, f"{error}; the bus of the node must be readable")
+        progress.trouble(unread)
+        raise unread from None
+    except NodeTrouble as trouble:
+        progress.trouble(trouble)
+        raise
+
+
+class _BringUp:
+    """The work on one device."""
+
+    def __init__(self, host: Host, wanted: Wanted, options: Options, progress: Progress, log: KernelLog) -> None:
+        self.host, self.wanted, self.options, self.progress, self.log = host, wanted, options, progress, log
+        self.lines: list[str] = []
+
+    def run(self) -> Evidence:
+        start, failed = self.progress.evidence, None
+        seen = start
+        search = Search(self.host.root, self.wanted, self.options, start.address)
+        for device in search.candidates():
+            try:
+                uuid = self._prepare(device)
+                if not self.wanted.uuid or uuid in ("", self.wanted.uuid):
+                    return self._done(device)
+            except NodeTrouble as trouble:
+                if not self._may_be_another(device):
+                    raise
+                failed, seen = trouble, self.progress.evidence
+            search.pass_over(device.address, failed is not None)
+            self.progress.become(start)
+        self.progress.become(seen)
+        raise failed or NodeTrouble(NOT_ON_BUS, search.not_found())
+
+    def _may_be_another(self, device: pci.PciDevice) -> bool:
+        """Whether the device's UUID could still turn out to be another's."""
+        found = pci.find(self.host.root, device.address)
+        return bool(self.wanted.uuid) and (found is None or found.uuid != self.wanted.uuid)
+
+    def _prepare(self, device: pci.PciDevice) -> str:
+        """All steps for one device; returns its UUID, empty where its vendor has none."""
+        vendor = vendor_of(device.vendor, device.pci_class)
+        link = pci.link(self.host.root, device.address)
+        self.progress.step(ON_BUS, address=device.address, numa_node=device.numa_node, link=link,
+                           uuid=device.uuid or self.progress.evidence.uuid)
+        self._check_windows(device)
+        if link and _narrow(link):
+            self.progress.trouble(NodeTrouble(LINK_DEGRADED, f"the link of {device.address} has {link.width} lanes of "
+                                                             f"{link.max_width}; reseat the device or its cable"))
+        self._bind(device, vendor)
+        self.progress.step(BOUND)
+        uuid = self._touch(device, vendor)
+        self.progress.step(TOUCHED, uuid=uuid)
+        return uuid
+
+    def _check_windows(self, device: pci.PciDevice) -> None:
+        without = pci.bars_without_room(self.host.root, device.address)
+        if without:
+            with KernelLog(self.host.root, whole=True) as log:
+                told = [f.line for f in faults(log.new_lines(), device.address) if f.kind == NO_SPACE]
+            raise NodeTrouble(NO_ROOM_FOR_BARS, f"{device.address} got no address for its memory windows (BAR "
+                              f"{', '.join(map(str, without))}){_said(told)}; set the kernel parameters that reserve "
+                              "room behind the fabric's ports and reboot the node")
+
+    def _bind(self, device: pci.PciDevice, vendor: Vendor) -> None:
+        driver = self.options.driver or vendor.driver
+        if device.driver and (not driver or device.driver == driver):
+            return
+        if device.driver:
+            raise NodeTrouble(DRIVER_NOT_BOUND, f"{device.address} is bound to {device.driver} and not to {driver}; "
+                                                f"keep {device.driver} from loading on the node")
+        self._load(driver, vendor)
+        try:
+            if bus.bind(self.host.root, device.address, driver, self.options.patience):
+                return
+            said = "the kernel did not bind it"
+        except bus.NotDone as error:
+            said = str(error)
+        self._fail(device, said, DRIVER_NOT_BOUND, f"bind driver {driver or '(any)'}")
+
+    def _load(self, driver: str, vendor: Vendor) -> None:
+        """Load the vendor's modules where one is missing; a node that shows no modules has them built in."""
+        modules = self.host.root / "sys/module"
+        there = modules.is_dir() and all((modules / m).exists() for m in vendor.modules)
+        drivers = self.host.root / "sys/bus/pci/drivers"
+        if vendor.modules and driver == vendor.driver and not there and (
+                modules.is_dir() or not (drivers / driver).exists()):
+            self.host.must(["modprobe", "-a", *vendor.modules], self.options.patience)
+
+    def _touch(self, device: pci.PciDevice, vendor: Vendor) -> str:
+        """The first use of the device; returns its UUID."""
+        found = pci.find(self.host.root, device.address)
+        if not vendor.touch or (found and found.driver != vendor.driver):
+            return device.uuid or ""
+        done = self.host.run(vendor.touch, self.options.patience)
+        listed = _listed(done.out, device.address)
+        # Its exit code is not asked: that may be about another device.
+        if not listed or self._fault(device):
+            self._fail(device, done.said, DRIVER_FAILED, f"{vendor.touch[0]} does not show it in order")
+        return listed
+
+    def _fault(self, device: pci.PciDevice) -> str:
+        """What the kernel said against the device since the work began; windows and drivers are judged elsewhere."""
+        self._read_log()
+        told = [f for f in faults(self.lines, device.address) if f.kind not in (NO_SPACE, PROBE_FAILED)]
+        return told[-1].line if told else ""
+
+    def _probe_failure(self, device: pci.PciDevice) -> str:
+        """What the kernel said when the driver refused the device; a later attempt may have gone well."""
+        told = [f.line for f in faults(self.lines, device.address) if f.kind == PROBE_FAILED]
+        return told[-1] if told else ""
+
+    def _fail(self, device: pci.PciDevice, said: str, reason: str, step: str) -> None:
+        fault = self._fault(device)
+        lost = pci.find(self.host.root, device.address) is None or pci.is_lost(self.host.root, device.address) or any(
+            f.xid == LOST_XID for f in faults(self.lines, device.address))
+        if lost:
+            raise NodeTrouble(LOST_ON_BUS, f"{device.address} has fallen off the bus{_said([fault] if fault else [])}; "
+                                           "check the fabric, detach the device with force and attach it again")
+        said = fault or self._probe_failure(device) or said
+        raise NodeTrouble(reason, f"{device.address}: {step}: {said}; see the node's kernel log")
+
+    def _read_log(self) -> None:
+        self.lines += self.log.new_lines()
+
+    def _done(self, device: pci.PciDevice) -> Evidence:
+        done = self.progress.evidence
+        if not _narrow(done.link):
+            done = done.without_trouble()
+        if not vendor_of(device.vendor, device.pci_class).plugin_selectors:
+            done = done.with_phase(READY)
+        self.progress.become(done)
+        return done
+
+
+def _listed(text: str, address: str) -> str:
+    """The UUID in the line of this address (``<uuid>, <address>``, its domain with 8 digits), empty without one."""
+    for line in text.splitlines():
+        uuid, _comma, where = (part.strip() for part in line.partition(","))
+        if where.lower().endswith(address.lower()) and not uuid.startswith("["):
+            return uuid
+    return ""
+
+
+def _narrow(link: Link | None) -> bool:
+    return link is not None and link.width < link.max_width
+
+
+def _said(lines: list[str]) -> str:
+    return f": {lines[-1]}" if lines else ""

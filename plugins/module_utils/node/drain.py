@@ -1,0 +1,81 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keep new users away from a device that leaves: by the vendor's drain, else by unbinding its driver.
+
+Standard library only, Python 3.8: it travels to nodes.
+"""
+
+from __future__ import annotations
+
+from . import bus, pci
+from .evidence import COMMAND_FAILED, NOT_PROVEN, OPEN_ON_NODE, NodeTrouble
+from .host import Host, Output
+from .options import Options
+from .progress import Undo
+from .vendors import OFFLINE, Vendor, fill
+
+_UNSUPPORTED = ("not supported", "not_supported")
+_IN_USE = ("in use", "is busy", "active region")
+
+
+def drain(host: Host, device: pci.PciDevice, vendor: Vendor, options: Options, undo: Undo) -> bool:
+    """Let nobody new use the device; who has it open keeps it.
+
+    False when the vendor's tool cannot do so with this device, as in virtual machines; nothing is changed then. Raises
+    NodeTrouble.
+    """
+    names = {"address": device.address, "memdev": pci.memdev(host.root, device.address)}
+    if vendor.idle_by == OFFLINE and not names["memdev"]:
+        raise NodeTrouble(NOT_PROVEN, f"{device.address} shows no memory device; whether it is used cannot be told")
+    argv, ask = (fill(command, **names) for command in (vendor.drain, vendor.drained))
+    done = host.run(argv, options.patience)
+    if is_unsupported(done):
+        return False
+    if done.code:
+        raise refused(argv, done)
+    undo.later(lambda: undrain(host, device, vendor, options))
+    if ask:
+        _confirm(host.must(ask, options.patience), ask, vendor)
+    return True
+
+
+def undrain(host: Host, device: pci.PciDevice, vendor: Vendor, options: Options) -> None:
+    """Let users in again; a device that was not drained stays as it is. Raises NodeTrouble(CommandFailed)."""
+    argv = fill(vendor.undrain, address=device.address, memdev=pci.memdev(host.root, device.address))
+    done = host.run(argv, options.patience)
+    if done.code and not is_unsupported(done):
+        raise refused(argv, done)
+
+
+def _confirm(said: str, ask: list[str], vendor: Vendor) -> None:
+    if vendor.drained_says not in said or f"not {vendor.drained_says}" in said:
+        raise NodeTrouble(COMMAND_FAILED, f"{' '.join(ask)} does not say that new users are kept away: {said.strip()}")
+
+
+def unbind(host: Host, device: pci.PciDevice, options: Options, undo: Undo) -> None:
+    """Take the device from its driver. Raises NodeTrouble(CommandFailed)."""
+    if device.driver is None:
+        return
+    driver = device.driver
+    undo.later(lambda: bus.bind(host.root, device.address, driver, options.patience))
+    if not bus.unbind(host.root, device, options.patience):
+        raise NodeTrouble(COMMAND_FAILED, f"driver {driver} has not let go of {device.address} within "
+                                          f"{options.patience:g} s")
+
+
+def refused(argv: list[str], done: Output) -> NodeTrouble:
+    """The trouble that a command's refusal is."""
+    reason = OPEN_ON_NODE if says(done, _IN_USE) else COMMAND_FAILED
+    return NodeTrouble(reason, f"{' '.join(argv)} ended with {done.code}: {done.said}")
+
+
+def is_unsupported(done: Output) -> bool:
+    """Whether the vendor's tool said that it cannot do so with this device."""
+    return done.code != 0 and says(done, _UNSUPPORTED)
+
+
+def says(done: Output, words: tuple[str, ...]) -> bool:
+    """Whether the command wrote one of the words, in whatever case."""
+    text = (done.out + done.err).lower()
+    return any(word in text for word in words)

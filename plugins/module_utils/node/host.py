@@ -1,0 +1,91 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands of a node. Standard library only, Python 3.8: it travels to nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .evidence import COMMAND_FAILED, NodeTrouble
+
+# A root with this file belongs to a stand-in of a node; its commands are programs that lie below it.
+SIMULATED = ".simulated-node"
+_NOT_STARTED = (126, 127)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command answered: its exit code and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        """The last line that it wrote, for people."""
+        return ((self.err.strip() or self.out.strip()).splitlines() or ["it said nothing"])[-1]
+
+
+class NotEnded(NodeTrouble):
+    """A command that has not ended in its time."""
+
+
+class Host:
+    """A node. ``root`` is where its ``/`` is seen; ``run`` takes the place of running commands, for tests."""
+
+    def __init__(self, root: Path, run: Callable[[Sequence[str], float], Output] | None = None) -> None:
+        self.root = root
+        self._run = run or self._start
+
+    def run(self, argv: Sequence[str], timeout: float) -> Output:
+        """Run a command of the node, never by a shell. Its exit code is the caller's to judge.
+
+        Raises NodeTrouble(CommandFailed) when the node has no such command, NotEnded (the same) when it does not end
+        within ``timeout`` seconds. It is then killed; one that hangs in the kernel is left behind.
+        """
+        return self._run(argv, timeout)
+
+    def must(self, argv: Sequence[str], timeout: float) -> str:
+        """What the command wrote. Raises NodeTrouble(CommandFailed), also for an exit code other than 0."""
+        done = self.run(argv, timeout)
+        if done.code:
+            raise NodeTrouble(COMMAND_FAILED, f"{' '.join(argv)} ended with {done.code}: {done.said}")
+        return done.out
+
+    def _start(self, argv: Sequence[str], timeout: float) -> Output:
+        command, environment = self.command(argv)
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, env=environment, start_new_session=True)
+        except OSError as error:
+            raise NodeTrouble(COMMAND_FAILED, f"the node cannot run {argv[0]}: {error.strerror}") from None
+        done = _finish(process, argv, timeout)
+        if done.code in _NOT_STARTED and command[0] == "chroot":
+            raise NodeTrouble(COMMAND_FAILED, f"the node cannot run {argv[0]}: {done.said}")
+        return done
+
+    def command(self, argv: Sequence[str]) -> tuple[list[str], dict[str, str] | None]:
+        """The command as it is started here, and its environment, None for our own."""
+        if str(self.root) == "/":
+            return list(argv), None
+        if (self.root / SIMULATED).exists():
+            return [str(self.root / "usr/bin" / argv[0]), *argv[1:]], dict(os.environ, NODE_ROOT=str(self.root))
+        return ["chroot", str(self.root), *argv], None
+
+
+def _finish(process: subprocess.Popen[bytes], argv: Sequence[str], timeout: float) -> Output:
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it may hang in the kernel, where no signal reaches it
+            process.communicate(timeout=1)
+        raise NotEnded(COMMAND_FAILED, f"{' '.join(argv)} has not ended within {timeout:g} s") from None
+    return Output(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))

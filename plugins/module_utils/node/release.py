@@ -1,0 +1,247 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One device from its last use on the node off the bus; what turns up in between takes all of it back.
+
+A removal that begins while somebody has the device open may never end (NVIDIA's open modules 595 to 610). So it is
+proven idle first, and again when nobody new can come. Standard library only, Python 3.8: it travels to nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from . import bus, pci
+from .drain import drain, unbind, undrain
+from .evidence import (
+    BOUND,
+    CLAIM_IN_USE,
+    COMMAND_FAILED,
+    DRAINED,
+    IDLE,
+    NOT_PROVEN,
+    PREPARING,
+    READY,
+    RELEASING,
+    REMOVAL_HUNG,
+    REMOVED,
+    REMOVED_FROM_BUS,
+    TOUCHED,
+    Evidence,
+    NodeTrouble,
+)
+from .holders import Holders
+from .host import Host
+from .options import Options
+from .probe import NotProven
+from .progress import Progress, Undo
+from .removal import hung, removal_command, remove, still_under_way, unload_last
+from .vendors import OFFLINE, may_be, vendor_of
+
+
+def release(host: Host, device: Evidence, options: Options, note: Callable[[Evidence], None],
+            still_free: Callable[[], str], known: Collection[str] = ()) -> Evidence:
+    """Take a device off the node's bus, when nobody uses it.
+
+    ``device``: the evidence so far; its UUID and address say which device it is. ``note`` is called with the evidence
+    after every step. ``still_free`` is asked when nobody new can come: who has a claim on the device, empty for nobody.
+    ``known``: addresses and UUIDs of devices that are certainly others. With ``options.force`` the device is removed
+    whatever is found.
+
+    Returns the evidence in the phase Removed. Raises NodeTrouble, after the evidence that says so was noted:
+    ClaimInUse, OpenOnNode, NotProven and CommandFailed with all taken back, so that the device is usable; RemovalHung
+    with the removal left behind. It may be called again after any of them.
+    """
+    progress = Progress(replace(device, by=options.by), options, note)
+    try:
+        found = _find(host, device, known)
+    except NodeTrouble as trouble:
+        progress.trouble(trouble)
+        raise
+    if found is None:
+        _gone(progress)
+    else:
+        _Release(host, found, options, progress, still_free).run()
+    return progress.evidence
+
+
+def take_back(host: Host, device: Evidence, options: Options, note: Callable[[Evidence], None]) -> Evidence:
+    """Make a device usable again whose release was begun by an earlier run, and is no longer asked for.
+
+    Returns the evidence, in the phase that it had before the release, or Removed when the device is off the bus. Raises
+    NodeTrouble, after it was noted.
+    """
+    progress = Progress(replace(device, by=options.by), options, note)
+    try:
+        found = _find(host, device, ())
+        if found is not None:
+            _Release(host, found, options, progress, lambda: "").take_back()
+            return progress.evidence
+    except NodeTrouble as trouble:
+        progress.trouble(trouble)
+        raise
+    _gone(progress)
+    return progress.evidence
+
+
+def _find(host: Host, device: Evidence, known: Collection[str]) -> pci.PciDevice | None:
+    """The device on the bus, None when it is certainly not there. Raises NodeTrouble(NotProven)."""
+    try:
+        there = [d for d in pci.devices(host.root) if d.address not in known and d.uuid not in known
+                 and may_be(device.uuid, d.vendor, d.pci_class)]
+    except NotProven as error:
+        raise NodeTrouble(NOT_PROVEN, f"{error}; whether the device is on the bus cannot be told") from None
+    by_uuid = next((d for d in there if device.uuid and d.uuid == device.uuid), None)
+    unnamed = [d for d in there if not (d.uuid and device.uuid)]
+    by_address = next((d for d in unnamed if d.address == device.address), None)
+    if by_uuid or by_address or not unnamed:
+        return by_uuid or by_address
+    raise NodeTrouble(NOT_PROVEN, "which device of the node it is cannot be told; it may be "
+                                  f"{' or '.join(d.address for d in unnamed)}, which names no UUID; bind its driver")
+
+
+def _gone(progress: Progress) -> None:
+    """The device is off the bus; one that never had an address was never on it."""
+    progress.evidence = progress.evidence.with_phase(RELEASING)
+    if progress.evidence.address:
+        progress.step(REMOVED_FROM_BUS, phase=REMOVED, trouble=None)
+    else:
+        progress.become(progress.evidence.with_phase(REMOVED).without_trouble())
+
+
+class _Release:
+    """The work on one device that is on the bus."""
+
+    def __init__(self, host: Host, device: pci.PciDevice, options: Options, progress: Progress,
+                 still_free: Callable[[], str]) -> None:
+        self.host, self.device, self.options = host, device, options
+        self.progress, self.still_free = progress, still_free
+        self.vendor = vendor_of(device.vendor, device.pci_class)
+        self.holders = Holders(host, device, self.vendor, options)
+        self.services, self.undo = Undo(), Undo()
+        # Nobody new can come: not before a drain, at once where no driver has the device.
+        self.closed = device.driver is None
+        # Without its own driver the vendor's tools do not know the device; one that does not answer, they wait for.
+        self.by_tools = device.driver == self.vendor.driver and not pci.is_lost(host.root, device.address)
+        self.command = removal_command(self.vendor, device.address) if self.by_tools else []
+
+    def run(self) -> None:
+        before = self.progress.evidence
+        if self._removal_runs():
+            _gone(self.progress)
+            return
+        self.progress.become(replace(before.with_phase(RELEASING), address=self.device.address,
+                                     uuid=self.device.uuid or before.uuid))
+        try:
+            self._close()
+            remove(self.host, self.device, self.command, self.options)
+        except NodeTrouble as trouble:
+            if self._is_there():
+                self._give_up(trouble)
+                raise
+        self.services.all()
+        _gone(self.progress)
+
+    def take_back(self) -> None:
+        """Open the device again, whatever was done to it."""
+        if self._removal_runs():
+            _gone(self.progress)
+            return
+        self._undo_earlier()
+        said = self.undo.all()
+        if said:
+            raise NodeTrouble(COMMAND_FAILED, "; ".join(said))
+        self.progress.become(self.progress.evidence.with_phase(_usable(self.progress.evidence)).without_trouble())
+
+    def _removal_runs(self) -> bool:
+        """Whether a removal of an earlier run has ended just now. Raises RemovalHung while it has not."""
+        running = still_under_way(self.host, self.device.address, self.command)
+        if not running:
+            return False
+        if bus.until(lambda: not self._is_there(), self.options.event_patience):
+            return True
+        trouble = hung(self.device.address, f"begun earlier, process {', '.join(running)}")
+        self.progress.become(self.progress.evidence.with_phase(RELEASING))
+        self.progress.trouble(trouble)
+        raise trouble
+
+    def _is_there(self) -> bool:
+        return (self.host.root / "sys/bus/pci/devices" / self.device.address).exists()
+
+    def _undo_earlier(self) -> None:
+        """An earlier run that was cut off may have drained the device, or taken it from its driver."""
+        if self.by_tools and self.vendor.undrain:
+            self.undo.later(lambda: undrain(self.host, self.device, self.vendor, self.options))
+        if self.device.driver is None and self.progress.evidence.has_ever(BOUND):
+            self.undo.later(lambda: bus.bind(self.host.root, self.device.address, self.vendor.driver,
+                                             self.options.patience))
+
+    def _close(self) -> None:
+        """Until nobody can have the device, and nobody new can come."""
+        if self.progress.evidence.has(IDLE):
+            self._undo_earlier()
+        if self.by_tools:
+            self._unless_forced(lambda: self.holders.pause(self.undo))
+            self._unless_forced(lambda: self.holders.stop_services(self.services))
+        if self.vendor.idle_by != OFFLINE:
+            self._prove()
+        if self.by_tools and self.vendor.drain:
+            self._unless_forced(self._drain)
+        self._unless_forced(self._ask_claims)
+        self._prove()
+        if not self.vendor.drain:
+            self._unless_forced(self._unbind)
+        if self.closed:
+            self.progress.step(DRAINED)
+        if self.by_tools and self.vendor.last_unloads:
+            self._unless_forced(self._unload)
+
+    def _unless_forced(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except NodeTrouble:
+            if not self.options.force:
+                raise
+
+    def _prove(self) -> None:
+        def prove() -> None:
+            self.holders.prove_idle()
+            self.progress.step(IDLE)
+
+        self._unless_forced(prove)
+
+    def _drain(self) -> None:
+        self.closed = drain(self.host, self.device, self.vendor, self.options, self.undo)
+        if not self.closed:
+            self.command = []
+
+    def _unbind(self) -> None:
+        unbind(self.host, self.device, self.options, self.undo)
+        self.closed = True
+
+    def _ask_claims(self) -> None:
+        used = self.still_free()
+        if used:
+            raise NodeTrouble(CLAIM_IN_USE, used)
+
+    def _unload(self) -> None:
+        if unload_last(self.host, self.device, self.vendor, self.options, self.undo):
+            self.command = []
+
+    def _give_up(self, trouble: NodeTrouble) -> None:
+        """Take all back, unless the removal is under way and cannot be taken back."""
+        if trouble.reason == REMOVAL_HUNG:
+            self.services.all()
+            self.progress.trouble(trouble)
+            return
+        said = [trouble.message, *self.undo.all(), *self.services.all()]
+        trouble.message = "; and taking it back: ".join(said)
+        evidence = self.progress.evidence
+        back = evidence.with_phase(_usable(evidence))
+        self.progress.become(back.with_trouble(trouble.reason, trouble.message, self.options.clock()))
+
+
+def _usable(evidence: Evidence) -> str:
+    """The phase of a device whose release was taken back."""
+    return READY if evidence.has_ever(TOUCHED) else PREPARING

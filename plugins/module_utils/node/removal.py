@@ -1,0 +1,119 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Take a device off the bus, with patience: a removal that hangs in the kernel is left behind and told.
+
+Standard library only, Python 3.8: it travels to nodes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import bus, pci
+from .drain import is_unsupported, refused
+from .evidence import OPEN_ON_NODE, REMOVAL_HUNG, NodeTrouble
+from .host import Host, NotEnded
+from .kernel_log import IN_USE, KernelLog, faults
+from .options import Options
+from .progress import Undo
+from .vendors import Vendor, fill
+
+
+def unload_last(host: Host, device: pci.PciDevice, vendor: Vendor, options: Options, undo: Undo) -> bool:
+    """Unload the modules that must go before the last device of its driver. True when it is the last one.
+
+    Raises NodeTrouble(OpenOnNode) when a module is in use.
+    """
+    if any(d.driver == device.driver for d in pci.devices(host.root) if d.address != device.address):
+        return False
+    for module in vendor.last_unloads:
+        if (host.root / "sys/module" / module).exists():
+            _unload(host, module, options, undo)
+    return True
+
+
+def _unload(host: Host, module: str, options: Options, undo: Undo) -> None:
+    done = host.run(["modprobe", "-r", module], options.patience)
+    if done.code:
+        raise NodeTrouble(OPEN_ON_NODE, f"module {module} cannot be unloaded before the last device is removed: "
+                                        f"{done.said}")
+    undo.later(lambda: host.must(["modprobe", module], options.patience))
+
+
+def remove(host: Host, device: pci.PciDevice, argv: list[str], options: Options) -> None:
+    """Take the device off the bus, by the vendor's command where there is one, else by the kernel.
+
+    With ``options.force`` the kernel is asked also when the vendor's command refuses.
+
+    Raises NodeTrouble: RemovalHung when it does not end, OpenOnNode or CommandFailed when it is refused.
+    """
+    with KernelLog(host.root) as log:
+        try:
+            if not (argv and _by_command(host, argv, options)):
+                bus.remove(host.root, device.address, options.patience)
+            bus.await_gone(host.root, device.address, options.patience)
+        except (bus.Hangs, NotEnded) as error:
+            raise hung(device.address, _why(log, device.address) or str(error)) from None
+    _forget_file(host.root, device)
+
+
+def _by_command(host: Host, argv: list[str], options: Options) -> bool:
+    done = host.run(argv, options.patience)
+    if done.code and not options.force and not is_unsupported(done):
+        raise refused(argv, done)
+    return done.code == 0
+
+
+def _why(log: KernelLog, address: str) -> str:
+    return next((f.line for f in faults(log.new_lines(), address) if f.kind == IN_USE), "")
+
+
+def hung(address: str, said: str) -> NodeTrouble:
+    """The trouble of a removal that does not end."""
+    return NodeTrouble(REMOVAL_HUNG, f"the removal of {address} hangs in the kernel ({said}); end what still holds the "
+                                     "device; if the removal does not end then, reboot the node")
+
+
+def _forget_file(root: Path, device: pci.PciDevice) -> None:
+    """The driver leaves the device's file behind; the next device would find it, and a container its dead one."""
+    if device.minor is not None:
+        with contextlib.suppress(OSError):
+            os.unlink(str(root / f"dev/nvidia{device.minor}"))
+
+
+def still_under_way(host: Host, address: str, argv: Sequence[str]) -> list[str]:
+    """Process numbers of removals of this device that have not ended, also those that were begun by an earlier run."""
+    written = os.fsencode(str(bus.removal_file(host.root, address)))
+    command = [os.fsencode(word) for word in host.command(argv)[0]] if argv else []
+    if command[:1] == [b"chroot"]:
+        command = command[2:]
+    found = {process.name for folder in (host.root / "proc", Path("/proc")) for process in _processes(folder)
+             if _is_removal(_arguments(process), written, command)}
+    return sorted(found, key=int)
+
+
+def _is_removal(arguments: list[bytes], written: bytes, command: list[bytes]) -> bool:
+    return written in arguments or (bool(command) and arguments[-len(command):] == command)
+
+
+def _processes(folder: Path) -> list[Path]:
+    try:
+        return [p for p in folder.iterdir() if p.name.isdecimal()]
+    except OSError:
+        return []
+
+
+def _arguments(process: Path) -> list[bytes]:
+    try:
+        return (process / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+    except OSError:
+        return []
+
+
+def removal_command(vendor: Vendor, address: str) -> list[str]:
+    """The vendor's command that takes the device off the bus; empty for none."""
+    return fill(vendor.remove, address=address)

@@ -1,0 +1,122 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ``device_info`` table: how models of the CDI Manager appear in Kubernetes, checked row by row.
+
+The keys are CoHDI's (composable-dra-driver, ConfigMap ``composable-dra-dds``), so a table that was written for CoHDI is
+valid here.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+ATTRIBUTE = re.compile(rf"({DNS_SUBDOMAIN.pattern}/)?[A-Za-z_][A-Za-z0-9_]{{0,31}}")
+
+MODEL_KEYS = ("index", "cdi-model-name", "dra-attributes", "driver-name", "k8s-device-name", "cannot-coexist-with")
+
+
+class BadSetting(ValueError):
+    """A setting cannot be used; the message has its name, its value and what is allowed."""
+
+    def __init__(self, field_name: str, value: object, allowed: str) -> None:
+        super().__init__(f"{field_name}: {value!r} is not usable: {allowed}")
+        self.field, self.value, self.allowed = field_name, value, allowed
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceModel:
+    """One row of ``device_info``.
+
+    ``cdi_model_name``: as the CDI Manager calls the model; ``k8s_device_name``: in names of pools; ``driver_name``: the
+    DRA driver of its devices; ``attributes``: of its devices in pools; ``cannot_coexist_with``: indexes of models that
+    a machine with this model cannot have.
+    """
+
+    index: int
+    cdi_model_name: str
+    k8s_device_name: str
+    driver_name: str
+    attributes: Mapping[str, str]
+    cannot_coexist_with: frozenset[int] = frozenset()
+
+    def pool(self, fabric: int) -> str:
+        """Name of the pool of this model on one fabric, as CoHDI's publisher names it."""
+        return f"{self.k8s_device_name}-fabric{fabric}"
+
+
+def device_info(rows: object) -> tuple[DeviceModel, ...]:
+    """Check and read the ``device_info`` table.
+
+    ``rows``: a list of mappings with the keys of ``MODEL_KEYS``; the limits are those of composable-dra-driver.
+    Raises BadSetting for the first field that cannot be used.
+    """
+    if not isinstance(rows, Sequence) or isinstance(rows, str) or not rows:
+        raise BadSetting("device_info", rows, "must be a list with at least one model")
+    models = tuple(_model(row, f"device_info[{i}]") for i, row in enumerate(rows))
+    for name in ("index", "cdi_model_name", "k8s_device_name"):
+        values = [getattr(m, name) for m in models]
+        twice = next((v for v in values if values.count(v) > 1), None)
+        if twice is not None:
+            raise BadSetting(f"device_info {name.replace('_', '-')}", twice, "must be unique in the table")
+    return models
+
+
+def _model(row: object, where: str) -> DeviceModel:
+    if not isinstance(row, Mapping):
+        raise BadSetting(where, row, "must be a mapping")
+    for key in row:
+        if key not in MODEL_KEYS:
+            raise BadSetting(f"{where}.{key}", row[key], f"unknown key, known are {', '.join(MODEL_KEYS)}")
+    index = row.get("index")
+    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index <= 10000:
+        raise BadSetting(f"{where}.index", index, "must be an integer from 0 to 10000")
+    name = row.get("cdi-model-name")
+    if not isinstance(name, str) or not 0 < len(name) <= 1000:
+        raise BadSetting(f"{where}.cdi-model-name", name, "must be a text of 1 to 1000 characters")
+    return DeviceModel(
+        index=index,
+        cdi_model_name=name,
+        k8s_device_name=dns_text(row, "k8s-device-name", None, DNS_LABEL, 50, where),
+        driver_name=dns_text(row, "driver-name", None, DNS_SUBDOMAIN, 63, where),
+        attributes=_attributes(row.get("dra-attributes"), f"{where}.dra-attributes"),
+        cannot_coexist_with=_indexes(row.get("cannot-coexist-with", []), f"{where}.cannot-coexist-with"),
+    )
+
+
+def _attributes(value: object, where: str) -> dict[str, str]:
+    if not isinstance(value, Mapping) or len(value) > 32:
+        raise BadSetting(where, value, "must be a mapping of at most 32 attributes")
+    for key, text in value.items():
+        if not isinstance(key, str) or not ATTRIBUTE.fullmatch(key) or len(key.rpartition("/")[0]) > 63:
+            raise BadSetting(where, key, "names must be C identifiers of at most 32 characters, a domain before them")
+        if not isinstance(text, str) or len(text) > 64:
+            raise BadSetting(f"{where}.{key}", text, "must be a text of at most 64 characters")
+    if "productName" not in value:
+        raise BadSetting(where, dict(value), "must hold productName")
+    return {str(k): v for k, v in value.items()}
+
+
+def _indexes(value: object, where: str) -> frozenset[int]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > 100:
+        raise BadSetting(where, value, "must be a list of at most 100 indexes")
+    for item in value:
+        if not isinstance(item, int) or isinstance(item, bool):
+            raise BadSetting(where, item, "must hold integers")
+    return frozenset(value)
+
+
+def dns_text(data: Mapping[str, t.Any], key: str, default: str | None, pattern: re.Pattern[str], max_length: int,
+             where: str = "") -> str:
+    """A setting that is a DNS label or subdomain. Raises BadSetting."""
+    value = data.get(key, default)
+    name = f"{where}.{key}" if where else key
+    if not isinstance(value, str) or not pattern.fullmatch(value) or len(value) > max_length:
+        kind = "DNS label" if pattern is DNS_LABEL else "DNS subdomain"
+        raise BadSetting(name, value, f"must be a {kind} of at most {max_length} characters")
+    return value

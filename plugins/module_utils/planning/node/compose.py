@@ -1,0 +1,325 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The compose plan of one node: ComposabilityRequest to ComposableResources to the CDI Manager.
+
+The rule that survives a crash: a ComposableResource that was asked for and has no device is *uncertain*. It is
+resolved by looking at the machine: a device of its model that nobody owns and that was not there before is adopted;
+while the manager may still be at work nothing is asked again; only then is it asked anew.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from uuid import NAMESPACE_OID, uuid5
+
+from ..actions import (
+    Action,
+    Adopt,
+    AskRelease,
+    Attach,
+    CreateResource,
+    DeleteResource,
+    Detach,
+    Finish,
+    FinishRequest,
+    Plan,
+    Resume,
+    SetState,
+    WithdrawRelease,
+)
+from .snapshot import FOREIGN, UNREADABLE, ComposabilityRequest, ComposableResource, NodeSnapshot
+from .supply import DELETING, stays
+
+POLL = 0.5
+ATTACHING, ONLINE, DETACHING = "Attaching", "Online", "Detaching"
+
+
+class _Compose:
+    """Collects the decisions about one node."""
+
+    def __init__(self, snapshot: NodeSnapshot, attach_deadline: float) -> None:
+        self.snapshot, self.attach_deadline = snapshot, attach_deadline
+        self.adopted: set[str] = set()
+        self.actions: list[Action] = []
+        self.wake: list[float] = []
+
+    def plan(self) -> Plan:
+        for resource in sorted(self.snapshot.resources, key=lambda r: (r.asked, r.name)):
+            (self._leave if resource.deleting else self._arrive)(resource)
+        for request in self.snapshot.requests:
+            self._children(request)
+        followed = {r.model for r in self.snapshot.requests if not r.deleting}
+        for resource in self.snapshot.resources:
+            if self._orphan(resource) and resource.model not in followed and not resource.deleting:
+                self._release([resource], 1, f"its ComposabilityRequest {resource.request} is gone")
+        return Plan(tuple(self.actions), (), min(self.wake, default=None))
+
+    def _orphan(self, resource: ComposableResource) -> bool:
+        """True when its ComposabilityRequest is gone; a request for the same model takes it over."""
+        known = {r.name for r in self.snapshot.requests} | self.snapshot.other_requests
+        return bool(resource.request) and resource.request not in known
+
+    def _belongs(self, resource: ComposableResource, request: ComposabilityRequest) -> bool:
+        if resource.request == request.name:
+            return True
+        heir = self.snapshot.request(resource.model)
+        return self._orphan(resource) and heir is not None and heir.name == request.name
+
+    def _arrive(self, resource: ComposableResource) -> None:
+        if resource.busy:
+            return
+        if resource.device_uid:
+            self._keep(resource)
+        elif resource.doubt or resource.reclaims:
+            self._resolve(resource)
+        elif not resource.asked:
+            self._attach(resource, "wanted and not asked for yet")
+        elif resource.operation:
+            self._resume(resource)
+        elif not self._adopt(resource) and self._past_deadline(resource):
+            self._attach(resource, f"asked {self.attach_deadline:g} s ago without effect")
+
+    def _keep(self, resource: ComposableResource) -> None:
+        """One that has its device: what the node did with it goes into its state."""
+        if resource.usable and resource.state != ONLINE:
+            self.actions.append(SetState(self.snapshot.name, "its device is in the node's ResourceSlice",
+                                         resource.name, ONLINE))
+        elif resource.node_work.fatal and not (resource.used_by or stays(resource, self.snapshot)):
+            self.actions.append(DeleteResource(self.snapshot.name, resource.node_work.trouble, resource.name,
+                                               resource.model))
+        elif resource.error != (trouble := resource.node_work.trouble) and (trouble or resource.state == ONLINE):
+            self.actions.append(SetState(self.snapshot.name, trouble or "the node's trouble is over", resource.name,
+                                         resource.state or ATTACHING, trouble))
+
+    def _leave(self, resource: ComposableResource) -> None:
+        """One that is being deleted: it ends when its device is off the node, and when it never had one."""
+        if resource.busy:
+            return
+        if resource.state == DELETING:
+            if not resource.visible or self._came_back(resource):
+                self._finish(resource, "detached and out of the node's ResourceSlice")
+        elif resource.device_uid:
+            self._detach(resource)
+        elif resource.asked and resource.operation:
+            self._resume(resource)
+        elif resource.doubt == FOREIGN:
+            if not self._adopt_foreign(resource) and self._doubt_over(resource):
+                self._finish(resource, "nothing of it came to the machine")
+        elif not resource.asked or (not self._adopt(resource) and self._past_deadline(resource)):
+            self._finish(resource, "nothing of it is on the fabric")
+
+    def _resolve(self, resource: ComposableResource) -> None:
+        """Nobody knows whether it was asked for: nothing is asked until that is known."""
+        if resource.reclaims:
+            self._tell(resource, f"device {resource.reclaims} was attached without a ComposableResource, and CoHDI's "
+                                 "upstream syncer would detach it; it is left alone until somebody deletes this object")
+        elif resource.doubt == UNREADABLE:
+            self._tell(resource, f"nothing is asked for: {resource.doubt}; write it as it was, or delete this object")
+        elif not self._adopt_foreign(resource) and self._doubt_over(resource):
+            self._attach(resource, f"nothing came in {self.attach_deadline:g} s of what another operator asked for")
+
+    def _adopt_foreign(self, resource: ComposableResource) -> bool:
+        """Adopt what another operator attached, CoHDI's; True when the resource is dealt with for now.
+
+        CoHDI detaches what has no ComposableResource, so a device without one is new. Where there are more of them
+        than resources that it was attaching, nobody knows which of them are somebody else's.
+        """
+        ours = any(r.busy or (r.asked and not r.device_uid) for r in self._like(resource))
+        if self.snapshot.attached is None or ours:
+            self.wake.append(self.snapshot.now + POLL)
+            return True
+        unowned = [u for u in self._foreign(resource.model) if u not in self.adopted]
+        rivals = [r for r in self._like(resource) if r.doubt == FOREIGN]
+        if len(self._foreign(resource.model)) > len(rivals):
+            which = f"which of {', '.join(unowned)} on machine {self.snapshot.machine} is its own cannot be told"
+            self._tell(resource, f"nothing is asked for: {resource.doubt}, and {which}; detach what is not wanted")
+        elif unowned:
+            self.adopted.add(unowned[0])
+            self.actions.append(Adopt(self.snapshot.name, resource.doubt, resource.name, unowned[0],
+                                      self.snapshot.machine or ""))
+        return bool(unowned)
+
+    def _like(self, resource: ComposableResource) -> list[ComposableResource]:
+        return [r for r in self.snapshot.resources if r.model == resource.model]
+
+    def _doubt_over(self, resource: ComposableResource) -> bool:
+        """True when what another operator asked for can no longer come."""
+        until = resource.doubted_since + self.attach_deadline
+        self.wake.append(max(until, self.snapshot.now + POLL))
+        return bool(resource.doubted_since) and self.snapshot.now >= until
+
+    def _tell(self, resource: ComposableResource, text: str) -> None:
+        if resource.error != text:
+            self.actions.append(SetState(self.snapshot.name, "nobody knows what was asked for", resource.name,
+                                         resource.state or ATTACHING, text))
+
+    def _finish(self, resource: ComposableResource, reason: str) -> None:
+        self.actions.append(Finish(self.snapshot.name, reason, resource.name))
+
+    def _detach(self, resource: ComposableResource) -> None:
+        """Have the node let it go, then detach it; or say on it why it stays.
+
+        A device that a claim has, or that the node has not let go, leaves by force only.
+        """
+        reason = "no longer wanted and no claim uses it"
+        held, forced = self._held(resource), self.snapshot.forced(resource)
+        shown = resource.visible and not resource.tainted
+        if forced or (not held and (self.snapshot.lost or (resource.node_work.removed and not shown))):
+            self.actions.append(Detach(self.snapshot.name, self.snapshot.lost or reason, resource.name,
+                                       resource.machine or self.snapshot.machine or "", resource.device_uid, forced,
+                                       bool(self.snapshot.lost)))
+        elif held:
+            if resource.node_work.asked:
+                self.actions.append(WithdrawRelease(self.snapshot.name, held, resource.name))
+            self._stay(resource, held)
+        elif self.snapshot.no_hands:
+            self._stay(resource, self.snapshot.no_hands)
+            self.wake += [self.snapshot.lost_at] if self.snapshot.lost_at else []
+        elif not resource.node_work.asked:
+            self.actions.append(AskRelease(self.snapshot.name, reason, resource.name))
+        elif resource.node_work.removed:
+            self._stay(resource, "a ResourceSlice of the node still shows it, so the scheduler may give it to a claim")
+        elif resource.node_work.trouble and not resource.node_work.warning:
+            self._stay(resource, resource.node_work.trouble)
+
+    def _held(self, resource: ComposableResource) -> str:
+        """Who has the device, in a sentence; empty for nobody."""
+        if resource.used_by:
+            return f"claim {resource.used_by} uses the device"
+        return f"it is kept for claim {resource.held_for}" if resource.hold_alive else ""
+
+    def _stay(self, resource: ComposableResource, why: str) -> None:
+        told = f"not detached: {why}"
+        if resource.error != told:
+            self.actions.append(SetState(self.snapshot.name, "it cannot leave now", resource.name, DETACHING, told))
+
+    def _resume(self, resource: ComposableResource) -> None:
+        """The CDI Manager was at work when an earlier process ended, and can be asked what became of it."""
+        self.actions.append(Resume(self.snapshot.name, "an earlier process asked for it", resource.name,
+                                   resource.operation))
+
+    def _came_back(self, resource: ComposableResource) -> bool:
+        """True when the node shows the device because another ComposableResource has it now."""
+        return any(r.serial == resource.serial and r.device_uid for r in self.snapshot.resources
+                   if r.name != resource.name)
+
+    def _adopt(self, resource: ComposableResource) -> bool:
+        """Adopt an unowned device of the model; True when the resource is dealt with for now."""
+        if any(r.busy and r.model == resource.model for r in self.snapshot.resources):
+            self.wake.append(self.snapshot.now + POLL)
+            return True
+        taken = self.snapshot.owned | resource.present | self.adopted
+        found = [u for u, m in (self.snapshot.attached or {}).items() if m == resource.model and u not in taken]
+        if not found:
+            return False
+        uid = min(found, key=lambda u: (-self._barred(u), u))
+        self.adopted.add(uid)
+        self.actions.append(Adopt(self.snapshot.name, "an earlier request attached it unanswered", resource.name, uid))
+        return True
+
+    def _barred(self, uid: str) -> int:
+        """How many others cannot have asked for a device, since it was there before: whoever can takes it first."""
+        return sum(uid in r.present for r in self.snapshot.resources if r.asked and not r.device_uid)
+
+    def _past_deadline(self, resource: ComposableResource) -> bool:
+        """True when an unanswered request can no longer take effect and the machine was really looked at."""
+        if self.snapshot.attached is not None and self.snapshot.now - resource.asked >= self.attach_deadline:
+            return True
+        self.wake.append(self.snapshot.now + POLL)
+        return False
+
+    def _attach(self, resource: ComposableResource, reason: str) -> None:
+        if self.snapshot.machine and self._may_ask(resource.model):
+            self.actions.append(Attach(self.snapshot.name, reason, resource.name, resource.model, self.snapshot.machine,
+                                       self._foreign(resource.model)))
+
+    def _may_ask(self, model: str) -> bool:
+        """Nothing is asked for where the model is refused, or where nobody knows which devices were there before."""
+        return self.snapshot.attached is not None and model not in self.snapshot.blocked
+
+    def _foreign(self, model: str) -> tuple[str, ...]:
+        attached = self.snapshot.attached or {}
+        return tuple(sorted(u for u, m in attached.items() if m == model and u not in self.snapshot.owned))
+
+    def _children(self, request: ComposabilityRequest) -> None:
+        children = [r for r in self.snapshot.resources if self._belongs(r, request)]
+        live = [r for r in children if not r.deleting]
+        size = 0 if request.deleting else request.size
+        if len(live) > size:
+            self._release(live, len(live) - size, f"{request.name} wants {size}, has {len(live)}")
+        elif len(live) < size and self.snapshot.machine and self._may_ask(request.model):
+            reason, foreign = f"{request.name} wants {size}, has {len(live)}", self._foreign(request.model)
+            self.actions += [CreateResource(self.snapshot.name, reason, name, request.name, request.model,
+                                            self.snapshot.machine, foreign, request.force_detach)
+                             for name in _new_names(request, children, size - len(live))]
+        if request.deleting and not children:
+            self.actions.append(FinishRequest(self.snapshot.name, "no ComposableResource is left", request.name))
+
+    def _release(self, live: list[ComposableResource], n: int, reason: str) -> None:
+        free = [r for r in live if self.snapshot.forced(r) or not (r.taken or stays(r, self.snapshot))]
+        for resource in sorted(free, key=_surplus_order)[:n]:
+            self.actions.append(DeleteResource(self.snapshot.name, reason, resource.name))
+
+
+def _surplus_order(resource: ComposableResource) -> tuple[int, float, str]:
+    """CoHDI's order of what goes first (composable-resource-operator), idle longest first within a rank."""
+    if resource.taken:
+        rank = 6
+    elif not resource.device_uid:
+        rank = 2 if resource.busy or resource.asked else 0
+    elif resource.delete_first:
+        rank = 1
+    elif resource.state != ONLINE:
+        rank = 3
+    else:
+        rank = 4 if resource.error else 5
+    return rank, resource.idle_since, resource.name
+
+
+def _new_names(request: ComposabilityRequest, children: list[ComposableResource], count: int) -> list[str]:
+    """Names as composable-resource-operator gives, the type and a UUID: the same for whoever sees the same children."""
+    seen = "/".join([request.name, *sorted(child.uid for child in children)])
+    return [f"gpu-{uuid5(NAMESPACE_OID, f'{seen}/{number}')}" for number in range(count)]
+
+
+def plan_compose(snapshot: NodeSnapshot, attach_deadline: float) -> Plan:
+    """Decide what to ask of the CDI Manager for one node, and what becomes of its ComposableResources. Pure.
+
+    The actions: one ComposableResource for each missing device (``CreateResource``, ``Attach``), the outcome of a
+    request that got no answer (``Adopt``, ``Resume``), the end of one that is not wanted (``DeleteResource``,
+    ``AskRelease``, ``WithdrawRelease``, ``Detach``, ``Finish``), and states. ``attach_deadline``: seconds in which an
+    attach without an answer may still take effect; until then it is not repeated. Nothing is asked for where
+    ``snapshot.attached`` is None: nobody knows then which devices were there before.
+
+    Source: CoHDI's composable-resource-operator.
+    """
+    return _Compose(snapshot, attach_deadline).plan()
+
+
+def uncertain(snapshot: NodeSnapshot) -> bool:
+    """True when a request has no answer: the machine has to be read before this node can be planned."""
+    return any((r.asked or r.doubt) and not r.device_uid and not r.busy and r.state != DELETING
+               for r in snapshot.resources)
+
+
+def request_status(spec: Mapping[str, t.Any], children: list[ComposableResource], error: str) -> dict[str, t.Any]:
+    """Status of a ComposabilityRequest as composable-resource-operator writes it.
+
+    ``spec``: its ``spec.resource``; ``children``: its ComposableResources; ``error``: why nothing comes, or empty.
+    """
+    live = [r for r in children if not r.deleting]
+    complete = len(live) == spec.get("size") and all(r.state == ONLINE for r in live)
+    status: dict[str, t.Any] = {"state": "Running" if complete else "Updating", "scalarResource": dict(spec)}
+    if error:
+        status["error"] = error
+    if children:
+        status["resources"] = {r.name: _entry(r) for r in sorted(children, key=lambda r: r.name)}
+    return status
+
+
+def _entry(resource: ComposableResource) -> dict[str, str]:
+    entry = {"state": resource.state or ATTACHING, "node_name": resource.node, "device_id": resource.serial,
+             "cdi_device_id": resource.device_uid, "error": resource.error}
+    return {k: v for k, v in entry.items() if v}

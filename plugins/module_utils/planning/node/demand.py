@@ -1,0 +1,111 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who waits on a node: preparing claims, grouped by the pod that needs them all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ..settings import DeviceModel, Settings
+from .snapshot import Claim, NodeSnapshot, PodRef
+
+PREPARING, RESCHEDULE, FAILED, READY = "preparing", "reschedule", "failed", "ready"
+# A claim of a pod that our gate holds and for which this node was chosen.
+GATED = "gated"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimGroup:
+    """Claims of one pod that want devices. They fail or succeed together, so they are decided together."""
+
+    claims: tuple[Claim, ...]
+
+    @property
+    def gated(self) -> bool:
+        """True when our gate holds the pod."""
+        return self.claims[0].phase == GATED
+
+    @property
+    def since(self) -> float:
+        """When the first of them was allocated."""
+        return min(c.allocated_at for c in self.claims)
+
+    @property
+    def pods(self) -> tuple[PodRef, ...]:
+        """All consumers."""
+        return tuple(dict.fromkeys(p for c in self.claims for p in c.pods))
+
+    def need(self) -> Counter[str]:
+        """Devices per model over all claims of the group."""
+        total: Counter[str] = Counter()
+        for claim in self.claims:
+            total += claim.need()
+        return total
+
+    @property
+    def unfit(self) -> frozenset[str]:
+        """ComposableResources that do not fit some claim of the group."""
+        return frozenset(name for claim in self.claims for name in claim.unfit)
+
+    @property
+    def unfit_why(self) -> str:
+        """Why, in a sentence."""
+        return "; ".join(dict.fromkeys(claim.unfit_why for claim in self.claims if claim.unfit_why))
+
+    def models(self) -> list[DeviceModel]:
+        """Models asked for, each once."""
+        found = {r.model.cdi_model_name: r.model for c in self.claims for r in c.results if r.model}
+        return [found[name] for name in sorted(found)]
+
+
+def claim_groups(snapshot: NodeSnapshot) -> list[ClaimGroup]:
+    """Claims that want devices by pod, oldest allocation or reservation first."""
+    by_pod: dict[str, list[Claim]] = {}
+    for claim in sorted(snapshot.claims, key=lambda c: (c.allocated_at, c.key)):
+        if claim.phase in (PREPARING, GATED):
+            by_pod.setdefault(claim.pods[0].uid if claim.pods else claim.uid, []).append(claim)
+    return [ClaimGroup(tuple(claims)) for claims in by_pod.values()]
+
+
+def limits(snapshot: NodeSnapshot, model: DeviceModel, settings: Settings) -> tuple[int, int]:
+    """Smallest and largest number of devices of a model on this node, from CoHDI's labels or the default."""
+    return (min(_label(snapshot, settings, model, "size-min", 0), settings.max_size_min),
+            _label(snapshot, settings, model, "size-max", settings.max_devices_per_node))
+
+
+def wanted_at_least(snapshot: NodeSnapshot, settings: Settings) -> list[str]:
+    """Models of which the node shall always have some, by CDI model name."""
+    if snapshot.machine is None:
+        return []
+    return [m.cdi_model_name for m in settings.models if limits(snapshot, m, settings)[0] > 0]
+
+
+def _label(snapshot: NodeSnapshot, settings: Settings, model: DeviceModel, which: str, default: int) -> int:
+    text = snapshot.labels.get(settings.label(f"{model.k8s_device_name}-{which}"), "")
+    return int(text) if text.isdecimal() else default
+
+
+def label_problems(snapshot: NodeSnapshot, settings: Settings) -> list[str]:
+    """Labels of the node that should be a number and are not; they count as absent."""
+    names = [settings.label(f"{m.k8s_device_name}-{which}") for m in settings.models
+             for which in ("size-min", "size-max")]
+    return [f"label {name} of node {snapshot.name} is {snapshot.labels[name]!r}, it must be a whole number; "
+            "it is ignored"
+            for name in names if name in snapshot.labels and not snapshot.labels[name].isdecimal()]
+
+
+def installed(snapshot: NodeSnapshot, settings: Settings) -> dict[str, DeviceModel]:
+    """Models that are on the node or asked for it, by CDI model name."""
+    names = {r.model for r in snapshot.resources} | {r.model for r in snapshot.requests if r.size > 0}
+    return {n: m for n in names if (m := settings.model(n))}
+
+
+def conflict(model: DeviceModel, others: dict[str, DeviceModel]) -> DeviceModel | None:
+    """The model among ``others`` that cannot share a node with ``model``; either side may say so."""
+    for name in sorted(others):
+        other = others[name]
+        if other.index in model.cannot_coexist_with or model.index in other.cannot_coexist_with:
+            return other
+    return None

@@ -1,0 +1,269 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The scale plan of one node: who is served now, who cannot be, and how many devices the node should have.
+
+Rules are CoHDI's (dynamic-device-scaler) with its flaws mended: claims of one pod are decided together, one idle
+device serves one claim, the older of two conflicting claims wins, and a shrinking pool fails nobody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ..actions import Action, LabelNode, MarkClaim, OpenGate, Plan, SetSize, Touch, Unreserve, WaitReason
+from ..settings import DeviceModel, Settings
+from .demand import ClaimGroup, claim_groups, conflict, installed, limits, wanted_at_least
+from .snapshot import ComposabilityRequest, ComposableResource, NodeSnapshot
+from .supply import Supply, kept, leaving, stuck, stuck_device, supply
+
+RESCHEDULE_CONDITION = "FabricDeviceReschedule"
+FAILED_CONDITION = "FabricDeviceFailed"
+
+
+def request_name(node: str, model: str) -> str:
+    """Name of the ComposabilityRequest of (node, model): fixed, so that two writers cannot make two."""
+    return "composability-" + hashlib.sha256(f"{node}/{model}".encode()).hexdigest()[:10]
+
+
+class _ScalePlan:
+    """Collects the decisions about one node."""
+
+    def __init__(self, snapshot: NodeSnapshot, settings: Settings) -> None:
+        self.snapshot, self.settings = snapshot, settings
+        self.names = sorted({*snapshot.models(), *wanted_at_least(snapshot, settings)})
+        self.supply: dict[str, Supply] = {m: supply(snapshot, m, settings) for m in self.names}
+        self.idle: dict[str, list[ComposableResource]] = {m: list(s.idle) for m, s in self.supply.items()}
+        self.arriving = {m: sum(1 for r in s.coming if r.device_uid) for m, s in self.supply.items()}
+        self.taken: dict[str, int] = dict.fromkeys(self.supply, 0)
+        self.chosen: set[str] = set()
+        self.unfit: frozenset[str] = frozenset()
+        self.waiting: dict[str, int] = dict.fromkeys(self.supply, 0)
+        self.models = installed(snapshot, settings)
+        self.actions: list[Action] = []
+        self.wait_reasons: list[WaitReason] = []
+        self.wake: list[float] = []
+
+    def plan(self) -> Plan:
+        for group in claim_groups(self.snapshot):
+            self._decide(group)
+        for name in self.names:
+            if model := self.settings.model(name):
+                self._size(model)
+        self._touch()
+        return Plan(tuple(self.actions), tuple(self.wait_reasons), min(self.wake, default=None))
+
+    def _decide(self, group: ClaimGroup) -> None:
+        if reason := self._impossible(group):
+            self._refuse(group, reason)
+            return
+        self.models.update({m.cdi_model_name: m for m in group.models()})
+        need = group.need()
+        available = self._take_idle(group)
+        gone_soon = self._leaving(need)
+        if not gone_soon and all(len(available[m]) == n for m, n in need.items()):
+            for model, n in need.items():
+                self.taken[model] += n
+                self.chosen.update(r.name for r in available[model])
+            self._hand_over(group, self._seen(available), available)
+            return
+        for model, n in need.items():
+            self.waiting[model] += n
+            self.arriving[model] -= min(self.arriving[model], n - len(available[model]))
+        self.unfit |= group.unfit
+        self._wait(group, need, available, gone_soon)
+
+    def _take_idle(self, group: ClaimGroup) -> dict[str, list[ComposableResource]]:
+        """Idle devices for the claims of a group, in their order: those that the scheduler would give them."""
+        found: dict[str, list[ComposableResource]] = {m: [] for m in group.need()}
+        for claim in group.claims:
+            for model, n in claim.need().items():
+                fitting = [r for r in self.idle[model] if r.name not in claim.unfit][:n]
+                found[model] += fitting
+                self.idle[model] = [r for r in self.idle[model] if r not in fitting]
+        return found
+
+    def _leaving(self, need: dict[str, int]) -> str:
+        """A device on its way out that the scheduler could still choose in place of one that stays; empty for none.
+
+        One that the node cannot let go is not waited for: a held pod goes elsewhere, and a claim that was allocated
+        here has no other choice.
+        """
+        found = [r for r in self.snapshot.resources if r.model in need and leaving(r, self.snapshot)
+                 and not stuck(r, self.snapshot)]
+        names = ", ".join(sorted(r.serial or r.name for r in found))
+        return f"{names} to leave the ResourceSlice of node {self.snapshot.name}" if found else ""
+
+    def _impossible(self, group: ClaimGroup) -> str:
+        unknown = next((r.pool for c in group.claims for r in c.results if r.model is None), None)
+        if unknown:
+            return f"pool {unknown} belongs to no model of device_info"
+        if beyond := next((said for c in group.claims if (said := self.snapshot.over_quota.get(c.uid))), ""):
+            return beyond
+        if self.snapshot.machine is None:
+            return f"node {self.snapshot.name} cannot be given devices: {self.snapshot.problem}"
+        if group.gated and (in_the_way := stuck_device(self.snapshot, group.need())):
+            return in_the_way
+        if given_up := next((c.given_up for c in group.claims if c.given_up), ""):
+            return given_up
+        return next((text for m in group.models() if (text := self._refused(m, group))), "")
+
+    def _refused(self, model: DeviceModel, group: ClaimGroup) -> str:
+        name = model.cdi_model_name
+        others = {m.cdi_model_name: m for m in group.models()} | self.models
+        others.pop(name, None)
+        if other := conflict(model, others):
+            return f"{name} cannot be on node {self.snapshot.name} together with {other.cdi_model_name}"
+        fitting = [r for r in self.idle[name] if r.name not in group.unfit]
+        if name in self.snapshot.blocked and len(fitting) + self.arriving[name] < group.need()[name]:
+            return f"{name} cannot be attached to node {self.snapshot.name}: {self.snapshot.blocked[name]}"
+        high = limits(self.snapshot, model, self.settings)[1]
+        total = self.supply[name].bound + self.taken[name] + self.waiting[name] + group.need()[name]
+        if total > high:
+            return f"node {self.snapshot.name} may hold {high} x {name}, this claim would make it {total}"
+        if total + len(self.idle[name]) - len(fitting) > high:
+            return (f"node {self.snapshot.name} may hold {high} x {name}, and what it has does not fit this claim: "
+                    f"{group.unfit_why}")
+        return ""
+
+    def _refuse(self, group: ClaimGroup, reason: str) -> None:
+        if group.gated:
+            self.actions.append(Unreserve(self.snapshot.name, reason, group.pods[0]))
+        else:
+            self._mark(group, FAILED_CONDITION, reason, {})
+
+    def _hand_over(self, group: ClaimGroup, reason: str, chosen: dict[str, list[ComposableResource]]) -> None:
+        if not group.gated:
+            self._mark(group, RESCHEDULE_CONDITION, reason, chosen)
+            return
+        left = {m: list(rs) for m, rs in chosen.items()}
+        devices = tuple((c.uid, left[m].pop(0).name) for c in group.claims for m, n in c.need().items()
+                        for _unused in range(n))
+        self.actions.append(OpenGate(self.snapshot.name, reason, group.pods[0], devices))
+
+    def _mark(self, group: ClaimGroup, condition: str, reason: str, chosen: dict[str,
+                                                                                 list[ComposableResource]]) -> None:
+        left = {m: list(rs) for m, rs in chosen.items()}
+        for claim in group.claims:
+            devices = tuple(left[m].pop(0).name for m, n in claim.need().items() for _unused in range(n) if left.get(m))
+            self.actions.append(MarkClaim(self.snapshot.name, reason, claim.uid, claim.namespace, claim.name,
+                                          condition, claim.pods, devices))
+            self.wait_reasons.append(WaitReason(claim.key, f"scheduler to act on {condition}: {reason}",
+                                                claim.allocated_at, {"node": self.snapshot.name, "devices": devices}))
+
+    def _seen(self, available: dict[str, list[ComposableResource]]) -> str:
+        parts = [f"{len(rs)} x {m} ({', '.join(r.serial or r.device_uid for r in rs)})" for m, rs in available.items()]
+        return f"{', '.join(parts)} attached and visible on node {self.snapshot.name}"
+
+    def _wait(self, group: ClaimGroup, need: dict[str, int], available: dict[str, list[ComposableResource]],
+              gone_soon: str) -> None:
+        parts = [self._lacking(m, n - len(available[m])) for m, n in need.items() if n > len(available[m])]
+        parts += [each for each in (gone_soon, group.unfit_why and f"idle there, but {group.unfit_why}") if each]
+        for claim in group.claims:
+            self.wait_reasons.append(WaitReason(claim.key, "; ".join(parts), claim.allocated_at,
+                                                {"node": self.snapshot.name, "need": dict(claim.need())}))
+
+    def _lacking(self, model: str, n: int) -> str:
+        coming = self.supply[model].coming
+        asked = [r for r in coming if r.asked and not r.device_uid]
+        attached = [r for r in coming if r.device_uid]
+        text = f"{n} x {model} on node {self.snapshot.name}"
+        if attached:
+            text += f", {len(attached)} attached but not yet in the node's ResourceSlice"
+            if steps := sorted({r.node_work.last_step for r in attached if r.node_work.last_step}):
+                text += f" (on the node: {', '.join(steps)})"
+        if asked:
+            ago = self.snapshot.now - min(r.asked for r in asked)
+            text += f", {len(asked)} asked of the CDI Manager {ago:.1f} s ago"
+        errors = sorted({r.error for r in coming if r.error})
+        return text + (f" ({'; '.join(errors)})" if errors else "")
+
+    def _size(self, model: DeviceModel) -> None:
+        name = model.cdi_model_name
+        have = self.supply[name]
+        free = [r for r in (*have.idle, *have.coming) if r.name not in self.chosen]
+        free.sort(key=lambda r: r.idle_since)
+        # What does not fit those who wait stays until they are served: which device leaves is not decided here.
+        serving = [r for r in free if r.name not in self.unfit]
+        surplus = len(serving) - self.waiting[name]
+        staying, due = kept(serving[:surplus], self.snapshot, self.settings) if surplus > 0 else (0, None)
+        staying += len(free) - len(serving)
+        if due is not None:
+            self.wake.append(due)
+        self.wake += [w for r in have.held if (w := r.held_since + self.settings.handover_timeout) > self.snapshot.now]
+        rested = [r.last_used + self.settings.device_no_allocation_duration for r in have.coming if r.visible]
+        self.wake += [w for w in rested if w > self.snapshot.now]
+        wanted = have.bound + self.taken[name] + self.waiting[name]
+        low, high = limits(self.snapshot, model, self.settings)
+        self._set_size(name, min(max(wanted + staying, low), max(high, have.bound)), wanted, staying)
+
+    def _set_size(self, model: str, size: int, wanted: int, staying: int) -> None:
+        request = self.snapshot.request(model)
+        before = request.size if request else None
+        if size == (before or 0):
+            return
+        reason = f"{wanted} x {model} wanted on node {self.snapshot.name}"
+        if staying:
+            reason += f", {staying} more kept for {self.settings.device_no_removal_duration:g} s after use"
+        name = request.name if request else request_name(self.snapshot.name, model)
+        self.actions.append(SetSize(self.snapshot.name, reason, model, size, before, name))
+
+    def _touch(self) -> None:
+        for resource in self.snapshot.resources:
+            used = bool(resource.used_by)
+            if used != resource.in_use:
+                reason = f"in use by claim {resource.used_by}" if used else "no claim uses it any more"
+                self.actions.append(Touch(self.snapshot.name, reason, resource.name, used))
+
+
+def plan_scale(snapshot: NodeSnapshot, settings: Settings) -> Plan:
+    """Decide for one node which claims are served, and how many devices it should have. Pure.
+
+    The actions: a condition for each claim that is preparing and can be decided (``MarkClaim``), the gate of each held
+    pod whose devices are there (``OpenGate``) or whose node cannot be served (``Unreserve``), the size of each model's
+    ComposabilityRequest (``SetSize``), and use stamps (``Touch``). ``wake_at`` is when a hold or a rest ends, in
+    seconds since the epoch. Claims of one pod are decided together, the oldest pod first.
+
+    Source: CoHDI's dynamic-device-scaler; KEP-5007 for the conditions.
+    """
+    return _ScalePlan(snapshot, settings).plan()
+
+
+def plan_device_labels(snapshot: NodeSnapshot, settings: Settings) -> list[Action]:
+    """Labels that open the node to pools: one per model, taken away while the model cannot be attached there.
+
+    Source: CoHDI's dynamic-device-scaler, ``cohdi.io/<k8s-device-name>``.
+    """
+    present = installed(snapshot, settings)
+    wanted: dict[str, str | None] = {}
+    for model in settings.models:
+        others = {n: m for n, m in present.items() if n != model.cdi_model_name}
+        full = supply(snapshot, model.cdi_model_name, settings).bound >= limits(snapshot, model, settings)[1]
+        closed = snapshot.machine is None or bool(conflict(model,
+                                                           others)) or full or model.cdi_model_name in snapshot.blocked
+        wanted[settings.label(model.k8s_device_name)] = None if closed else "true"
+    return _changed(snapshot, wanted, "models that can be attached to the node")
+
+
+def plan_fabric_label(snapshot: NodeSnapshot, settings: Settings) -> list[Action]:
+    """The label that ties the node to its fabric: CoHDI's composable-dra-driver, ``cohdi.io/fabric``."""
+    value = None if snapshot.fabric is None else str(snapshot.fabric)
+    return _changed(snapshot, {settings.label("fabric"): value}, snapshot.problem
+                    or f"fabric of machine {snapshot.machine}")
+
+
+def _changed(snapshot: NodeSnapshot, wanted: dict[str, str | None], reason: str) -> list[Action]:
+    labels = {k: v for k, v in wanted.items() if snapshot.labels.get(k) != v}
+    return [LabelNode(snapshot.name, reason, labels)] if labels and snapshot.exists else []
+
+
+def after(snapshot: NodeSnapshot, actions: Iterable[Action]) -> NodeSnapshot:
+    """The node as it will be once the sizes of a plan are written, so that the attaches that follow can be planned."""
+    requests = {r.name: r for r in snapshot.requests}
+    for action in actions:
+        if isinstance(action, SetSize):
+            known = requests.get(action.request, ComposabilityRequest(action.request, "", action.model, 0))
+            requests[action.request] = replace(known, size=action.size)
+    return snapshot.with_requests(tuple(requests.values()))

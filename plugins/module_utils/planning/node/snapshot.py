@@ -1,0 +1,214 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The frozen snapshot of one node that a plan is made from: plain values, no raw JSON, no clock, no I/O."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ..settings import DeviceModel
+
+FOREIGN = "another operator was attaching it and left no journal"
+UNREADABLE = "its annotation composable.infra/attach cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """A consumer of a claim (``status.reservedFor``)."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolResult:
+    """One allocation result of a claim that waits on binding conditions (KEP-5007)."""
+
+    driver: str
+    pool: str
+    device: str
+    model: DeviceModel | None
+    fabric: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An allocated claim that holds pool devices on a node.
+
+    ``phase`` is CoHDI's device state: ``preparing``, ``reschedule``, ``failed`` or ``ready``; or ``gated`` for a claim
+    without an allocation whose pod is held until its devices are on this node (``allocated_at``: since when).
+    Times are seconds since the epoch. ``unfit``: ComposableResources of this node whose devices the scheduler would not
+    give to it, and why; ``given_up``: why it is served no more, after it was handed devices in vain.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    phase: str
+    allocated_at: float
+    pods: tuple[PodRef, ...]
+    results: tuple[PoolResult, ...]
+    unfit: frozenset[str] = frozenset()
+    unfit_why: str = ""
+    given_up: str = ""
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    def need(self) -> Counter[str]:
+        """Devices wanted per model of the CDI Manager; results of unknown pools are left out."""
+        return Counter(r.model.cdi_model_name for r in self.results if r.model)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWork:
+    """What was done on the node about one device, as its hands wrote it down.
+
+    ``asked``: it was asked to let the device go. ``prepared``: driver bound, device touched, plugin told. ``removed``:
+    off the bus. ``last_step``: the last thing that was done, as evidence.py names it. ``trouble``: what went wrong, in
+    a sentence; ``fatal``: the device cannot be used on this node; ``warning``: it is used all the same.
+    """
+
+    asked: bool = False
+    prepared: bool = False
+    removed: bool = False
+    last_step: str = ""
+    trouble: str = ""
+    fatal: bool = False
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ComposableResource:
+    """A ComposableResource on this node, with what its annotations say.
+
+    ``operation``: the handle by which an asynchronous CDI Manager knows its attach. ``visible``: a ResourceSlice of the
+    node shows the device or a part of it. ``usable``: it shows the whole device, and the node has done its part, so
+    that a pod can be given it. ``tainted``: the scheduler gives it to nobody any more.
+    ``doubt``: why nobody knows whether it was asked for (``FOREIGN``, ``UNREADABLE``), empty when it is known;
+    ``doubted_since``: when this process saw that first. ``reclaims``: the device that CoHDI's upstream syncer made it
+    for.
+    """
+
+    name: str
+    uid: str
+    request: str
+    model: str
+    node: str
+    state: str
+    created: float
+    device_uid: str = ""
+    serial: str = ""
+    error: str = ""
+    deleting: bool = False
+    force_detach: bool = False
+    delete_first: bool = False
+    last_used: float = 0.0
+    in_use: bool = False
+    held_for: str = ""
+    held_since: float = 0.0
+    hold_alive: bool = False
+    machine: str = ""
+    asked: float = 0.0
+    present: frozenset[str] = frozenset()
+    operation: str = ""
+    busy: bool = False
+    visible: bool = False
+    usable: bool = False
+    tainted: bool = False
+    used_by: str = ""
+    node_work: NodeWork = NodeWork()
+    doubt: str = ""
+    doubted_since: float = 0.0
+    reclaims: str = ""
+
+    @property
+    def taken(self) -> bool:
+        """Whether a claim uses the device, or it is kept for one that is about to."""
+        return bool(self.used_by) or self.hold_alive
+
+    @property
+    def idle_since(self) -> float:
+        """When it was last used or handed over; a device never used counts from its creation."""
+        return max(self.last_used, self.held_since, self.created)
+
+
+@dataclass(frozen=True, slots=True)
+class ComposabilityRequest:
+    """A ComposabilityRequest for this node."""
+
+    name: str
+    uid: str
+    model: str
+    size: int
+    deleting: bool = False
+    force_detach: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSnapshot:
+    """One node at one moment.
+
+    ``machine`` and ``fabric`` are None when the CDI Manager knows no machine for the node; ``problem`` then says why.
+    ``attached`` maps device uid to model for all that the manager shows on the machine, None when it was not read.
+    ``other_requests`` are ComposabilityRequests that exist and are not for this node alone. ``blocked`` maps a model to
+    the reason why it cannot be attached here for now. ``unread``: a fresh reading of the machine was needed and could
+    not be had. ``over_quota``: by uid, why the namespace of a claim may not have its devices. ``no_hands``: why nobody
+    can do the node's part now, empty when somebody can. ``fabric_seen``: the CDI Manager was seen once by this process.
+    ``may_release``: False while pods are held that an earlier process may have attached devices for. ``lost``: why its
+    node is certainly out of use, empty when it is not; ``lost_at``: when it will count as that, in seconds since the
+    epoch. ``last_machine``: which one a node had that is gone now.
+    """
+
+    name: str
+    now: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+    machine: str | None = None
+    fabric: int | None = None
+    problem: str = ""
+    exists: bool = True
+    claims: tuple[Claim, ...] = ()
+    resources: tuple[ComposableResource, ...] = ()
+    requests: tuple[ComposabilityRequest, ...] = ()
+    attached: Mapping[str, str] | None = None
+    owned: frozenset[str] = frozenset()
+    other_requests: frozenset[str] = frozenset()
+    blocked: Mapping[str, str] = field(default_factory=dict)
+    unread: bool = False
+    over_quota: Mapping[str, str] = field(default_factory=dict)
+    no_hands: str = ""
+    fabric_seen: bool = True
+    may_release: bool = True
+    lost: str = ""
+    lost_at: float | None = None
+    last_machine: str = ""
+
+    def forced(self, resource: ComposableResource) -> bool:
+        """Whether the device leaves whatever is found: by its own word, or by that of its ComposabilityRequest now."""
+        return resource.force_detach or any(r.force_detach for r in self.requests if r.name == resource.request)
+
+    def live(self, model: str) -> list[ComposableResource]:
+        """ComposableResources of a model that are not being deleted."""
+        return [r for r in self.resources if r.model == model and not r.deleting]
+
+    def request(self, model: str) -> ComposabilityRequest | None:
+        """The ComposabilityRequest for a model, the oldest name when there are several."""
+        found = [r for r in self.requests if r.model == model and not r.deleting]
+        return min(found, key=lambda r: r.name) if found else None
+
+    def models(self) -> list[str]:
+        """Every model that something on this node speaks of, sorted."""
+        seen = {r.model for r in self.resources} | {r.model for r in self.requests}
+        for claim in self.claims:
+            seen.update(claim.need())
+        return sorted(seen)
+
+    def with_requests(self, requests: tuple[ComposabilityRequest, ...]) -> NodeSnapshot:
+        """The same node as it will be once these requests are written (for plans that look ahead)."""
+        return replace(self, requests=requests)

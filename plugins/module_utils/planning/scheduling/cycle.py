@@ -1,0 +1,247 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cluster while one plan is made: what the pods placed so far have taken of nodes, devices and the fabric.
+
+As kube-scheduler's ``CycleState`` and its snapshot of the cache, to which pods are assumed and forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .filters.interpod_affinity import InterPodAffinity
+from .filters.node_ports import Port, filter_ports
+from .filters.node_resources import filter_resources
+from .filters.pod_topology_spread import PodTopologySpread
+from .framework.node_info import NodeInfo, PlacedPods
+from .framework.pod_info import PodInfo
+from .parse_cache import ParseCache
+from .snapshot import IdleDevice, NodeFacts, Placement, SchedulingSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Devices of one model taken on a node: idle ones by name, ``coming`` ones, and ``fresh`` ones to be attached."""
+
+    idle: tuple[IdleDevice, ...] = ()
+    coming: int = 0
+    fresh: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many devices."""
+        return len(self.idle) + self.coming + self.fresh
+
+
+Takes = Mapping[str, Take]
+"""By model."""
+
+
+@dataclass(slots=True)
+class ModelStock:
+    """What is left of one model on one node; the fields are those of ``snapshot.Stock``."""
+
+    idle: list[IdleDevice]
+    coming: int
+    bound: int
+    limit: int
+
+    def remove(self, take: Take) -> None:
+        """Devices are taken."""
+        names = {device.name for device in take.idle}
+        self.idle = [device for device in self.idle if device.name not in names]
+        self.coming -= take.coming
+        self.bound += take.count
+
+    def put_back(self, take: Take) -> None:
+        """Devices are not taken after all."""
+        self.idle.extend(take.idle)
+        self.coming += take.coming
+        self.bound -= take.count
+
+
+@dataclass(slots=True)
+class NodeState:
+    """One node while a plan is made.
+
+    ``requested``, ``pods`` and ``ports``: of all pods on it; ``last_chosen``: seconds since the epoch, for
+    ``roundrobin``; ``bound``: devices of all models that are in use or taken.
+    """
+
+    facts: NodeFacts
+    info: NodeInfo
+    requested: dict[str, int]
+    pods: int
+    ports: list[Port]
+    last_chosen: float
+    bound: int
+    stocks: dict[str, ModelStock] = field(default_factory=dict)
+
+    def stock(self, model: str) -> ModelStock:
+        """What is left of a model."""
+        if model not in self.stocks:
+            stock = self.facts.stock.get(model)
+            self.stocks[model] = (ModelStock(list(stock.idle), stock.coming, stock.bound, stock.limit) if stock
+                                  else ModelStock([], 0, 0, self.facts.default_limit))
+        return self.stocks[model]
+
+    def present_models(self) -> set[str]:
+        """Models of which the node has something, or will have."""
+        taken = {m for m, s in self.stocks.items() if s.bound or s.idle or s.coming}
+        return taken | self.facts.present | {m for m, s in self.facts.stock.items() if s.bound or s.idle or s.coming}
+
+    def load(self) -> float:
+        """The larger of the shares of cpu and of memory that are requested."""
+        offered = self.info.allocatable
+        return max((self.requested.get(r, 0) / offered[r] for r in ("cpu", "memory") if offered.get(r)), default=0.0)
+
+    def filter_room(self, pod: PodInfo) -> str:
+        """Why the node has no room for the pod's requests and host ports; empty when it has."""
+        reason = filter_resources(pod.requests, self.requested, self.pods, self.info.allocatable)
+        return reason or (filter_ports(pod.ports, self.ports) if pod.ports else "")
+
+
+class CycleState:
+    """All nodes and the free devices of the fabrics. The snapshot it is made from stays as it is.
+
+    ``changed``: names of nodes in the order of their changes; ``unreserved``: how often something was given back.
+    """
+
+    def __init__(self, snapshot: SchedulingSnapshot, cache: ParseCache) -> None:
+        self.infos = {name: cache.node(facts) for name, facts in snapshot.nodes.items()}
+        self.nodes = {name: _node_state(facts, self.infos[name], snapshot) for name, facts in snapshot.nodes.items()}
+        self.free, self.returning = dict(snapshot.free), Counter(snapshot.returning)
+        self._totals = _totals(snapshot)
+        self._placed: PlacedPods = {}
+        for info in self.infos.values():
+            for pod in info.pods:
+                self._placed.setdefault(pod.namespace, []).append((pod, info))
+        self.interpod_affinity = InterPodAffinity(self._placed, snapshot.namespaces)
+        self.topology_spread = PodTopologySpread(self._placed, tuple(self.infos.values()))
+        self.changed: list[str] = []
+        self.unreserved = 0
+        self._last_choice = snapshot.now
+        for placement in snapshot.placements:
+            self._assume(placement, cache)
+
+    def _assume(self, placement: Placement, cache: ParseCache) -> None:
+        """Take what a placement of an earlier plan still waits for: idle devices that it names come first.
+
+        Its pod counts on the node, unless it is nominated there and so counted already.
+        """
+        node = self.nodes.get(placement.node)
+        if node is None:
+            return
+        node.last_chosen = max(node.last_chosen, placement.since)
+        needs: dict[str, int] = {}
+        for models in placement.needs.values():
+            for model, n in models.items():
+                needs[model] = needs.get(model, 0) + n
+        named = {name for names in placement.devices.values() for name in names}
+        self._take_devices(node, {model: _outstanding(node.stock(model), n - placement.holding.get(model, 0), named)
+                                  for model, n in needs.items()})
+        if all(pod.raw["metadata"]["uid"] != placement.pod.uid for pod in node.info.pods):
+            pod = cache.pod(placement.raw)
+            self._count_room(node, pod, 1)
+            self._count_pod(node, pod, 1)
+        self.changed.append(placement.node)
+
+    def reserve(self, node: NodeState, pod: PodInfo, takes: Takes) -> None:
+        """Put a pod and its devices onto a node."""
+        self._take_devices(node, takes)
+        self._count_room(node, pod, 1)
+        self._count_pod(node, pod, 1)
+        self._last_choice += 1.0
+        node.last_chosen = self._last_choice
+        self.changed.append(node.facts.name)
+
+    def unreserve(self, node: NodeState, pod: PodInfo, takes: Takes, last_chosen: float) -> None:
+        """Take back what ``reserve`` did; ``last_chosen``: of the node before that."""
+        for model, take in takes.items():
+            node.stock(model).put_back(take)
+            node.bound -= take.count
+            self._count_free(node, model, take.fresh)
+        self._count_room(node, pod, -1)
+        self._count_pod(node, pod, -1)
+        node.last_chosen = last_chosen
+        self.unreserved += 1
+        self.changed.append(node.facts.name)
+
+    def withhold(self, node: NodeState, pod: PodInfo | None, takes: Takes, missing: Mapping[str, int]) -> None:
+        """Withhold devices, places for ``missing`` devices of each model, and room, for a pod that waits.
+
+        Terms about other pods do not count the pod, since it is not on the node.
+        """
+        for model, n in missing.items():
+            node.stock(model).bound += n
+        self._take_devices(node, takes)
+        if pod is not None:
+            self._count_room(node, pod, 1)
+        self.changed.append(node.facts.name)
+
+    def other_pods_matter(self, pod: PodInfo) -> bool:
+        """Whether terms of this pod about others, or of others about it, have to be looked at."""
+        return pod.has_pod_terms or bool(self.interpod_affinity.existing_terms(pod))
+
+    def available(self, node: NodeState, model: str) -> int:
+        """Devices of a model that the node's fabric could still attach."""
+        fabric = node.facts.fabric
+        return max(0, self.free.get((model, fabric), 0)) if fabric is not None else 0
+
+    def total(self, node: NodeState, model: str) -> int:
+        """All devices of a model on the node's fabric, whoever has them."""
+        return self._totals[model, node.facts.fabric] if node.facts.fabric is not None else 0
+
+    def _take_devices(self, node: NodeState, takes: Takes) -> None:
+        for model, take in takes.items():
+            node.stock(model).remove(take)
+            node.bound += take.count
+            self._count_free(node, model, -take.fresh)
+
+    def _count_free(self, node: NodeState, model: str, change: int) -> None:
+        if change and node.facts.fabric is not None:
+            key = (model, node.facts.fabric)
+            self.free[key] = self.free.get(key, 0) + change
+
+    @staticmethod
+    def _count_room(node: NodeState, pod: PodInfo, change: int) -> None:
+        node.pods += change
+        for name, value in pod.requests.items():
+            node.requested[name] = node.requested.get(name, 0) + change * value
+        for port in pod.ports:
+            node.ports.append(port) if change > 0 else node.ports.remove(port)
+
+    def _count_pod(self, node: NodeState, pod: PodInfo, change: int) -> None:
+        """Terms about other pods see that the pod came or left."""
+        pods = self._placed.setdefault(pod.namespace, [])
+        pods.append((pod, node.info)) if change > 0 else pods.remove((pod, node.info))
+        self.interpod_affinity.update(pod, node.info, change)
+        self.topology_spread.update(pod, node.info, change)
+
+
+def _node_state(facts: NodeFacts, info: NodeInfo, snapshot: SchedulingSnapshot) -> NodeState:
+    return NodeState(facts, info, dict(info.requested), len(info.pods), list(info.ports),
+                     last_chosen=snapshot.last_placed.get(facts.name, 0.0),
+                     bound=sum(stock.bound for stock in facts.stock.values()))
+
+
+def _totals(snapshot: SchedulingSnapshot) -> Counter[tuple[str, int]]:
+    """All devices by model and fabric: free, attached and on their way back."""
+    found: Counter[tuple[str, int]] = Counter(snapshot.free)
+    found.update(snapshot.returning)
+    for facts in snapshot.nodes.values():
+        if facts.fabric is not None:
+            for model, stock in facts.stock.items():
+                found[model, facts.fabric] += len(stock.idle) + stock.coming + stock.bound
+    return found
+
+
+def _outstanding(stock: ModelStock, n: int, named: set[str]) -> Take:
+    """``n`` devices for a placement that was decided before: limits are not asked."""
+    n = max(0, n)
+    idle = sorted(stock.idle, key=lambda device: device.name not in named)[:n]
+    coming = min(n - len(idle), max(0, stock.coming))
+    return Take(tuple(idle), coming, n - len(idle) - coming)

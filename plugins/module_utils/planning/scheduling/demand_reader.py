@@ -1,0 +1,70 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the demand of each waiting pod once, as long as the pod, its claims and what they refer to are the same."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+
+from .demand import Demand
+from .eligibility import unsupported_feature
+from .filters.dynamic_resources.catalogue import Catalogue
+from .filters.dynamic_resources.claims import ClaimReader
+from .filters.dynamic_resources.requests import RequestReader, Unsupported
+from .snapshot import GatedPod, Json, SchedulingSettings, SchedulingSnapshot
+
+SPARE = 64
+"""So many entries more than needed are kept before a cache is emptied."""
+
+
+class DemandReader:
+    """Valid for one set of models, samples, DeviceClasses and settings."""
+
+    def __init__(self, catalogue: Catalogue, served: frozenset[str], classes: Mapping[str, Json]) -> None:
+        self.catalogue, self.served, self.classes = catalogue, served, dict(classes)
+        self._claims = ClaimReader(RequestReader(catalogue, served, self.classes))
+        self._known: dict[str, tuple[tuple[Json | None, ...], Demand | str]] = {}
+
+    @classmethod
+    def for_snapshot(cls, snapshot: SchedulingSnapshot, settings: SchedulingSettings) -> DemandReader:
+        """A new one."""
+        catalogue = Catalogue(settings.models, snapshot.samples, snapshot.excluded)
+        return cls(catalogue, frozenset(settings.device_classes), snapshot.classes)
+
+    def copy(self) -> DemandReader:
+        """An independent one that knows the same; the known values are shared, since they never change."""
+        other = DemandReader(self.catalogue.copy(), self.served, self.classes)
+        other._known = self._known.copy()
+        other._claims = self._claims.copy(other._claims.requests)
+        return other
+
+    def is_for(self, snapshot: SchedulingSnapshot, settings: SchedulingSettings) -> bool:
+        """Whether it would read the same for this snapshot and these settings."""
+        classes = snapshot.classes
+        same = self.classes.keys() == classes.keys() and all(self.classes[n] is c for n, c in classes.items())
+        return (same and self.served == frozenset(settings.device_classes)
+                and self.catalogue.made_from(settings.models, snapshot.samples, snapshot.excluded))
+
+    def read(self, pod: GatedPod) -> Demand | str:
+        """What the pod demands, or why that is not supported."""
+        uid, objects = pod.raw["metadata"]["uid"], (pod.raw, *pod.claims.values())
+        known = self._known.get(uid)
+        if known is None or len(known[0]) != len(objects) or any(map(operator.is_not, known[0], objects)):
+            try:
+                known = (objects, unsupported_feature(pod.raw, self.classes) or self._claims.demand(pod))
+            except Unsupported as error:
+                known = (objects, str(error))
+            self._known[uid] = known
+        return known[1]
+
+    def forget(self, waiting: Iterable[str], devices: int) -> None:
+        """Forget what is gone once it is the larger part.
+
+        ``waiting``: uids of the pods that wait; ``devices``: how many idle devices there are.
+        """
+        live = set(waiting)
+        if len(self._known) > 2 * len(live) + SPARE:
+            self._known = {uid: known for uid, known in self._known.items() if uid in live}
+        self.catalogue.forget_devices(2 * devices + SPARE)

@@ -1,0 +1,76 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which pods can be planned at all. One that uses a feature that is not modelled here is let go, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .snapshot import Json
+
+SCHEDULER = "default-scheduler"
+SUPPORTED_VOLUMES = frozenset({"emptyDir", "configMap", "secret", "projected", "downwardAPI", "hostPath", "image"})
+"""Volumes that tie a pod to no node."""
+CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
+NUMERIC_OPERATORS = ("Lt", "Gt")
+
+
+def unsupported_feature(pod: Json, classes: Mapping[str, Json]) -> str:
+    """What of a raw pod rules it out, whatever the nodes are; empty when nothing does.
+
+    ``classes``: raw DeviceClasses by name.
+    """
+    spec = pod["spec"]
+    if pod["metadata"].get("deletionTimestamp"):
+        return "it is being deleted"
+    if spec.get("nodeName"):
+        return f"it is bound to node {spec['nodeName']}"
+    if (spec.get("schedulerName") or SCHEDULER) != SCHEDULER:
+        return f"its scheduler is {spec['schedulerName']}, not {SCHEDULER}"
+    if not spec.get("resourceClaims"):
+        return "it has no claim"
+    if any(each.get("operator") in NUMERIC_OPERATORS for each in spec.get("tolerations") or ()):
+        return "a toleration compares numbers"
+    return _volumes(spec) or _groups(spec) or _node_features(spec) or _extended_resources(spec, classes)
+
+
+def _volumes(spec: Json) -> str:
+    for volume in spec.get("volumes") or ():
+        kinds = {kind for kind, value in volume.items() if kind != "name" and value is not None}
+        if not kinds <= SUPPORTED_VOLUMES:
+            return f"volume {volume['name']} is of kind {', '.join(sorted(kinds - SUPPORTED_VOLUMES))}"
+    return ""
+
+
+def _groups(spec: Json) -> str:
+    """The scheduler's own gang scheduling (KEP-4671), and claims that belong to such a group."""
+    if spec.get("schedulingGroup") or spec.get("workloadRef"):
+        return "it belongs to a PodGroup of the scheduler's own gang scheduling"
+    for claim in spec["resourceClaims"]:
+        kinds = set(claim) - {"name", "resourceClaimName", "resourceClaimTemplateName"}
+        if kinds:
+            return f"resource claim {claim['name']} is given by {', '.join(sorted(kinds))}"
+    return ""
+
+
+def _node_features(spec: Json) -> str:
+    """What only nodes with a declared feature may run (KEP-5328; Kubernetes 1.36 and later)."""
+    if spec.get("hostNetwork") and spec.get("hostUsers") is False:
+        return "it uses the host's network and a user namespace"
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    rules = (rule for container in containers for rule in container.get("restartPolicyRules") or ())
+    if any(rule.get("action") == "RestartAllContainers" for rule in rules):
+        return "a restart rule needs a feature of the node"
+    return ""
+
+
+def _extended_resources(spec: Json, classes: Mapping[str, Json]) -> str:
+    """Extended resources that a DeviceClass serves (KEP-5004): the scheduler makes claims of them."""
+    served = {(each.get("spec") or {}).get("extendedResourceName") for each in classes.values()}
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    for container in containers:
+        for name in (container.get("resources") or {}).get("requests") or ():
+            if name in served or name.startswith(CLASS_RESOURCE):
+                return f"it requests {name}, which a DeviceClass serves"
+    return ""

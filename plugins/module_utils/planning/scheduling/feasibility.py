@@ -1,0 +1,120 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which nodes are feasible for a pod, as kube-scheduler would find, and what it would say of the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from .cycle import CycleState, NodeState
+from .filters.node_affinity import filter_node_affinity
+from .filters.node_unschedulable import filter_unschedulable
+from .filters.taint_toleration import filter_taints
+from .framework.node_info import NodeInfo
+from .framework.pod_info import PodInfo
+from .queue import QueuedPod
+from .scoring import ScoredNodes
+from .supply import Allocation, Rejection, Supplier
+
+GROUP_TOO_LARGE = Rejection("can serve it, but not together with the other pods of its group")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why no node serves a pod. As ``FitError`` and ``Diagnosis`` of kube-scheduler's ``framework/types.go``.
+
+    ``text``: one sentence; ``counts``: nodes by reason; ``resolvable``: some node only lacks devices that others have.
+    """
+
+    text: str
+    counts: Mapping[str, int]
+    resolvable: bool
+
+
+class FeasibilityCheck:
+    """Filters and scores nodes for the pods of one cycle; what is equal for several pods is computed once.
+
+    Arguments: ``state``: the cluster with what was reserved so far; it is only read. ``supplier``: finds devices on a
+    node. ``policy``: ``samenode``, ``differentnode`` or ``roundrobin``.
+    Source: ``findNodesThatFitPod`` and ``prioritizeNodes`` in kube-scheduler's ``schedule_one.go``, with the default
+    plugins of Kubernetes 1.34 to 1.36. Filters whose answer no other pod changes (NodeUnschedulable, TaintToleration,
+    NodeAffinity) run once per node signature, devices once per demand, and the others for every pod.
+    """
+
+    def __init__(self, state: CycleState, supplier: Supplier, policy: str) -> None:
+        self.state, self.supplier, self.policy = state, supplier, policy
+        self._node_reasons: dict[str, dict[str, str]] = {}
+        self._scored: dict[tuple[str, int], ScoredNodes] = {}
+
+    def best(self, pod: QueuedPod) -> tuple[NodeState, Allocation] | None:
+        """The best feasible node with the devices to take there; None when no node is feasible."""
+        return self._scored_nodes(pod).best(self._pod_filter(pod.info))
+
+    def diagnose(self, pod: QueuedPod) -> Diagnosis:
+        """Why no node is feasible now. Where no node has the devices, room is not looked at node by node."""
+        scored, reasons, check = self._scored_nodes(pod), self._reasons(pod.info), self._pod_filter(pod.info)
+        scored.refresh()
+        lacking_devices = (name for name, rejection in scored.rejections.items() if not rejection.unresolvable)
+        resolvable = any(not check(self.state.nodes[name]) for name in lacking_devices)
+        if scored.order:
+            counts = Counter(reasons[name] or check(node) or scored.rejections.get(name, GROUP_TOO_LARGE).reason
+                             for name, node in self.state.nodes.items())
+        else:
+            counts = scored.reasons() + Counter(reason for reason in reasons.values() if reason)
+        return Diagnosis(summary(counts, len(self.state.nodes)), counts, resolvable)
+
+    def candidates(self, pod: QueuedPod) -> tuple[str, ...]:
+        """Nodes that have the devices, or will have them when others give theirs back, and suit the pod otherwise."""
+        scored, reasons, check = self._scored_nodes(pod), self._reasons(pod.info), self._pod_filter(pod.info)
+        scored.refresh()
+        unresolvable = {name for name, rejection in scored.rejections.items() if rejection.unresolvable}
+        return tuple(name for name, node in self.state.nodes.items()
+                     if not reasons[name] and name not in unresolvable and not check(node))
+
+    def _pod_filter(self, pod: PodInfo) -> Callable[[NodeState], str]:
+        """The filters whose answer depends on the pods that are on nodes: room, host ports, terms about other pods."""
+        if not self.state.other_pods_matter(pod):
+            return lambda node: node.filter_room(pod)
+        plugins = (self.state.interpod_affinity.pre_filter(pod), self.state.topology_spread.pre_filter(pod))
+        checks = [check for check in plugins if check is not None]
+
+        def check_all(node: NodeState) -> str:
+            if reason := node.filter_room(pod):
+                return reason
+            for check in checks:
+                if reason := check(node.info):
+                    return reason
+            return ""
+
+        return check_all
+
+    def _reasons(self, pod: PodInfo) -> dict[str, str]:
+        """By node, why the pod can never be there as the node is now; empty where it can."""
+        if pod.node_signature not in self._node_reasons:
+            self._node_reasons[pod.node_signature] = {
+                name: filter_node(pod, info) for name, info in self.state.infos.items()}
+        return self._node_reasons[pod.node_signature]
+
+    def _scored_nodes(self, pod: QueuedPod) -> ScoredNodes:
+        key = (pod.info.node_signature, pod.demand.signature)
+        if key not in self._scored:
+            names = [name for name, reason in self._reasons(pod.info).items() if not reason]
+            self._scored[key] = ScoredNodes(self.supplier, pod.demand, names, self.policy)
+        return self._scored[key]
+
+
+def filter_node(pod: PodInfo, node: NodeInfo) -> str:
+    """The filters that look at the node object alone; empty when the pod passes."""
+    spec = pod.raw["spec"]
+    tolerations = spec.get("tolerations") or ()
+    return (filter_unschedulable(node.unschedulable, tolerations) or filter_taints(node.taints, tolerations)
+            or filter_node_affinity(spec, node.name, node.labels))
+
+
+def summary(counts: Mapping[str, int], total: int) -> str:
+    """Like the scheduler's: ``0/5 nodes: 2 had untolerated taint {a: b}, 3 had no free A100 on fabric 1``."""
+    parts = [f"{n} {reason}" for reason, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+    return f"0/{total} nodes: {', '.join(parts)}" if parts else "the cluster has no nodes"

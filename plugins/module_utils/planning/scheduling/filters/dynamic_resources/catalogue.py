@@ -1,0 +1,102 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The models that can be attached, and which of them, and which single devices, satisfy the selectors of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ....settings import DeviceModel
+from ...cel.parser import compile_expression
+from ...cel.values import DeviceFacts
+from ...demand import Expressions
+from ...snapshot import Json
+from .devices import announced_device, expected_device
+
+Answers = dict[Expressions, "bool | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class _AnnouncedDevice:
+    """A device with the answers so far. ``raw`` is kept so that nothing else gets its id."""
+
+    raw: Json
+    facts: DeviceFacts
+    answers: Answers = field(default_factory=dict)
+
+
+class Catalogue:
+    """Answers of selectors, each found once. It is valid for one ``device_info`` and one set of samples."""
+
+    def __init__(self, models: tuple[DeviceModel, ...], samples: Mapping[str, tuple[Json, ...]],
+                 excluded: frozenset[str] = frozenset()) -> None:
+        self.models = {m.cdi_model_name: m for m in models}
+        self.excluded = excluded
+        self.usable = tuple(name for name in self.models if name not in excluded)
+        self._samples = dict(samples)
+        self._expected: dict[str, DeviceFacts] = {}
+        self._model_answers: dict[tuple[str, Expressions], bool | None] = {}
+        self._devices: dict[int, _AnnouncedDevice] = {}
+
+    def copy(self) -> Catalogue:
+        """An independent one that knows the same; the known values are shared, since they never change."""
+        other = Catalogue(tuple(self.models.values()), self._samples, self.excluded)
+        other._expected = self._expected.copy()
+        other._model_answers = self._model_answers.copy()
+        other._devices = self._devices.copy()
+        return other
+
+    def made_from(self, models: tuple[DeviceModel, ...], samples: Mapping[str, tuple[Json, ...]],
+                  excluded: frozenset[str] = frozenset()) -> bool:
+        """Whether it was made from these very values."""
+        same_samples = all(len(new) == len(old) and all(a is b for a, b in zip(old, new, strict=True))
+                           for name in {*samples, *self._samples}
+                           for old, new in [(self._samples.get(name, ()), samples.get(name, ()))])
+        return same_samples and models == tuple(self.models.values()) and excluded == self.excluded
+
+    def forget_devices(self, limit: int) -> None:
+        """Forget all single devices when more than ``limit`` are known: most of them are gone."""
+        if len(self._devices) > limit:
+            self._devices.clear()
+
+    def expected(self, model: str) -> DeviceFacts:
+        """What is known of a device of the model that is to be attached."""
+        if model not in self._expected:
+            self._expected[model] = expected_device(self.models[model], self._samples.get(model, ()))
+        return self._expected[model]
+
+    def announced(self, device: Json, model: str) -> DeviceFacts:
+        """What is known of a device that is in a ResourceSlice."""
+        return self._announced(device, model).facts
+
+    def model_satisfies(self, model: str, expressions: Expressions) -> bool | None:
+        """Whether a device of the model that is to be attached satisfies all expressions; None when not known."""
+        key = (model, expressions)
+        if key not in self._model_answers:
+            self._model_answers[key] = _all_hold(expressions, self.expected(model))
+        return self._model_answers[key]
+
+    def device_satisfies(self, device: Json, model: str, expressions: Expressions) -> bool | None:
+        """Whether a device that is in a ResourceSlice satisfies all expressions; None when not known."""
+        known = self._announced(device, model)
+        if expressions not in known.answers:
+            known.answers[expressions] = _all_hold(expressions, known.facts)
+        return known.answers[expressions]
+
+    def _announced(self, device: Json, model: str) -> _AnnouncedDevice:
+        known = self._devices.get(id(device))
+        if known is None:
+            known = _AnnouncedDevice(device, announced_device(device, self.models[model].driver_name))
+            self._devices[id(device)] = known
+        return known
+
+
+def _all_hold(expressions: Expressions, facts: DeviceFacts) -> bool | None:
+    """All expressions, in the scheduler's order: the first that does not hold decides."""
+    for expression in expressions:
+        answer = compile_expression(expression)(facts)
+        if answer is not True:
+            return answer
+    return True

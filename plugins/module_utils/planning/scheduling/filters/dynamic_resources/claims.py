@@ -1,0 +1,91 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the ResourceClaims of a pod. As the PreFilter of kube-scheduler's ``framework/plugins/dynamicresources``."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+from ...demand import Demand, DeviceRequest
+from ...snapshot import GatedPod, Json
+from .constraints import apply_constraint
+from .requests import RequestReader, Unsupported
+
+MAX_DEVICES_PER_CLAIM = 32
+"""``AllocationResultsMaxSize`` of the API."""
+MAX_COMBINATIONS = 1024
+"""Of ways to satisfy the requests of a pod; more are not searched."""
+MAX_SELECTORS, MAX_SELECTOR_TEXT, MAX_PATTERNS = 64, 16384, 16
+"""Different selectors of a pod's claims, their length together, and the patterns in them."""
+_SIGNATURES = itertools.count()
+
+
+class ClaimReader:
+    """Reads the claims of pods; equal requests of different pods get the same signature."""
+
+    def __init__(self, requests: RequestReader) -> None:
+        self.requests = requests
+        self._signatures: dict[tuple[DeviceRequest, ...], int] = {}
+
+    def copy(self, requests: RequestReader) -> ClaimReader:
+        """An independent one with the same signatures; no two ever give one signature to different requests."""
+        other = ClaimReader(requests)
+        other._signatures = self._signatures.copy()
+        return other
+
+    def demand(self, pod: GatedPod) -> Demand:
+        """What the pod demands; a claim that the pod names twice counts once. Raises Unsupported."""
+        _check_selectors(pod)
+        requests: list[DeviceRequest] = []
+        claims: list[str] = []
+        for claim in pod.claims.values():
+            if claim is None:
+                raise Unsupported("one of its claims does not exist")
+            if claim["metadata"]["uid"] not in claims:
+                claims.append(claim["metadata"]["uid"])
+                requests += self._read(claim, len(claims) - 1)
+        if not requests:
+            raise Unsupported("its claims request no device")
+        ways = math.prod(sum(len(a.models) + 1 for a in r.alternatives) for r in requests if r.ambiguous)
+        if ways > MAX_COMBINATIONS:
+            raise Unsupported("its claims can be satisfied in too many ways")
+        key = tuple(requests)
+        return Demand(key, tuple(claims), self._signatures.setdefault(key, next(_SIGNATURES)))
+
+    def _read(self, claim: Json, number: int) -> list[DeviceRequest]:
+        """The requests of the pod's claim with this number, with the claim's constraints. Raises Unsupported."""
+        name, status = claim["metadata"]["name"], claim.get("status") or {}
+        if claim["metadata"].get("deletionTimestamp"):
+            raise Unsupported(f"claim {name} is being deleted")
+        if status.get("allocation") or status.get("reservedFor"):
+            raise Unsupported(f"claim {name} is allocated already")
+        devices = claim["spec"].get("devices") or {}
+        requests = [self._request(raw, number, name) for raw in devices.get("requests") or ()]
+        if sum(request.largest_count for request in requests) > MAX_DEVICES_PER_CLAIM:
+            raise Unsupported(f"claim {name} requests more than {MAX_DEVICES_PER_CLAIM} devices")
+        try:
+            for constraint in devices.get("constraints") or ():
+                requests = apply_constraint(requests, constraint, self.requests.catalogue)
+        except Unsupported as error:
+            raise Unsupported(f"claim {name}: {error}") from None
+        return requests
+
+    def _request(self, raw: Json, number: int, claim: str) -> DeviceRequest:
+        try:
+            return DeviceRequest(number, raw["name"], self.requests.alternatives(raw))
+        except Unsupported as error:
+            raise Unsupported(f"claim {claim}, request {raw['name']}: {error}") from None
+
+
+def _check_selectors(pod: GatedPod) -> None:
+    """Whoever may create a claim decides how long its selectors are, and all pods wait for their answer."""
+    found = {str((selector.get("cel") or {}).get("expression") or "") for claim in pod.claims.values() if claim
+             for request in (claim["spec"].get("devices") or {}).get("requests") or ()
+             for each in (request.get("exactly") or {}, *(request.get("firstAvailable") or ()))
+             for selector in each.get("selectors") or ()}
+    if len(found) > MAX_SELECTORS or sum(map(len, found)) > MAX_SELECTOR_TEXT:
+        raise Unsupported("its claims have too many or too long selectors")
+    if sum(text.count("matches") for text in found) > MAX_PATTERNS:
+        raise Unsupported(f"its claims match more than {MAX_PATTERNS} patterns")

@@ -1,0 +1,85 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads one request of a ResourceClaim: which models satisfy it, in which alternatives.
+
+As ``validateDeviceRequest`` of ``k8s.io/dynamic-resource-allocation/structured``, save that models stand for devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...cel.parser import UnsupportedExpression, compile_expression
+from ...demand import Alternative, Expressions
+from ...snapshot import Json
+from .catalogue import Catalogue
+
+EXACT_COUNT = "ExactCount"
+
+
+class Unsupported(Exception):
+    """A pod or a claim uses something that is not planned for here; the message says what."""
+
+
+class RequestReader:
+    """Reads requests. ``served``: names of the DeviceClasses that the fabric serves; ``classes``: raw, by name."""
+
+    def __init__(self, catalogue: Catalogue, served: frozenset[str], classes: Mapping[str, Json]) -> None:
+        self.catalogue, self.served, self.classes = catalogue, served, classes
+
+    def alternatives(self, request: Json) -> tuple[Alternative, ...]:
+        """Alternatives up to the first that is unsupported: whether a later one is tried depends on it.
+
+        Raises Unsupported when there is none.
+        """
+        listed = [request["exactly"]] if request.get("exactly") else request.get("firstAvailable") or []
+        found: list[Alternative] = []
+        for raw in listed:
+            try:
+                alternative = self._alternative(raw)
+            except Unsupported:
+                if not found:
+                    raise
+                break
+            if alternative is not None:
+                found.append(alternative)
+        if not found:
+            raise Unsupported("no model of device_info satisfies it")
+        return tuple(found)
+
+    def _alternative(self, raw: Json) -> Alternative | None:
+        """The alternative; None when no model can ever satisfy it. Raises Unsupported."""
+        self._check(raw)
+        expressions = self._expressions(raw)
+        answers = {m: self.catalogue.model_satisfies(m, expressions) for m in self.catalogue.usable}
+        models = tuple(sorted(m for m, answer in answers.items() if answer))
+        if not models and None in answers.values():
+            raise Unsupported(f"it is not known which model satisfies {expressions[-1]!r}")
+        tolerations = tuple(tuple(sorted((k, str(v)) for k, v in e.items())) for e in raw.get("tolerations") or ())
+        return Alternative(int(raw.get("count") or 1), models, expressions, tolerations) if models else None
+
+    def _check(self, raw: Json) -> None:
+        name = raw["deviceClassName"]
+        if raw.get("adminAccess"):
+            raise Unsupported("adminAccess is not supported")
+        if (raw.get("allocationMode") or EXACT_COUNT) != EXACT_COUNT:
+            raise Unsupported(f"allocationMode {raw['allocationMode']} is not supported")
+        if raw.get("capacity"):
+            raise Unsupported("a request for capacity is not supported")
+        if name not in self.served:
+            raise Unsupported(f"the fabric does not serve DeviceClass {name}")
+        if name not in self.classes:
+            raise Unsupported(f"there is no DeviceClass {name}")
+
+    def _expressions(self, raw: Json) -> Expressions:
+        """Selectors of the class, then of the request, all of which are understood. Raises Unsupported."""
+        spec = self.classes[raw["deviceClassName"]].get("spec") or {}
+        selectors = (*(spec.get("selectors") or ()), *(raw.get("selectors") or ()))
+        expressions = tuple((each.get("cel") or {}).get("expression") or "" for each in selectors)
+        for expression in expressions:
+            try:
+                compile_expression(expression)
+            except UnsupportedExpression as error:
+                raise Unsupported(f"selector {expression!r} is not supported: {error}") from None
+        return expressions

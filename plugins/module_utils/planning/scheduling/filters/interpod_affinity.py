@@ -1,0 +1,119 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Required pod affinity and anti-affinity. As kube-scheduler's ``framework/plugins/interpodaffinity``.
+
+Matching pods are counted once per distinct term; the counts follow every pod that the plan places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..framework.label_selector import Labels
+from ..framework.node_info import Filter, NodeInfo, PlacedPods
+from ..framework.pod_info import AffinityTerm, PodInfo
+
+Counts = dict[tuple[str, str], int]
+"""Matching pods by topology key and value."""
+AFFINITY = "didn't match pod affinity rules"
+ANTI_AFFINITY = "didn't match pod anti-affinity rules"
+EXISTING_ANTI_AFFINITY = "didn't satisfy existing pods anti-affinity rules"
+
+
+class InterPodAffinity:
+    """The plugin. ``placed`` is the caller's; it tells of each change there by ``update``."""
+
+    def __init__(self, placed: PlacedPods, namespaces: Mapping[str, Labels]) -> None:
+        self.placed, self.namespaces = placed, namespaces
+        self._affinity: dict[tuple[AffinityTerm, ...], Counts] = {}
+        self._anti_affinity: dict[AffinityTerm, Counts] = {}
+        self._existing_anti_affinity: dict[AffinityTerm, Counts] = {}
+        self._terms_about: dict[PodInfo, tuple[int, list[AffinityTerm]]] = {}
+        for pods in placed.values():
+            for pod, node in pods:
+                for term in pod.anti_affinity:
+                    _count(self._existing_anti_affinity.setdefault(term, {}), term, node, 1)
+
+    def update(self, pod: PodInfo, node: NodeInfo, change: int) -> None:
+        """A pod came to a node (``change`` 1) or left it (-1). As AddPod and RemovePod of PreFilterExtensions."""
+        for term in pod.anti_affinity:
+            _count(self._existing_anti_affinity.setdefault(term, {}), term, node, change)
+        for terms, counts in self._affinity.items():
+            self._count_affinity(terms, counts, pod, node, change)
+        for term, counts in self._anti_affinity.items():
+            if self._matches(term, pod):
+                _count(counts, term, node, change)
+
+    def existing_terms(self, pod: PodInfo) -> list[AffinityTerm]:
+        """Anti-affinity terms of placed pods that speak of the pod; found anew when there are more terms than before.
+        """
+        known = self._terms_about.get(pod)
+        if known is None or known[0] != len(self._existing_anti_affinity):
+            terms = [term for term in self._existing_anti_affinity if self._matches(term, pod)]
+            known = self._terms_about[pod] = (len(self._existing_anti_affinity), terms)
+        return known[1]
+
+    def pre_filter(self, pod: PodInfo) -> Filter | None:
+        """The filter for a pod, good until the next change; None when no term concerns the pod."""
+        own = [(term.topology_key, self._anti_affinity_counts(term)) for term in pod.anti_affinity]
+        existing = [(term.topology_key, self._existing_anti_affinity[term]) for term in self.existing_terms(pod)]
+        keys, counts = [term.topology_key for term in pod.affinity], self._affinity_counts(pod.affinity)
+        # the first of several pods that require each other may go to any node that has the keys
+        first = not any(counts.values()) and all(self._matches(term, pod) for term in pod.affinity)
+        if not (own or existing or keys):
+            return None
+
+        def check(node: NodeInfo) -> str:
+            labels = node.labels
+            for key in keys:
+                if key not in labels or (not first and counts.get((key, labels[key]), 0) <= 0):
+                    return AFFINITY
+            if own and _any_in_domain(own, labels):
+                return ANTI_AFFINITY
+            return EXISTING_ANTI_AFFINITY if existing and _any_in_domain(existing, labels) else ""
+
+        return check
+
+    def _affinity_counts(self, terms: tuple[AffinityTerm, ...]) -> Counts:
+        """Pods that match all terms, by domain."""
+        if terms and terms not in self._affinity:
+            counts = self._affinity[terms] = {}
+            for pods in self.placed.values():
+                for pod, node in pods:
+                    self._count_affinity(terms, counts, pod, node, 1)
+        return self._affinity.get(terms, {})
+
+    def _count_affinity(self, terms: tuple[AffinityTerm, ...], counts: Counts, pod: PodInfo, node: NodeInfo,
+                        change: int) -> None:
+        if all(self._matches(term, pod) for term in terms):
+            for term in terms:
+                _count(counts, term, node, change)
+
+    def _anti_affinity_counts(self, term: AffinityTerm) -> Counts:
+        if term not in self._anti_affinity:
+            counts = self._anti_affinity[term] = {}
+            for pods in self.placed.values():
+                for pod, node in pods:
+                    if self._matches(term, pod):
+                        _count(counts, term, node, 1)
+        return self._anti_affinity[term]
+
+    def _matches(self, term: AffinityTerm, pod: PodInfo) -> bool:
+        return term.matches(pod.namespace, pod.labels, self.namespaces)
+
+
+def _any_in_domain(counts_by_key: list[tuple[str, Counts]], labels: Labels) -> bool:
+    """Whether a pod is counted in a domain of the node; a node without the key is in none."""
+    for key, counts in counts_by_key:
+        value = labels.get(key)
+        if value is not None and counts.get((key, value), 0) > 0:
+            return True
+    return False
+
+
+def _count(counts: Counts, term: AffinityTerm, node: NodeInfo, change: int) -> None:
+    key = term.topology_key
+    if key in node.labels:
+        pair = (key, node.labels[key])
+        counts[pair] = counts.get(pair, 0) + change

@@ -1,0 +1,114 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Resources that a pod requests of a node. As kube-scheduler's ``framework/plugins/noderesources`` (NodeResourcesFit).
+
+Requests are summed as ``k8s.io/component-helpers/resource`` sums them, with ``UseStatusResources``.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable, Mapping
+
+from ..framework.quantity import amount
+from ..snapshot import Json
+
+Amounts = dict[str, int]
+"""Whole units by name of the resource, thousandths for cpu."""
+INFEASIBLE = "Infeasible"
+
+
+def requests(pod: Json) -> Amounts:
+    """Effective requests of a raw pod: containers, init containers, sidecars, pod-level requests, overhead.
+
+    A running pod counts with the largest of what is requested, allocated and in effect (resize in place, KEP-1287).
+    Raises BadQuantity.
+    """
+    spec = pod["spec"]
+    running = _sum(_effective(pod, c) for c in spec.get("containers") or ())
+    running = _largest((running, _init_peak(pod, running)))
+    for name, value in _amounts((spec.get("resources") or {}).get("requests")).items():
+        if name in ("cpu", "memory") or name.startswith("hugepages-"):
+            running[name] = max(value, _pod_level(pod, name))
+    return _sum((running, _amounts(spec.get("overhead"))))
+
+
+def _init_peak(pod: Json, running: Amounts) -> Amounts:
+    """The most that the init containers need one after the other; sidecars are added to ``running``."""
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in pod["spec"].get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            own = _effective(pod, container)
+            _add(running, own)
+            _add(sidecars, own)
+            now = dict(sidecars)
+        else:
+            now = _sum((sidecars, _amounts((container.get("resources") or {}).get("requests"))))
+        for name, value in now.items():
+            peak[name] = max(peak.get(name, 0), value)
+    return peak
+
+
+def _effective(pod: Json, container: Json) -> Amounts:
+    """Requests of one container; a resize that can never be done does not count."""
+    requested = _amounts((container.get("resources") or {}).get("requests"))
+    pod_status = pod.get("status") or {}
+    statuses = (*(pod_status.get("containerStatuses") or ()), *(pod_status.get("initContainerStatuses") or ()))
+    status = next((each for each in statuses if each.get("name") == container["name"]), None)
+    if status is None or status.get("resources") is None:
+        return requested
+    actual = [_amounts(status["resources"].get("requests")), _amounts(status.get("allocatedResources"))]
+    infeasible = any(c.get("type") == "PodResizePending" and c.get("reason") == INFEASIBLE
+                     for c in pod_status.get("conditions") or ())
+    return _largest(actual if infeasible else [*actual, requested])
+
+
+def _pod_level(pod: Json, name: str) -> int:
+    status = pod.get("status") or {}
+    found = [_amounts((status.get("resources") or {}).get("requests")), _amounts(status.get("allocatedResources"))]
+    return max(f.get(name, 0) for f in found)
+
+
+def _amounts(listed: Mapping[str, t.Any] | None) -> Amounts:
+    return {name: amount(name, str(value)) for name, value in (listed or {}).items()}
+
+
+def _add(total: Amounts, more: Amounts) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
+def _sum(several: Iterable[Amounts]) -> Amounts:
+    total: Amounts = {}
+    for each in several:
+        _add(total, each)
+    return total
+
+
+def _largest(several: Iterable[Amounts]) -> Amounts:
+    total: Amounts = {}
+    for each in several:
+        for name, value in each.items():
+            total[name] = max(total.get(name, 0), value)
+    return total
+
+
+def allocatable(node: Json) -> Amounts:
+    """What the node offers. Raises BadQuantity."""
+    return _amounts((node.get("status") or {}).get("allocatable"))
+
+
+def filter_resources(requested: Amounts, used: Amounts, pods: int, offered: Amounts) -> str:
+    """Why a node lacks room for one more pod, in the scheduler's words; empty when it has room.
+
+    ``requested``: of the pod; ``used`` and ``pods``: requests and number of the pods that are there; ``offered``: what
+    is allocatable.
+    """
+    if pods + 1 > offered.get("pods", 0):
+        return "Too many pods"
+    for name, value in requested.items():
+        if value and value > offered.get(name, 0) - used.get(name, 0):
+            return f"Insufficient {name}"
+    return ""

@@ -1,0 +1,46 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is read of a raw node and of its pods once. As ``NodeInfo`` of kube-scheduler's ``framework/types.go``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..filters.node_ports import Port
+from ..filters.node_resources import Amounts
+from ..snapshot import Json
+from .label_selector import Labels
+from .pod_info import PodInfo
+
+
+@dataclass(slots=True, eq=False)
+class NodeInfo:
+    """A node with the sums over the pods that are on it. Nothing of it changes once it was read.
+
+    ``raw_pods``: the tuple of pods that it was read from.
+    """
+
+    name: str
+    raw: Json
+    raw_pods: tuple[Json, ...]
+    labels: Labels
+    taints: tuple[Json, ...]
+    unschedulable: bool
+    allocatable: Amounts
+    pods: tuple[PodInfo, ...]
+    requested: Amounts = field(default_factory=dict)
+    ports: tuple[Port, ...] = ()
+
+    def __post_init__(self) -> None:
+        for pod in self.pods:
+            self.ports += pod.ports
+            for name, value in pod.requests.items():
+                self.requested[name] = self.requested.get(name, 0) + value
+
+
+PlacedPods = dict[str, list[tuple[PodInfo, NodeInfo]]]
+"""Pods with their nodes, by namespace."""
+Filter = Callable[[NodeInfo], str]
+"""Says why a pod cannot be on a node, in the scheduler's words; empty when it can."""

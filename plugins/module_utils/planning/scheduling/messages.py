@@ -1,0 +1,61 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What users read: why a node was chosen, why a pod is let go, and what a claim waits for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from ..actions import WaitReason
+from .feasibility import Diagnosis
+from .queue import QueuedPod, QueueEntry
+from .snapshot import GatedPod
+from .supply import Allocation
+
+
+def placement_reason(node: str, allocation: Allocation) -> str:
+    """Why a node was chosen: ``node n has room and 2 x A100 (1 idle, 1 to be attached)``."""
+    parts = []
+    for model, take in sorted(allocation.takes().items()):
+        counts = ((len(take.idle), "idle"), (take.coming, "being attached"), (take.fresh, "to be attached"))
+        parts.append(f"{take.count} x {model} ({', '.join(f'{n} {state}' for n, state in counts if n)})")
+    return f"node {node} has room and {', '.join(parts)}"
+
+
+def requested_devices(pods: Iterable[QueuedPod]) -> str:
+    """What pods request: ``2 x A100``, or ``1 x A100 or T4``; of several alternatives the count of the first."""
+    counts: Counter[str] = Counter()
+    for pod in pods:
+        for request in pod.demand.requests:
+            models = dict.fromkeys(model for each in request.alternatives for model in each.models)
+            counts[" or ".join(models)] += request.alternatives[0].count
+    return ", ".join(f"{n} x {models}" for models, n in sorted(counts.items()))
+
+
+def unschedulable_reason(entry: QueueEntry, diagnosis: Diagnosis) -> str:
+    """Why pods are let go that no node can serve."""
+    group = f" for group {entry.group}" if entry.group else ""
+    return f"{requested_devices(entry.pods)}{group}: {diagnosis.text}"
+
+
+def returning_reason(entry: QueueEntry, diagnosis: Diagnosis) -> str:
+    """What pods wait for whose devices are on their way back to the fabric."""
+    return f"{unschedulable_reason(entry, diagnosis)}; devices are on their way back to the fabric"
+
+
+def waiting_reasons(entry: QueueEntry, diagnosis: Diagnosis, position: int, total: int) -> list[WaitReason]:
+    """For each claim of pods that wait for devices, what it waits for and its place among all that wait."""
+    whole = f" for all {len(entry.pods)} pods of group {entry.group}" if entry.group else " on a node"
+    text = f"{requested_devices(entry.pods)}{whole}, position {position} of {total}: {diagnosis.text}"
+    return [WaitReason(f"{pod.gated.ref.namespace}/{claim['metadata']['name']}", text, pod.gated.since,
+                       {"pod": pod.gated.ref.name, "position": position, "of": total, "nodes": dict(diagnosis.counts)})
+            for pod in entry.pods for claim in pod.gated.claims.values() if claim is not None]
+
+
+def pending_reasons(pod: GatedPod, reason: str) -> list[WaitReason]:
+    """For each claim of a pod that cannot be planned yet, why; a claim that does not exist is named by its pod."""
+    ref = pod.ref
+    names = [claim["metadata"]["name"] if claim else f"{ref.name}-{name}" for name, claim in pod.claims.items()]
+    return [WaitReason(f"{ref.namespace}/{name}", reason, pod.since, {"pod": ref.name}) for name in names]

@@ -1,0 +1,108 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which of the feasible nodes is best. The scores are kept, so that a thousand equal pods do not compute them anew."""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from .cycle import NodeState
+from .demand import Demand
+from .supply import Allocation, Rejection, Supplier
+
+Score = tuple[tuple[int, ...], int, int, float, float, str]
+"""The lowest is the best."""
+
+
+def score(node: NodeState, allocation: Allocation, policy: str) -> Score:
+    """First the alternatives that the pod prefers, then fewest attaches, fewest coming devices, policy, load and name.
+
+    ``policy``: ``samenode`` prefers the machine with most devices in use, so that others become empty;
+    ``differentnode`` the one with fewest; ``roundrobin`` the node that was chosen longest ago.
+    """
+    by_policy = {"samenode": -float(node.bound), "differentnode": float(node.bound), "roundrobin": node.last_chosen}
+    return (allocation.alternatives, allocation.fresh, allocation.coming, by_policy[policy], node.load(),
+            node.facts.name)
+
+
+class ScoredNodes:
+    """The nodes that can meet one demand, best first, and why the others cannot.
+
+    ``names``: nodes that pass the filters which no other pod and no device changes.
+    """
+
+    def __init__(self, supplier: Supplier, demand: Demand, names: Iterable[str], policy: str) -> None:
+        self.supplier, self.state, self.demand, self.policy = supplier, supplier.state, demand, policy
+        self.names = frozenset(names)
+        self.rejections: dict[str, Rejection] = {}
+        self._allocations: dict[str, Allocation] = {}
+        self._fresh: dict[str, tuple[tuple[tuple[str, int], int], ...]] = {}
+        self._reasons: Counter[str] | None = None
+        self._scores: dict[str, Score] = {}
+        self._changes_seen, self._unreserved_seen = len(self.state.changed), self.state.unreserved
+        for name in self.names:
+            self._evaluate(name, sort=False)
+        self.order = sorted(self._scores.values())
+
+    def _evaluate(self, name: str, *, sort: bool = True) -> None:
+        """Ask the supplier anew about a node; ``sort``: keep ``order`` sorted."""
+        if old := self._scores.pop(name, None):
+            del self.order[bisect.bisect_left(self.order, old)]
+        self._allocations.pop(name, None)
+        self.rejections.pop(name, None)
+        self._reasons = None
+        node = self.state.nodes[name]
+        found = self.supplier.allocate(node, self.demand)
+        if isinstance(found, Rejection):
+            self.rejections[name] = found
+            return
+        self._allocations[name] = found
+        fabric = -1 if node.facts.fabric is None else node.facts.fabric
+        self._fresh[name] = tuple(((model, fabric), take.fresh) for model, take in found.takes().items() if take.fresh)
+        self._scores[name] = score(node, found, self.policy)
+        if sort:
+            bisect.insort(self.order, self._scores[name])
+
+    def refresh(self) -> None:
+        """Look again at nodes that changed; after something was given back, at those that lacked devices too."""
+        changed = set(self.state.changed[self._changes_seen:]) & self.names
+        if self._unreserved_seen != self.state.unreserved:
+            changed |= {name for name, rejection in self.rejections.items() if not rejection.unresolvable}
+        self._changes_seen, self._unreserved_seen = len(self.state.changed), self.state.unreserved
+        for name in sorted(changed):
+            self._evaluate(name)
+
+    def reasons(self) -> Counter[str]:
+        """How many nodes are rejected, by reason."""
+        if self._reasons is None:
+            self._reasons = Counter(rejection.reason for rejection in self.rejections.values())
+        return self._reasons
+
+    def best(self, check: Callable[[NodeState], str]) -> tuple[NodeState, Allocation] | None:
+        """The best node for which the check gives no reason, with its allocation; None when there is none.
+
+        A node whose allocation counts on free devices that others took meanwhile is evaluated anew first.
+        """
+        self.refresh()
+        while True:
+            stale: list[str] = []
+            found = self._first(check, stale)
+            if not stale:
+                return found
+            for name in stale:
+                self._evaluate(name)
+
+    def _first(self, check: Callable[[NodeState], str], stale: list[str]) -> tuple[NodeState, Allocation] | None:
+        """The first in order that passes; nodes before it whose allocation is out of date are added to ``stale``."""
+        free = self.state.free
+        for entry in self.order:
+            name = entry[-1]
+            node = self.state.nodes[name]
+            if any(n > free.get(key, 0) for key, n in self._fresh[name]):
+                stale.append(name)
+            elif not check(node):
+                return node, self._allocations[name]
+        return None

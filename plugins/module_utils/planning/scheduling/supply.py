@@ -1,0 +1,240 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a node can meet a demand: with idle devices, with devices that are coming, and with free ones of its fabric.
+
+It stands where ``Allocate`` of ``k8s.io/dynamic-resource-allocation/structured`` stands in kube-scheduler.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from ..settings import DeviceModel
+from .cycle import CycleState, NodeState, Take
+from .demand import Alternative, Demand
+from .filters.dynamic_resources.catalogue import Catalogue
+from .filters.dynamic_resources.devices import repels, shareable
+from .snapshot import IdleDevice
+
+MAX_STEPS = 256
+"""Of the search on one node; an allocation that is not found by then counts as none."""
+ModelTakes = tuple[tuple[str, Take], ...]
+"""Devices for one request, by model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a node cannot meet a demand. ``unresolvable``: not even when others give devices back.
+
+    As the codes Unschedulable and UnschedulableAndUnresolvable of kube-scheduler's ``framework.Status``.
+    """
+
+    reason: str
+    unresolvable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAllocation:
+    """What one request of the pod's claim number ``claim`` gets."""
+
+    claim: int
+    takes: ModelTakes
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A way to meet a demand on a node. ``alternatives``: the index of the one that each request uses."""
+
+    alternatives: tuple[int, ...]
+    requests: tuple[RequestAllocation, ...]
+
+    def takes(self) -> dict[str, Take]:
+        """Devices by model."""
+        found: dict[str, Take] = {}
+        for request in self.requests:
+            for model, take in request.takes:
+                old = found.get(model, Take())
+                found[model] = Take(old.idle + take.idle, old.coming + take.coming, old.fresh + take.fresh)
+        return found
+
+    @property
+    def fresh(self) -> int:
+        """Devices to be attached."""
+        return sum(take.fresh for request in self.requests for _model, take in request.takes)
+
+    @property
+    def coming(self) -> int:
+        """Devices that are being attached already."""
+        return sum(take.coming for request in self.requests for _model, take in request.takes)
+
+
+class Supplier:
+    """Finds allocations on the nodes of one cycle."""
+
+    def __init__(self, state: CycleState, catalogue: Catalogue) -> None:
+        self.state, self.catalogue = state, catalogue
+
+    def allocate(self, node: NodeState, demand: Demand) -> Allocation | Rejection:
+        """The best allocation of a demand on a node as it is now, or why there is none.
+
+        The alternatives that the claims name first come first, as in the scheduler (KEP-4816). Of one choice of
+        alternatives the allocation with the fewest attaches is taken, then the one with the fewest coming devices.
+        Nothing is reserved by it.
+        """
+        if node.facts.machine is None or node.facts.fabric is None:
+            return Rejection("had no machine on a fabric of the CDI Manager", unresolvable=True)
+        search = _Search(self, node, demand)
+        for alternatives in itertools.product(*(range(len(r.alternatives)) for r in demand.requests)):
+            if search.steps > MAX_STEPS:
+                break
+            requests = search.cheapest(alternatives)
+            if search.undecided:
+                return Rejection("had a device for which a selector gives no clear answer", unresolvable=True)
+            if requests:
+                return Allocation(alternatives, requests)
+        return search.rejection()
+
+
+class _Search:
+    """The search on one node, request by request."""
+
+    def __init__(self, supplier: Supplier, node: NodeState, demand: Demand) -> None:
+        self.state, self.catalogue, self.node, self.demand = supplier.state, supplier.catalogue, node, demand
+        self.present = node.present_models()
+        self.undecided = False
+        self.rejections: list[Rejection] = []
+        self.found: tuple[RequestAllocation, ...] = ()
+        self.cost: tuple[int, int] | None = None
+        self.steps = 0
+
+    def cheapest(self, alternatives: tuple[int, ...]) -> tuple[RequestAllocation, ...]:
+        """The best allocation of these alternatives, empty when there is none."""
+        self.found, self.cost = (), None
+        self._extend(alternatives, ())
+        return self.found
+
+    def rejection(self) -> Rejection:
+        """The first that others could resolve by giving devices back, unless a single request is unresolvable."""
+        resolvable = next((each for each in self.rejections if not each.unresolvable), None)
+        first = self.rejections[0] if self.rejections else Rejection("had no device that fits")
+        unresolvable = self._unresolvable_request() if len(self.demand.requests) > 1 else None
+        return unresolvable or resolvable or first
+
+    def _unresolvable_request(self) -> Rejection | None:
+        """Why one of several requests cannot be met even when it has the node for itself, None when each can."""
+        for request in self.demand.requests:
+            self.rejections = []
+            met = any(self._candidates(alternative, ()) for alternative in request.alternatives)
+            if not met and all(each.unresolvable for each in self.rejections):
+                return next(iter(self.rejections), None)
+        return None
+
+    def _extend(self, alternatives: tuple[int, ...], allocated: tuple[RequestAllocation, ...]) -> None:
+        """Allocate the next request in every way, and keep the cheapest whole."""
+        if len(allocated) == len(alternatives):
+            allocation = Allocation(alternatives, allocated)
+            cost = (allocation.fresh, allocation.coming)
+            if self.cost is None or cost < self.cost:
+                self.found, self.cost = allocated, cost
+            return
+        request = self.demand.requests[len(allocated)]
+        for takes in self._candidates(request.alternatives[alternatives[len(allocated)]], allocated):
+            self.steps += 1
+            if self.steps > MAX_STEPS or self.cost == (0, 0):
+                return
+            self._extend(alternatives, (*allocated, RequestAllocation(request.claim, takes)))
+
+    def _candidates(self, alternative: Alternative, allocated: tuple[RequestAllocation, ...]) -> list[ModelTakes]:
+        """Ways to meet one request, cheapest first: with each model alone, and with several models."""
+        taken, found = Allocation((), allocated).takes(), list[ModelTakes]()
+        with_idle = {m for m, s in self.node.facts.stock.items() if s.idle and m in self.catalogue.usable}
+        models = sorted({*alternative.models, *(m for m in with_idle if self._idle(alternative, m, Take()))})
+        for model in models:
+            take = self._take(alternative, model, alternative.count, taken)
+            if isinstance(take, Take):
+                found.append(((model, take),))
+            else:
+                self.rejections.append(take)
+        if len(models) > 1 and alternative.count > 1 and (mixed := self._mixed(alternative, models, taken)):
+            found.append(mixed)
+        return sorted(found, key=_cost) if len(found) > 1 else found
+
+    def _take(self, alternative: Alternative, model: str, count: int, taken: dict[str, Take]) -> Take | Rejection:
+        """``count`` devices of one model, or why they cannot be had. ``taken``: by the requests before."""
+        before, stock = taken.get(model, Take()), self.node.stock(model)
+        if stock.bound + before.count + count > stock.limit:
+            return Rejection(f"may hold only {stock.limit} x {model}", before.count + count > stock.limit)
+        if other := self._excluding_model(model, set(taken)):
+            return Rejection(f"had {other}, which cannot share a machine with {model}", other in taken)
+        idle = self._idle(alternative, model, before)[:count]
+        if model not in alternative.models:
+            return Take(tuple(idle)) if len(idle) == count else Rejection(f"had no idle {model} that fits")
+        coming = min(count - len(idle), max(0, stock.coming - before.coming))
+        fresh = count - len(idle) - coming
+        if not fresh:
+            return Take(tuple(idle), coming)
+        return self._attach_rejection(model, before, count, fresh) or Take(tuple(idle), coming, fresh)
+
+    def _attach_rejection(self, model: str, before: Take, count: int, fresh: int) -> Rejection | None:
+        """What keeps ``fresh`` devices from being attached."""
+        if model in self.node.facts.blocked:
+            return Rejection(f"could not attach {model}: {self.node.facts.blocked[model]}")
+        fabric, total = self.node.facts.fabric, self.state.total(self.node, model)
+        if before.count + count > total:
+            return Rejection(f"had only {total} x {model} in total on fabric {fabric}", unresolvable=True)
+        if fresh + before.fresh > self.state.available(self.node, model):
+            return Rejection(f"had no free {model} on fabric {fabric}")
+        return None
+
+    def _idle(self, alternative: Alternative, model: str, before: Take) -> list[IdleDevice]:
+        """Idle devices of a model that meet the request and that no request before it took."""
+        taken = {device.name for device in before.idle}
+        return [device for device in self.node.stock(model).idle
+                if device.name not in taken and self._fits(alternative, model, device)]
+
+    def _fits(self, alternative: Alternative, model: str, device: IdleDevice) -> bool:
+        """Whether an idle device meets the request: taints, selectors, attributes to share."""
+        if shareable(device.device) or repels(device.device, alternative.raw_tolerations):
+            return False
+        answer = self.catalogue.device_satisfies(device.device, model, alternative.expressions)
+        if answer is None:
+            self.undecided = True
+        if not answer or not alternative.matched_attributes:
+            return bool(answer)
+        own = self.catalogue.announced(device.device, model)
+        expected = self.catalogue.expected(alternative.models[0])
+        return all(own.find("attributes", name) == expected.find("attributes", name)
+                   for name in alternative.matched_attributes)
+
+    def _excluding_model(self, model: str, chosen: set[str]) -> str:
+        """A model on the node, or chosen before, that cannot share a machine with this one; empty when none."""
+        for other in sorted(chosen) + sorted(self.present):
+            row = self.catalogue.models.get(other)
+            if row and other != model and excludes(row, self.catalogue.models[model]):
+                return other
+        return ""
+
+    def _mixed(self, alternative: Alternative, models: list[str], taken: dict[str, Take]) -> ModelTakes:
+        """Devices of several models for one request: first those that need no attach, then others. Empty: too few."""
+        found: dict[str, Take] = {}
+        left = alternative.count
+        for without_attach, model in itertools.product((True, False), models):
+            before = found.get(model, Take())
+            others = {**{m: take for m, take in found.items() if m != model}, **taken}
+            for count in range(left, -1, -1):
+                take = self._take(alternative, model, before.count + count, others)
+                if isinstance(take, Take) and not (without_attach and take.fresh):
+                    found[model], left = take, left - count
+                    break
+        return () if left else tuple((model, take) for model, take in found.items() if take.count)
+
+
+def _cost(takes: ModelTakes) -> tuple[int, int]:
+    return sum(take.fresh for _model, take in takes), sum(take.coming for _model, take in takes)
+
+
+def excludes(one: DeviceModel, other: DeviceModel) -> bool:
+    """Whether two models cannot share a machine; either row of ``device_info`` may say so."""
+    return other.index in one.cannot_coexist_with or one.index in other.cannot_coexist_with

@@ -1,0 +1,203 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The settings of the planners, checked once when they are read."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .device_info import DNS_LABEL, DNS_SUBDOMAIN, BadSetting, DeviceModel, device_info, dns_text
+from .fairness import ANY, Shares
+
+__all__ = ["DNS_LABEL", "BadSetting", "DeviceModel", "Settings", "device_info"]
+
+POOL_NAME = re.compile(r"^(?P<device>.+)-fabric(?P<fabric>[0-9]+)$")
+HANDOVERS = ("gated", "reschedule")
+UNSERVED = ("release", "wait")
+POLICIES = ("samenode", "differentnode", "roundrobin")
+KNOWN = frozenset({"device_info", "label_prefix", "handover", "handover_namespaces", "handover_models", "unserved",
+                   "allocation_policy", "device_classes", "device_no_removal_duration",
+                   "device_no_allocation_duration", "max_devices_per_node", "handover_timeout", "hold_timeout",
+                   "placement_timeout", "max_group_size", "max_size_min", "gone_node_duration", "namespace_quotas",
+                   "namespace_attaches_per_minute"})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that the planners need to know besides the state of the cluster. Durations are seconds.
+
+    ``models``: the rows of ``device_info``. ``label_prefix``: of CoHDI's node labels and annotations. ``handover``:
+    ``gated`` serves pods that our scheduling gate holds, ``reschedule`` lets them go; ``handover_namespaces`` and
+    ``handover_models`` are exceptions by name. Pods without the gate are always served by ``reschedule``. ``unserved``:
+    whether a held pod that no node can serve is let go (``release``) or waits (``wait``). ``allocation_policy``: which
+    node is chosen where the same number of devices has to be attached. ``device_classes``: DeviceClasses whose claims
+    the fabric serves; by default those with the names of the drivers. ``device_no_removal_duration``: how long an idle
+    device stays attached. ``device_no_allocation_duration``: how long after its last use a device is given to no other
+    claim. ``max_devices_per_node``: of each model. ``handover_timeout``: how long a device is held for the claim that
+    it was attached for. ``hold_timeout``: how long a held pod waits for what its plan lacks, a CDI Manager that was not
+    seen yet or devices that are on their way back, before it is let go. ``placement_timeout``: how long the devices of
+    a held pod may take to come to the chosen node; after twice that time in all the pod is let go. ``max_group_size``:
+    pods of a group; a larger one is let go. ``max_size_min``: the largest number of devices that a node's label
+    ``size-min`` keeps attached to it, since a kubelet can write it. ``shares``: what a namespace may take.
+    ``gone_node_duration``: how long a node must be gone before its devices are returned.
+    """
+
+    models: tuple[DeviceModel, ...]
+    label_prefix: str = "cohdi.io"
+    handover: str = "gated"
+    handover_namespaces: Mapping[str, str] = field(default_factory=dict)
+    handover_models: Mapping[str, str] = field(default_factory=dict)
+    unserved: str = "release"
+    allocation_policy: str = "samenode"
+    device_classes: tuple[str, ...] = ()
+    device_no_removal_duration: float = 600.0
+    device_no_allocation_duration: float = 0.0
+    max_devices_per_node: int = 50
+    handover_timeout: float = 60.0
+    hold_timeout: float = 60.0
+    placement_timeout: float = 300.0
+    gone_node_duration: float = 300.0
+    max_group_size: int = 256
+    max_size_min: int = 8
+    shares: Shares = field(default_factory=Shares)
+    _by_pool: dict[str, DeviceModel] = field(default_factory=dict, compare=False, repr=False)
+    _by_cdi: dict[str, DeviceModel] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._by_pool.update({m.k8s_device_name: m for m in self.models})
+        self._by_cdi.update({m.cdi_model_name: m for m in self.models})
+        if not self.device_classes:
+            object.__setattr__(self, "device_classes", self.drivers)
+
+    def model(self, cdi_model_name: str) -> DeviceModel | None:
+        """Row of the model that the CDI Manager calls ``cdi_model_name``."""
+        return self._by_cdi.get(cdi_model_name)
+
+    def of_pool(self, pool: str) -> tuple[DeviceModel, int] | None:
+        """Model and fabric id of a pool name; None when the pool is not one of these models'."""
+        match = POOL_NAME.match(pool)
+        model = self._by_pool.get(match["device"]) if match else None
+        return (model, int(match["fabric"])) if match and model else None
+
+    @property
+    def drivers(self) -> tuple[str, ...]:
+        """DRA driver names in use, sorted."""
+        return tuple(sorted({m.driver_name for m in self.models}))
+
+    @property
+    def gating(self) -> bool:
+        """Whether any namespace or model uses the gated handover."""
+        return "gated" in (self.handover, *self.handover_namespaces.values(), *self.handover_models.values())
+
+    def handover_of(self, namespace: str) -> str:
+        """The handover of a namespace."""
+        return self.handover_namespaces.get(namespace, self.handover)
+
+    @property
+    def ungated_models(self) -> frozenset[str]:
+        """Models that held pods do not get."""
+        return frozenset(name for name, handover in self.handover_models.items() if handover != "gated")
+
+    def label(self, name: str) -> str:
+        """Full name of a node label or annotation of CoHDI's."""
+        return f"{self.label_prefix}/{name}"
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, t.Any]) -> Settings:
+        """Check a configuration and build the settings.
+
+        ``data``: the keys of ``KNOWN``, as in the configuration file; all but ``device_info`` may be missing.
+        Raises BadSetting for the first field that cannot be used, unknown keys included.
+        """
+        for key in data:
+            if key not in KNOWN:
+                raise BadSetting(key, data[key], f"unknown key, known are {', '.join(sorted(KNOWN))}")
+        models = device_info(data.get("device_info"))
+        return cls(
+            models=models,
+            label_prefix=dns_text(data, "label_prefix", "cohdi.io", DNS_SUBDOMAIN, 100),
+            handover=_choice(data, "handover", HANDOVERS),
+            handover_namespaces=_choices(data, "handover_namespaces", None),
+            handover_models=_choices(data, "handover_models", [m.cdi_model_name for m in models]),
+            unserved=_choice(data, "unserved", UNSERVED),
+            allocation_policy=_choice(data, "allocation_policy", POLICIES),
+            device_classes=_names(data, "device_classes"),
+            device_no_removal_duration=_number(data, "device_no_removal_duration", 600),
+            device_no_allocation_duration=_number(data, "device_no_allocation_duration", 0),
+            max_devices_per_node=_whole(data, "max_devices_per_node", 50),
+            handover_timeout=_number(data, "handover_timeout", 60, low=1),
+            hold_timeout=_number(data, "hold_timeout", 60, low=1),
+            placement_timeout=_number(data, "placement_timeout", 300, low=1),
+            gone_node_duration=_number(data, "gone_node_duration", 300, low=1),
+            max_group_size=_whole(data, "max_group_size", 256),
+            max_size_min=_whole(data, "max_size_min", 8, low=0),
+            shares=Shares(_quotas(data, "namespace_quotas", {m.cdi_model_name for m in models}),
+                          _counts(data, "namespace_attaches_per_minute", low=1)),
+        )
+
+
+def _choice(data: Mapping[str, t.Any], key: str, allowed: Sequence[str]) -> str:
+    value = data.get(key, allowed[0])
+    if value not in allowed:
+        raise BadSetting(key, value, f"must be one of {', '.join(allowed)}")
+    return str(value)
+
+
+def _choices(data: Mapping[str, t.Any], key: str, names: Sequence[str] | None) -> dict[str, str]:
+    """Handover by the name of a namespace or model. ``names``: the allowed ones, None for any."""
+    value = data.get(key, {})
+    if not isinstance(value, Mapping):
+        raise BadSetting(key, value, "must be a mapping of names to handovers")
+    for name in value:
+        if names is not None and name not in names:
+            raise BadSetting(f"{key}.{name}", value[name], f"no such name, known are {', '.join(names)}")
+        _choice({f"{key}.{name}": value[name]}, f"{key}.{name}", HANDOVERS)
+    return {str(k): str(v) for k, v in value.items()}
+
+
+def _names(data: Mapping[str, t.Any], key: str) -> tuple[str, ...]:
+    value = data.get(key, [])
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise BadSetting(key, value, "must be a list of names")
+    for name in value:
+        if not isinstance(name, str) or not DNS_SUBDOMAIN.fullmatch(name) or len(name) > 253:
+            raise BadSetting(key, name, "must hold names of DeviceClasses")
+    return tuple(value)
+
+
+def _number(data: Mapping[str, t.Any], key: str, default: float, low: float = 0) -> float:
+    value = data.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= 86400:
+        raise BadSetting(key, value, f"must be a number from {low:g} to 86400")
+    return float(value)
+
+
+def _quotas(data: Mapping[str, t.Any], key: str, models: Collection[str]) -> dict[str, dict[str, int]]:
+    """Devices by namespace and model; ``*`` stands for any other."""
+    value = data.get(key, {})
+    if not isinstance(value, Mapping):
+        raise BadSetting(key, value, "must be a mapping of namespaces to numbers of devices by model")
+    for namespace, of_models in value.items():
+        for model in of_models if isinstance(of_models, Mapping) else ():
+            if model != ANY and model not in models:
+                raise BadSetting(f"{key}.{namespace}.{model}", of_models[model], "no such model in device_info")
+    return {str(namespace): _counts({f"{key}.{namespace}": of_models}, f"{key}.{namespace}")
+            for namespace, of_models in value.items()}
+
+
+def _counts(data: Mapping[str, t.Any], key: str, low: int = 0) -> dict[str, int]:
+    value = data.get(key, {})
+    if not isinstance(value, Mapping):
+        raise BadSetting(key, value, "must be a mapping of names to numbers")
+    return {str(name): _whole({f"{key}.{name}": n}, f"{key}.{name}", 0, low) for name, n in value.items()}
+
+
+def _whole(data: Mapping[str, t.Any], key: str, default: int, low: int = 1) -> int:
+    value = _number(data, key, default, low=low)
+    if value != int(value):
+        raise BadSetting(key, data[key], "must be a whole number")
+    return int(value)

@@ -1,0 +1,187 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pods that our gate holds: choose a node, have the devices attached, open the gate, and see what the scheduler does.
+
+The order is the safety: a device that is chosen leaves the pool before it is asked for, the pod is nominated meanwhile,
+and the gate goes last. The attaching itself is the node controller's: for it the claim of a reserved pod is one more
+that waits there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import typing as t
+
+from ...kube.errors import ApiError, Forbidden
+from ...kube.objects import pods
+from ...planning.actions import OpenGate, Unreserve, WaitReason
+from ...planning.scheduling.parse_cache import ParseCache
+from ...planning.scheduling.snapshot import Placement, SchedulingPlan
+from ..keys import GatesKey, Key, NodeKey, NominationsKey, Result
+from ..pool.controller import PoolController, publish
+from ..runtime.batcher import Batcher
+from ..runtime.event_reporter import EventReporter
+from ..runtime.metrics import Metrics
+from ..runtime.threads import Threads
+from ..runtime.work_queue import WorkQueue
+from ..state.cluster_state import ClusterState
+from ..state.writer import Writer
+from .gate_opener import GateOpener, namespace_labels
+from .nominations import Nominations
+from .pass_record import PassRecord
+from .planner import plan_held_pods
+from .reservation_ends import GATHER, ReservationEnds, pools_of
+from .reservation_tracker import ReservationTracker
+from .second_judgement import SecondJudgement
+
+Json = dict[str, t.Any]
+# Seconds after the first pod of a burst, at the latest, in which the burst is planned.
+GATHER_MOST = 0.06
+# Changes that may help a pod that was planned in vain wait for so many times the duration of a plan.
+REST = 3.0
+
+
+class GatingController:
+    """One for an engine. ``wait_reasons``: what each claim of a held pod waits for, as last planned."""
+
+    def __init__(self, state: ClusterState, writer: Writer, pools: PoolController, reporter: EventReporter,
+                 metrics: Metrics, queue: WorkQueue[Key], threads: Threads) -> None:
+        self._state, self._writer, self._pools = state, writer, pools
+        self._reporter, self._queue = reporter, queue
+        self.nominations = Nominations(writer, lambda: namespace_labels(state), queue, threads)
+        self.ends = ReservationEnds(state, queue, self.nominations, reporter)
+        self._second_judgement = SecondJudgement(state, self.ends)
+        self._opener = GateOpener(state, writer, self.ends, reporter, metrics, threads)
+        self._tracker = ReservationTracker(state, self.ends, queue, reporter, metrics)
+        self._cache, self._coming = ParseCache(), Batcher(GATHER, GATHER_MOST)
+        self._some_wait, self._took = True, 0.0
+        self._errors: list[ApiError] = []
+        self.passes = PassRecord()
+        self.wait_reasons: tuple[WaitReason, ...] = ()
+
+    def reconcile(self, _key: GatesKey) -> Result:
+        """Plan all held pods: reserve nodes and devices, open the gates of those that are served, let others go.
+
+        Pods that come together are planned together: while more are coming, the result only says when to come back.
+        Raises ApiError when a pool could not be written (nothing is reserved then) or a gate could not be removed,
+        after all else was done. Where no plan can be made, pods that have waited too long are let go.
+        Source: KEP-3521 for scheduling gates.
+        """
+        if more_until := self._coming.lasts_until():
+            return Result(more_until)
+        self._errors = []
+        now = time.time()
+        self._state.held.note((pod["metadata"]["uid"] for pod in self._state.pods.by("gated", True)), now)
+        try:
+            plan, again = self._plan(now)
+            self._reserve(plan.placements)
+        except Exception as error:
+            self.passes.failed(str(error))
+            with contextlib.suppress(ApiError):
+                self._opener.let_go_overdue(now, str(error))
+            raise
+        refused = next((error for error in self._errors if isinstance(error, Forbidden)), None)
+        if refused:
+            self.passes.failed(str(refused))
+        else:
+            self.passes.succeeded(self._took)
+        self._note_first_plan()
+        if self._errors:
+            raise self._errors[0]
+        due = now + self._state.settings.placement_timeout if plan.placements else None
+        return Result.at_earliest(plan.wake_at, due, *again)
+
+    def _plan(self, now: float) -> tuple[SchedulingPlan, tuple[float | None, ...]]:
+        """The plan, with when to come back for what is chosen already. Gates are removed on the way; one that cannot be
+        removed keeps no other pod waiting."""
+        began = time.monotonic()
+        self._state.note_uses(self._state.nodes_with_holds())
+        again = self._tracker.end_refused()
+        with self._later():
+            self._opener.open_ready()
+        overdue = self._second_judgement.run(now)
+        plan = plan_held_pods(self._state, self._cache)
+        self.wait_reasons, self._took = plan.wait_reasons, time.monotonic() - began
+        self._some_wait = bool(plan.wait_reasons) or self._state.snapshot is None
+        with self._later():
+            self._opener.let_go(plan.releases)
+        return plan, (again, overdue)
+
+    def _note_first_plan(self) -> None:
+        """Devices that an earlier process attached for held pods are kept for them by now; others may be given up."""
+        if self._state.snapshot is not None and not self._state.held_pods_planned:
+            self._state.held_pods_planned = True
+            for node in self._state.nodes.list():
+                self._queue.add_change(NodeKey(node["metadata"]["name"]))
+
+    @contextlib.contextmanager
+    def _later(self) -> t.Iterator[None]:
+        """An error of the API server is raised when the pass is over."""
+        try:
+            yield
+        except ApiError as error:
+            self._errors.append(error)
+
+    def copy_cache(self) -> ParseCache:
+        """What was read of raw objects so far, for a forecast beside the live plans."""
+        return self._cache.copy()
+
+    def _reserve(self, placements: tuple[Placement, ...]) -> None:
+        """The devices leave the pools, then they may be asked for."""
+        self._state.reservations.add(placements)
+        try:
+            for pool in sorted(pools_of(self._state, placements)) if self._pools.enabled else ():
+                publish(self._state, self._writer, pool)
+        except ApiError:
+            for placement in placements:
+                self._state.reservations.drop(placement.pod.uid)
+            raise
+        self._state.reservations.reserve(placements)
+        for placement in placements:
+            self._reporter.about_pod(placement.pod, "NodeChosen", f"node {placement.node}: {placement.reason}")
+            named = sum(map(len, placement.devices.values()))
+            count = sum(n for models in placement.needs.values() for n in models.values()) - named
+            self._state.attaches.note(placement.pod.namespace, count, placement.since)
+        for node in {placement.node for placement in placements}:
+            self._queue.add_change(NodeKey(node))
+        self.nominations.begin(placements)
+
+    def open(self, action: OpenGate) -> None:
+        """All devices of a pod are there: keep them for its claims, and open the gate once its group is complete."""
+        for claim, resource in action.devices:
+            self._state.holds.keep(resource, claim)
+        self._state.reservations.make_ready(action.pod.uid)
+        self._opener.open_ready()
+
+    def unreserve(self, action: Unreserve) -> None:
+        """The node cannot be served after all."""
+        if reservation := self._state.reservations.get(action.pod.uid):
+            self.ends.give_up(reservation, action.reason)
+
+    def nominate(self, _key: NominationsKey) -> Result:
+        """Nominate the pods whose nodes were chosen a moment ago."""
+        self.nominations.write()
+        return Result()
+
+    def pod_changed(self, kind: str, pod: Json, old: Json | None) -> None:
+        """A pod changed: a held one came or went, or one whose gate was opened is bound, refused or gone."""
+        reservation = self._state.reservations.get(pod["metadata"]["uid"])
+        gone = kind == "DELETED" or pods.ended(pod)
+        if reservation is not None:
+            self._tracker.pod_changed(reservation, pod, gone)
+        elif not gone and pods.held(pod):
+            self._queue.add_at(GatesKey(), max(self._coming.note(), time.time() + self._took))
+        elif old is not None and pods.bound(pod) and (gone or not pods.bound(old)):
+            self.cluster_changed()
+
+    def node_changed(self, name: str) -> None:
+        """A node that was chosen for held pods may suit them no longer."""
+        if self._state.reservations.on(name):
+            self._queue.add_at(GatesKey(), time.time() + GATHER)
+
+    def cluster_changed(self) -> None:
+        """Something of the cluster or the fabric changed: pods that still wait are planned anew in a moment."""
+        if self._some_wait:
+            self._queue.add_at(GatesKey(), time.time() + max(GATHER, REST * self._took))

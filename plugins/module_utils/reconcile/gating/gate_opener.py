@@ -1,0 +1,85 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Removes the scheduling gate of pods: of those whose devices are there, and of those that are let go."""
+
+from __future__ import annotations
+
+import functools
+from functools import partial
+
+from ...kube.errors import ApiError
+from ...planning.node.snapshot import PodRef
+from ...planning.scheduling.snapshot import Placement, Release
+from ..runtime.event_reporter import EventReporter
+from ..runtime.metrics import Metrics
+from ..runtime.threads import Threads, run_all
+from ..state.cluster_state import ClusterState, Json
+from ..state.reservations import CHOSEN
+from ..state.writer import Writer
+from .reservation_ends import ReservationEnds
+
+THREADS = 16
+
+
+class GateOpener:
+    """One for an engine. Thread-safe."""
+
+    def __init__(self, state: ClusterState, writer: Writer, ends: ReservationEnds, reporter: EventReporter,
+                 metrics: Metrics, threads: Threads) -> None:
+        self._state, self._writer, self._ends = state, writer, ends
+        self._reporter, self._metrics = reporter, metrics
+        self._threads = threads.executor(THREADS, "gate")
+
+    def open_ready(self) -> None:
+        """Open the gates of all pods that wait for nothing more. The first ApiError is raised after all were tried."""
+        namespaces = functools.cache(lambda: namespace_labels(self._state))
+        ready = self._state.reservations.take_ready(namespaces)
+        run_all(self._threads, [partial(self._open, placement) for placement in ready])
+
+    def let_go(self, releases: tuple[Release, ...]) -> None:
+        """Remove the gates of pods that are not served. The first ApiError is raised after all were tried."""
+        run_all(self._threads, [partial(self._let_go, release) for release in releases])
+
+    def _open(self, placement: Placement) -> None:
+        """Nominate, if that has not happened, then remove the gate: the scheduler must find both when it looks."""
+        pod = placement.pod
+        try:
+            there = self._writer.nominate(pod.namespace, pod.name, pod.uid, placement.node)
+            if not there or not self._writer.ungate(pod):
+                self._ends.unreserve(pod.uid)
+                return
+        except ApiError:
+            self._state.reservations.not_ready(pod.uid)
+            self._ends.end_holds(placement)
+            raise
+        self._state.reservations.opened(pod.uid)
+        self._metrics.count("gate_opened_total")
+        self._reporter.about_pod(pod, "GateOpened", f"its devices are on node {placement.node}")
+
+    def let_go_overdue(self, now: float, why: str) -> None:
+        """No plan can be made or carried out: pods that waited for one too long are let go."""
+        limit, found = self._state.settings.hold_timeout, []
+        reason = f"held pods could not be planned for {limit:g} s: {why}"
+        for raw in self._state.pods.by("gated", True):
+            ref = pod_ref(raw)
+            seen, reservation = self._state.held.of(ref.uid).seen, self._state.reservations.get(ref.uid)
+            if (reservation is None or reservation.phase == CHOSEN) and seen and now - seen >= limit:
+                found.append(Release(ref, reason, unschedulable=False))
+        self.let_go(tuple(found))
+
+    def _let_go(self, release: Release) -> None:
+        if self._writer.ungate(release.pod):
+            self._metrics.count("gate_released_total", reason="unserved" if release.unschedulable else "not_judged")
+            self._reporter.about_pod(release.pod, "GateReleased", release.reason)
+
+
+def namespace_labels(state: ClusterState) -> dict[str, dict[str, str]]:
+    """Labels of the namespaces, by name."""
+    return {n["metadata"]["name"]: n["metadata"].get("labels") or {} for n in state.namespaces.list()}
+
+
+def pod_ref(raw: Json) -> PodRef:
+    """The pod of a raw object."""
+    meta = raw["metadata"]
+    return PodRef(meta["namespace"], meta["name"], meta["uid"])

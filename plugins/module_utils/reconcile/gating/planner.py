@@ -1,0 +1,28 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans the pods that our gate holds, for the controller and for check mode alike. Reads and writes nothing else."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from ...planning.scheduling.parse_cache import ParseCache
+from ...planning.scheduling.plan import plan_placements
+from ...planning.scheduling.snapshot import Release, SchedulingPlan
+from ..state.cluster_state import ClusterState
+from .snapshot import scheduling_snapshot, waiting
+
+
+def plan_held_pods(state: ClusterState, cache: ParseCache) -> SchedulingPlan:
+    """A node for each held pod, or why it waits or is let go. Pods of namespaces with another handover are let go.
+
+    Before the CDI Manager was seen only those are let go that it could not serve anyway.
+    """
+    settings, found = state.settings, tuple(waiting(state, time.time()))
+    served = tuple(pod for pod in found if settings.handover_of(pod.ref.namespace) == "gated")
+    plan = plan_placements(scheduling_snapshot(state, served), settings, cache) if served else SchedulingPlan()
+    others = tuple(Release(pod.ref, f"the handover of namespace {pod.ref.namespace} is {handover}", False)
+                   for pod in found if (handover := settings.handover_of(pod.ref.namespace)) != "gated")
+    return replace(plan, releases=plan.releases + others)

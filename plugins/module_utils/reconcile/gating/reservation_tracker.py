@@ -1,0 +1,67 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the scheduler does with a pod that has a reservation: binds it there, places it elsewhere, or refuses it."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ...kube.objects import pods
+from ...planning.scheduling.snapshot import Placement
+from ..keys import GatesKey, Key
+from ..runtime.event_reporter import EventReporter
+from ..runtime.metrics import Metrics
+from ..runtime.work_queue import WorkQueue
+from ..state.cluster_state import ClusterState
+from ..state.reservations import OPEN, READY, Reservation
+from .reservation_ends import ReservationEnds
+
+Json = dict[str, t.Any]
+# How long, in seconds, the scheduler may go on refusing a pod whose devices are there.
+PATIENCE = 0.8
+
+
+class ReservationTracker:
+    """Follows reserved pods from the watch. Thread-safe."""
+
+    def __init__(self, state: ClusterState, ends: ReservationEnds, queue: WorkQueue[Key], reporter: EventReporter,
+                 metrics: Metrics) -> None:
+        self._state, self._ends, self._queue = state, ends, queue
+        self._reporter, self._metrics = reporter, metrics
+
+    def pod_changed(self, reservation: Reservation, pod: Json, gone: bool) -> None:
+        """A pod with a reservation changed, or is ``gone``."""
+        placement = reservation.placement
+        if gone:
+            self._ends.unreserve(placement.pod.uid)
+        elif node := pods.bound(pod):
+            if node != placement.node:
+                self._misjudged(placement, "elsewhere", f"the scheduler placed it on node {node}")
+                self._ends.unreserve(placement.pod.uid)
+            self._ends.forget(placement.pod.uid)
+        elif reservation.phase == OPEN and pods.unschedulable(pod):
+            # The scheduler may have looked before it saw the device, or that its last claim is gone.
+            reservation.refused = reservation.refused or time.time()
+            self._queue.add_at(GatesKey(), reservation.refused + PATIENCE)
+        elif not pods.held(pod) and reservation.phase not in (OPEN, READY):
+            self._ends.unreserve(placement.pod.uid)
+
+    def end_refused(self) -> float | None:
+        """End the reservations of pods that are refused for too long; when to ask again, None when none is refused."""
+        again = []
+        for reservation in (r for r in self._state.reservations.all() if r.refused):
+            pod = self._state.pods.get(reservation.placement.pod.name, reservation.placement.pod.namespace)
+            said = pods.unschedulable(pod) if pod and not pods.bound(pod) else ""
+            if said and time.time() - reservation.refused < PATIENCE:
+                again.append(reservation.refused + PATIENCE)
+            elif said:
+                self._misjudged(reservation.placement, "unschedulable", f"the scheduler refused it: {said}")
+                self._ends.unreserve(reservation.placement.pod.uid)
+        return min(again, default=None)
+
+    def _misjudged(self, placement: Placement, how: str, said: str) -> None:
+        self._metrics.count("gate_misjudged_total", reason=how)
+        self._reporter.about_pod(placement.pod, "NodeMisjudged", f"node {placement.node} was chosen, but {said}",
+                                 "Warning")

@@ -1,0 +1,72 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Judges the nodes that were chosen a second time while their devices are on the way.
+
+A node may be cordoned or lost meanwhile, and a device may be attached and never be seen. The pod is planned anew then,
+and let go in the end, so that no pod is held for ever.
+"""
+
+from __future__ import annotations
+
+from ...planning.scheduling.filters.node_affinity import filter_node_affinity
+from ...planning.scheduling.filters.node_unschedulable import filter_unschedulable
+from ...planning.scheduling.filters.taint_toleration import filter_taints
+from ..state.cluster_state import ClusterState
+from ..state.reservations import READY, RESERVED, Reservation
+from .reservation_ends import ReservationEnds
+
+# Seconds in which the models that did not come are not asked for on that node again.
+BLOCK_SECONDS = 60.0
+
+
+class SecondJudgement:
+    """Looks at every reservation whose gate is still closed."""
+
+    def __init__(self, state: ClusterState, ends: ReservationEnds) -> None:
+        self._state, self._ends = state, ends
+
+    def run(self, now: float) -> float | None:
+        """Give up what has become void; when the next reservation is overdue, None when there is none.
+
+        ``now``: seconds since the epoch.
+        """
+        due = []
+        for reservation in self._state.reservations.all():
+            if reservation.phase not in (RESERVED, READY):
+                continue
+            if self._state.reservations.get(reservation.placement.pod.uid) is not reservation:
+                continue  # its group was given up
+            deadline = self._deadline(reservation)
+            if reason := self._unsuitable(reservation):
+                self._ends.give_up(reservation, reason)
+            elif now >= deadline:
+                self._overdue(reservation, now)
+            else:
+                due.append(deadline)
+        return min(due, default=None)
+
+    def _deadline(self, reservation: Reservation) -> float:
+        """What earlier nodes took of a pod's time is not given to it again."""
+        allowed, placement = self._state.settings.placement_timeout, reservation.placement
+        left = 2 * allowed - self._state.held.of(placement.pod.uid).spent
+        return placement.since + max(0.0, min(allowed, left))
+
+    def _unsuitable(self, reservation: Reservation) -> str:
+        """Why the node would no longer be chosen; whatever pods are on it was counted when it was."""
+        raw, spec = self._state.nodes.get(reservation.placement.node), reservation.placement.raw["spec"]
+        if raw is None:
+            return "it is gone"
+        of_node, tolerations = raw.get("spec") or {}, spec.get("tolerations") or ()
+        name, labels = reservation.placement.node, raw["metadata"].get("labels") or {}
+        reason = (filter_unschedulable(bool(of_node.get("unschedulable")), tolerations)
+                  or filter_taints(of_node.get("taints") or (), tolerations)
+                  or filter_node_affinity(spec, name, labels))
+        return f"it {reason}" if reason else ""
+
+    def _overdue(self, reservation: Reservation, now: float) -> None:
+        placement = reservation.placement
+        reason = f"its devices were not in the node's ResourceSlice {now - placement.since:.0f} s after it was chosen"
+        for model in {model for need in placement.needs.values() for model in need}:
+            self._state.blocks.block(placement.node, model, BLOCK_SECONDS, reason)
+        self._ends.give_up(reservation, reason)

@@ -1,0 +1,207 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The frozen snapshot of the whole cluster from which nodes are chosen for pods that our gate holds."""
+
+from __future__ import annotations
+
+import functools
+import time
+import typing as t
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from ...fabric.api import FabricSnapshot
+from ...kube.objects import pods as gates
+from ...kube.objects import slices
+from ...kube.times import parse_time
+from ...planning.node.demand import PREPARING, limits
+from ...planning.node.snapshot import ComposableResource, NodeSnapshot
+from ...planning.node.supply import DELETING, stuck_device
+from ...planning.scheduling.queue import unreadable
+from ...planning.scheduling.snapshot import (
+    GatedPod,
+    IdleDevice,
+    NodeFacts,
+    Placement,
+    PodGroup,
+    SchedulingSnapshot,
+    Stock,
+)
+from ...planning.settings import DeviceModel
+from ..pool.snapshot import fabric_of, left
+from ..state import adapters
+from ..state.cluster_state import ClusterState, Json
+from ..state.memory import HeldPod
+from ..state.node_snapshot import node_snapshot
+from ..state.reservations import Reservation
+from ..state.usage import usage
+
+SAMPLES = 4
+# Nodes that may fail a pod, each for a refusal that is quick, before it is let go.
+MAX_FAILURES = 8
+# A label that was just written may come after the pod that it was written for.
+OPT_IN_SECONDS = 2.0
+
+
+def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...]) -> SchedulingSnapshot:
+    """Everything that is needed to choose nodes for these pods, at this moment."""
+    nodes = {n["metadata"]["name"]: _facts(state, n) for n in state.nodes.list()}
+    return SchedulingSnapshot(
+        now=time.time(), nodes=nodes, waiting=pods,
+        placements=tuple(_placement(state, reservation) for reservation in state.reservations.all()),
+        free=_free(state, state.snapshot) if state.snapshot else {},
+        returning=returning(state, state.snapshot) if state.snapshot else {},
+        namespaces={n["metadata"]["name"]: n["metadata"].get("labels") or {} for n in state.namespaces.list()},
+        classes={c["metadata"]["name"]: c for c in state.classes.list()},
+        samples=_samples(state), last_placed=state.reservations.last_chosen(),
+        excluded=state.settings.ungated_models, unseen=_unseen(state),
+        used=usage(state) if state.settings.shares.quotas else {}, attached=state.attaches.recent(time.time()))
+
+
+def _unseen(state: ClusterState) -> str:
+    if state.snapshot is not None:
+        return ""
+    return "the CDI Manager was not seen yet" + (f": {state.fabric_problem}" if state.fabric_problem else "")
+
+
+def waiting(state: ClusterState, now: float) -> t.Iterator[GatedPod]:
+    """Held pods for which no node is chosen; one that cannot be read has that as its problem."""
+    placed = functools.cache(lambda: _placed(state))
+    for raw in state.pods.by("gated", True):
+        if state.reservations.get(raw["metadata"]["uid"]) or gates.foreign(raw):
+            continue
+        try:
+            yield _gated_pod(state, raw, now, placed)
+        except Exception as error:
+            yield GatedPod(raw, {}, 0.0, problem=unreadable(error))
+
+
+def _gated_pod(state: ClusterState, raw: Json, now: float, placed: Callable[[], Mapping[str, int]]) -> GatedPod:
+    of_group, namespace = gates.group(raw), raw["metadata"]["namespace"]
+    group = PodGroup(*of_group, placed=placed().get(of_group[0], 0)) if of_group else None
+    found = {entry: state.claims.get(name, namespace) if name else None
+             for entry, name in gates.claim_names(raw).items()}
+    known = state.held.of(raw["metadata"]["uid"])
+    pod = GatedPod(raw, found, parse_time(raw["metadata"].get("creationTimestamp")), group, known.seen or now)
+    if not _opted_in(state, namespace):
+        return replace(pod, problem=f"namespace {namespace} has no label {gates.OPT}=true",
+                       problem_from=pod.held_since + OPT_IN_SECONDS)
+    return replace(pod, problem=_problem(state, pod, known))
+
+
+def _opted_in(state: ClusterState, namespace: str) -> bool:
+    """Whoever may create pods could write our gate, labels and annotations; they count by an administrator's word."""
+    labels = (state.namespaces.get(namespace) or {"metadata": {}})["metadata"].get("labels") or {}
+    return labels.get(gates.OPT) == "true" or state.settings.handover_namespaces.get(namespace) == "gated"
+
+
+def _problem(state: ClusterState, pod: GatedPod, known: HeldPod) -> str:
+    """Why a pod is let go whatever it asks for."""
+    most = state.settings.max_group_size
+    if pod.group and pod.group.size > most:
+        return f"group {pod.group.key} has {pod.group.size} pods, {most} are allowed (max_group_size)"
+    if known.failures >= MAX_FAILURES or known.spent >= 2 * state.settings.placement_timeout:
+        return f"its devices did not come, on {known.failures} nodes in {known.spent:.0f} s"
+    return ""
+
+
+def _placed(state: ClusterState) -> dict[str, int]:
+    """Members of each group that have left the gate."""
+    found: Counter[str] = Counter()
+    for pod in state.pods.list():
+        if not gates.held(pod) and not gates.ended(pod) and (group := gates.group(pod)):
+            found[group[0]] += 1
+    return found
+
+
+def _placement(state: ClusterState, reservation: Reservation) -> Placement:
+    """The placement of a reservation, with what is held for its claims by now or is allocated to them."""
+    holding: Counter[str] = Counter()
+    for uid, needs in reservation.placement.needs.items():
+        given = needs if state.is_allocated(uid) else [raw["spec"]["model"] for raw in state.holds.kept_for(uid)]
+        holding.update(given)
+    return replace(reservation.placement, holding=dict(holding)) if holding else reservation.placement
+
+
+def _facts(state: ClusterState, raw: Json) -> NodeFacts:
+    """One node. A device of a placement that still waits counts as idle or coming; the planner takes it off."""
+    name = raw["metadata"]["name"]
+    snapshot = node_snapshot(state, name)
+    settings = state.settings
+    pods = tuple(p for p in state.pods.by("node", name) if _counts(state, p))
+    if snapshot.machine is None:
+        return NodeFacts(name, raw, pods, problem=snapshot.problem)
+    present = frozenset({r.model for r in snapshot.resources} | {r.model for r in snapshot.requests if r.size > 0})
+    stock = {m.cdi_model_name: _stock(state, snapshot, m) for m in settings.models
+             if m.cdi_model_name in present or limits(snapshot, m, settings)[1] != settings.max_devices_per_node}
+    blocked = {**snapshot.blocked, **{m.cdi_model_name: why for m in settings.models
+                                      if (why := stuck_device(snapshot, (m.cdi_model_name,)))}}
+    return NodeFacts(name, raw, pods, snapshot.machine, snapshot.fabric, snapshot.problem, stock, present, blocked,
+                     settings.max_devices_per_node)
+
+
+def _counts(state: ClusterState, pod: Json) -> bool:
+    """True for a pod that takes room on its node. One that is held without a reservation only has an old nomination."""
+    return not gates.ended(pod) and not (gates.held(pod) and state.reservations.get(pod["metadata"]["uid"]) is None)
+
+
+def _stock(state: ClusterState, snapshot: NodeSnapshot, model: DeviceModel) -> Stock:
+    live = snapshot.live(model.cdi_model_name)
+    if stuck_device(snapshot, (model.cdi_model_name,)):
+        return Stock((), 0, len(live), limits(snapshot, model, state.settings)[1])
+    idle = [r for r in live if r.usable and r.device_uid and not r.taken]
+    overdue = [r for r in live if _overdue(r, snapshot.now - state.settings.placement_timeout)]
+    coming = [r for r in live if not (r.usable and r.device_uid) and not r.taken and r not in overdue]
+    taken = [r for r in live if r.taken or r in overdue]
+    promised = sum(c.need()[model.cdi_model_name] for c in snapshot.claims if c.phase == PREPARING)
+    # What the pool has promised to claims goes to nobody else: idle ones go first.
+    idle, coming = idle[promised:], coming[max(0, promised - len(idle)):]
+    limit = limits(snapshot, model, state.settings)[1]
+    devices = [IdleDevice(r.name, d) for r in idle if (d := _entry(state, snapshot.name, r))]
+    return Stock(tuple(devices), len(coming), len(taken) + promised, limit)
+
+
+def _overdue(resource: ComposableResource, since: float) -> bool:
+    """Asked for so long ago that nobody counts on it any more; it still takes a place."""
+    return not (resource.usable or resource.taken) and 0.0 < resource.asked < since
+
+
+def _entry(state: ClusterState, node: str, resource: ComposableResource) -> Json | None:
+    """The device's entry in the node's ResourceSlice."""
+    for item in state.slices.by("uuid", resource.serial):
+        if slices.node(item) == node:
+            return next((d for d in slices.devices(item) if slices.attribute(d, "uuid") == resource.serial), None)
+    return None
+
+
+def _free(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, int], int]:
+    return {(name, fabric): left(state, model, fabric, snapshot)
+            for name, fabric in snapshot.free if (model := state.settings.model(name))}
+
+
+def returning(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, int], int]:
+    """Devices on their way back to the fabric, by (model, fabric): those that are being given up and are not stuck, and
+    those that came back after the look at the fabric began."""
+    found: Counter[tuple[str, int]] = Counter(state.returns.since(snapshot.taken))
+    for raw in state.resources.list():
+        status = raw.get("status") or {}
+        if not raw["metadata"].get("deletionTimestamp") or status.get("error"):
+            continue
+        fabric = fabric_of(state, raw["spec"]["target_node"], snapshot)
+        if fabric is not None and (status.get("cdi_device_id") or status.get("state") == DELETING):
+            found[raw["spec"]["model"], fabric] += 1
+    return dict(found)
+
+
+def _samples(state: ClusterState) -> dict[str, tuple[Json, ...]]:
+    """Some entries of ResourceSlices of each model, so that it is known what its devices have in common."""
+    found: dict[str, list[Json]] = {}
+    for raw in state.resources.list():
+        serial, model = adapters.serial(raw), raw["spec"]["model"]
+        if not serial or len(found.get(model, ())) >= SAMPLES:
+            continue
+        for item in state.slices.by("uuid", serial):
+            found.setdefault(model, []).extend(d for d in slices.devices(item) if slices.attribute(d, "uuid") == serial)
+    return {m: tuple(ds) for m, ds in found.items()}

@@ -1,0 +1,249 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attaches under way: each on a thread of its own, written down before and after the manager is asked.
+
+The order is the safety: intent in the API server, then the request, then the device's uid in the API server. Whatever
+is cut off in between is found again by the compose plan (``planning.node.compose``). Right before each request it is
+asked whether this process still leads and whether the device is still wanted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from ...fabric.api import Device, FabricManager
+from ...fabric.errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain, Withdrawn
+from ...fabric.operations import handles
+from ...kube.errors import AlreadyExists, ApiError, NotFound, NotLeading
+from ...kube.objects import cohdi
+from ...net.backoff import Backoff
+from ...planning.actions import Adopt, Attach, CreateResource, Resume
+from ...planning.node.compose import ATTACHING
+from ..runtime.event_reporter import EventReporter
+from ..runtime.fence import Fence
+from ..runtime.metrics import Metrics
+from ..runtime.threads import Threads
+from ..state.cluster_state import ClusterState
+from ..state.writer import Writer
+
+BACKOFF, ASK_AGAIN = Backoff(0.2, longest=10.0), 2.0
+BLOCK_SECONDS, EXHAUSTED_BLOCK_SECONDS = 60.0, 5.0
+
+
+class AttachOperations:
+    """Runs the requests to the CDI Manager, at most ``parallel`` at a time.
+
+    ``on_finished(node)`` is called when one has ended, whatever came of it. ``fence``: whether this process leads.
+    """
+
+    def __init__(self, state: ClusterState, writer: Writer, fabric: FabricManager, fence: Fence,
+                 reporter: EventReporter, metrics: Metrics, threads: Threads, parallel: int,
+                 on_finished: Callable[[str], object]) -> None:
+        self.state, self.writer, self.fabric, self.fence = state, writer, fabric, fence
+        self.reporter, self.metrics, self._on_finished = reporter, metrics, on_finished
+        self.stopping = threading.Event()
+        self._pool = threads.executor(parallel, "fabric")
+
+    def stop(self) -> None:
+        """Begin nothing new; what the manager is working on is adopted by the next engine."""
+        self.stopping.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def create(self, action: CreateResource) -> None:
+        """Write the intent as a new ComposableResource, then attach on a thread of its own. Raises ApiError.
+
+        One that is there already was asked for by somebody else, or its answer was lost: the next plan finds out.
+        """
+        name = action.name
+        if not self.state.operations.begin(name):
+            return
+        try:
+            self.writer.create_resource(name, action, action.present)
+        except AlreadyExists:
+            self.state.operations.end(name)
+            self.writer.read_resource(name)
+            return
+        except BaseException:
+            self.state.operations.end(name)
+            raise
+        self.submit(name, action.node, partial(self._attach, name, action.node, action.machine, action.model))
+
+    def attach(self, action: Attach) -> None:
+        """Write the intent on a ComposableResource that exists, then attach."""
+
+        def work() -> None:
+            self.writer.intent(action.resource, action.machine, action.present)
+            self._attach(action.resource, action.node, action.machine, action.model)
+
+        if self.state.operations.begin(action.resource):
+            self.submit(action.resource, action.node, work)
+
+    def adopt(self, action: Adopt) -> None:
+        """Write the uid of a device that an unanswered request attached."""
+        if self.state.operations.begin(action.resource):
+            self.submit(action.resource, action.node, partial(self._adopt, action))
+
+    def _adopt(self, action: Adopt) -> None:
+        machine = action.machine or cohdi.read_intent(self.state.resources.get(action.resource) or {"metadata": {}})[0]
+        found = {d.uid: d for d in self.fabric.machine(machine).devices}
+        if device := found.get(action.device):
+            self._record(action.resource, device)
+            self.reporter.tell(action.resource, "Adopted", f"device {device.uid} was attached by an earlier request")
+
+    def resume(self, action: Resume) -> None:
+        """Wait for what an earlier process began."""
+        raw = self.state.resources.get(action.resource)
+        if raw is not None and self.state.operations.begin(action.resource):
+            model = raw["spec"]["model"]
+            self.submit(action.resource, action.node, partial(self._resume, action, model))
+
+    def _resume(self, action: Resume, model: str) -> None:
+        """Several resources may share an operation: each takes a device that nobody has."""
+        try:
+            found = [d for d in self.fabric.resume(handles.read(action.operation)).devices if d.model in (model, "")]
+        except (Missing, Refused) as error:  # whatever became of it is seen on the machine
+            self.reporter.tell(action.resource, "OperationLost", str(error), type_="Warning")
+            found = []
+        except (Unavailable, Busy, Unauthorized) as error:
+            self._failed(action.resource, str(error), "")
+            self.stopping.wait(ASK_AGAIN)
+            return
+        device = next((d for d in found if not self.state.resources.by("device", d.uid)), None)
+        if device is None:
+            self.writer.operation(action.resource, None)
+        else:
+            self._arrived(action.resource, action.node, model, device)
+
+    def submit(self, name: str, node: str, work: Callable[[], None]) -> None:
+        """Run it on a thread of its own; nobody waits for that thread, so what goes wrong must be said there."""
+
+        def run() -> None:
+            try:
+                work()
+            except (ApiError, FabricError) as error:
+                self.reporter.tell(name, "Failed", str(error), type_="Warning")
+            except Exception as error:
+                self.reporter.tell(name, "Failed", f"{type(error).__name__}: {error}", type_="Warning")
+            finally:
+                self.state.operations.end(name)
+                self._on_finished(node)
+
+        self._pool.submit(run)
+
+    def _attach(self, name: str, node: str, machine: str, model: str) -> None:
+        """Ask until the manager has attached one, refuses, or leaves it uncertain, or nobody wants it any more."""
+
+        def note_handles(accepted: tuple[str, ...]) -> None:
+            """Without the handles the machine is looked at after a crash, as for managers that have none."""
+            with contextlib.suppress(ApiError):
+                self.writer.operation(name, handles.written(accepted))
+
+        self.reporter.tell(name, "Attaching", f"asked the CDI Manager for 1 x {model} on node {node}")
+        failures, said = 0, ""
+        while self._is_wanted(name):
+            if self.stopping.is_set():
+                return
+            try:
+                if failures:
+                    self._renew_intent(name, machine, model)
+                began = time.monotonic()
+                device = self.fabric.attach(machine, model, 1, self._uid(name), started=note_handles,
+                                            proof=partial(self._prove_wanted, name)).devices[0]
+                self.metrics.observe("attach_duration_seconds", time.monotonic() - began)
+                self._arrived(name, node, model, device)
+                return
+            except (Unavailable, Busy, Unauthorized) as error:
+                said = self._failed(name, str(error), said)
+                failures += 1
+                self.stopping.wait(BACKOFF.delay(failures))
+            except Withdrawn as error:
+                self.reporter.note("Withdrawn", name, str(error))
+                break
+            except Uncertain as error:
+                self._failed(name, str(error), said)
+                return
+            except (Refused, Missing) as error:
+                self._refused(name, node, machine, model, error)
+                return
+        if not self.stopping.is_set():
+            with contextlib.suppress(NotFound, NotLeading):  # nothing of it was ever asked for with effect
+                self.writer.forget_intent(name)
+
+    def _is_wanted(self, name: str) -> bool:
+        raw = self.state.resources.get(name)
+        return raw is not None and not raw["metadata"].get("deletionTimestamp")
+
+    def _prove_wanted(self, name: str) -> None:
+        """Asked right before the request, however long it waited for others."""
+        self.fence.check_request()
+        if self.stopping.is_set() or not self._is_wanted(name):
+            raise Withdrawn("nobody wants it any more" if not self.stopping.is_set() else "this process ends")
+
+    def _uid(self, name: str) -> str:
+        """The uid of a ComposableResource: its name may come again, and a manager may know a request by its mark."""
+        return str((self.state.resources.get(name) or {"metadata": {"uid": name}})["metadata"]["uid"])
+
+    def _renew_intent(self, name: str, machine: str, model: str) -> None:
+        """Before it is asked anew: what came to the machine meanwhile is somebody else's. Raises FabricError."""
+        here = [d.uid for d in self.fabric.machine(machine).devices if d.model == model]
+        self.writer.intent(name, machine, [uid for uid in here if not self.state.resources.by("device", uid)])
+
+    def _arrived(self, name: str, node: str, model: str, device: Device) -> None:
+        owners = [r for r in self.state.resources.by("device", device.uid) if r["metadata"]["name"] != name]
+        if owners:
+            self._failed(name, f"the CDI Manager answered with device {device.uid}, which "
+                               f"{owners[0]['metadata']['name']} already owns", "")
+            return
+        self._record(name, device)
+        self.reporter.tell(name, "Attached", f"device {device.serial or device.uid} ({model}) attached to node {node}")
+
+    def _record(self, name: str, device: Device) -> None:
+        """Write the uid down; an unreachable API server is waited for, since the device is ours to remember.
+
+        Who has lost leadership leaves that to the successor, and what another wrote down meanwhile stays.
+        """
+        for failures in itertools.count(1):
+            try:
+                known = self.writer.record_device(name, device.uid, device.serial or "")
+                if known != device.uid:
+                    self.reporter.note("NotRecorded", name, f"the CDI Manager answered with device {device.uid}, but "
+                                       f"{known} was written down meanwhile", "Warning")
+                return
+            except NotFound:  # it was removed by force while its device was being attached
+                if device.machine:
+                    self.fabric.detach(device.machine, device.uid, proof=self.fence.check_request)
+                return
+            except NotLeading:
+                return
+            except ApiError:
+                if self.stopping.wait(BACKOFF.delay(failures)):
+                    return
+
+    def _failed(self, name: str, text: str, said: str) -> str:
+        if text != said:
+            self.reporter.tell(name, "AttachFailed", text, type_="Warning")
+            self.note_error(name, ATTACHING, text)
+        return text
+
+    def note_error(self, name: str, state: str, text: str) -> None:
+        """Write state and trouble of a ComposableResource; one that is gone is fine. Raises ApiError."""
+        try:
+            self.writer.resource_status(name, state=state, error=text)
+        except NotFound:
+            return
+
+    def _refused(self, name: str, node: str, machine: str, model: str, error: FabricError) -> None:
+        """The manager will not do it: undo what it did all the same, and keep the model off the node for a while."""
+        device = getattr(error, "device", None)
+        if device is not None:
+            self.fabric.detach(machine, device.uid, proof=self.fence.check_request)
+        seconds = EXHAUSTED_BLOCK_SECONDS if getattr(error, "exhausted", False) else BLOCK_SECONDS
+        self.state.blocks.block(node, model, seconds, str(error))
+        self._failed(name, str(error), "")
+        self.writer.forget_intent(name)

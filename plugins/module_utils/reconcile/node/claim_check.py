@@ -1,0 +1,61 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The last look before a device leaves: does any claim hold it, asked of the API server and not of a cache."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from ...kube.api_resources import CLAIMS, NODES
+from ...kube.client.verbs import Client
+from ...kube.errors import NotFound
+from ...kube.objects import device_users, nodes
+from ...kube.objects.taints import DeviceTaints
+from ..state import adapters
+from ..state.cluster_state import ClusterState, Json
+
+
+class ClaimCheck:
+    """Fresh reads of all claims; detaches that ask at the same time share one read that began after they asked."""
+
+    def __init__(self, client: Client, state: ClusterState, taints: DeviceTaints) -> None:
+        self._client, self._state, self._taints = client, state, taints
+        self._lock = threading.Lock()
+        self._began = 0.0
+        self._items: list[Json] = []
+
+    def claimed(self, resource: str, node: str) -> str:
+        """Why the device of a ComposableResource must stay, empty when no claim has it or a part of it.
+
+        The scheduler is kept off it first, where the API server can say so. Raises ApiError when the API server does
+        not answer: nothing is then proven.
+        """
+        raw = self._state.resources.get(resource)
+        if raw is None:
+            return ""
+        device, drivers = adapters.device_name(raw), self._state.settings.drivers
+        keys = self._state.own_keys(raw)
+        if keys and self._taints.place(resource, keys, device.uuid):
+            self._state.tainted.add(resource)
+        items = self._fresh(time.monotonic())
+        return device_users.user(items, self._state.slices.by("node", node), node, device, drivers)
+
+    def back(self, node: str) -> str:
+        """Why a node that counts as lost is not, as the API server has it now; empty when it is. Raises ApiError."""
+        if self._state.hands.alive(node):
+            return f"the agent of node {node} lives"
+        try:
+            raw = self._client.get(NODES, node)
+        except NotFound:
+            return ""
+        return "" if nodes.out_of_service(raw) else f"node {node} is there again"
+
+    def _fresh(self, asked: float) -> list[Json]:
+        with self._lock:
+            if self._began < asked:
+                began = time.monotonic()
+                self._items = self._client.list(CLAIMS).items
+                self._began = began
+            return self._items

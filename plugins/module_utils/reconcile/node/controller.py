@@ -1,0 +1,166 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The scaler and the operator, node by node: plan, carry out what somebody waits for, and write the records later.
+
+The actions of a plan are carried out at the same time; here stands how each kind is done.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ...planning import actions as act
+from ...planning.actions import WaitReason
+from ...planning.node.evaluate import SCALER
+from ..gating.controller import GatingController
+from ..keys import Key, NodeKey, NodeRecordsKey, Result
+from ..rescheduling.rescheduler import Rescheduler
+from ..runtime.event_reporter import EventReporter
+from ..runtime.threads import Threads, run_all
+from ..runtime.work_queue import WorkQueue
+from ..state import adapters
+from ..state.cluster_state import ClusterState
+from ..state.writer import Writer
+from .attach_operations import BLOCK_SECONDS, AttachOperations
+from .detach_operations import DetachOperations
+from .planner import NodePlanner
+
+# Seconds until a node is looked at again whose model is blocked, or whose machine could not be read.
+RETRY_SECONDS = 1.0
+# Seconds until a detach is tried again that was refused or failed.
+DETACH_RETRY_SECONDS = 3.0
+THREADS = 32
+
+
+class Executor:
+    """Carries the actions of plans out. Thread-safe."""
+
+    def __init__(self, state: ClusterState, writer: Writer, operations: AttachOperations, detaches: DetachOperations,
+                 rescheduler: Rescheduler, gating: GatingController, reporter: EventReporter,
+                 threads: Threads) -> None:
+        self._state, self._writer, self._rescheduler, self._reporter = state, writer, rescheduler, reporter
+        self._threads = threads.executor(THREADS, "write")
+        self._how: dict[type[act.Action], Callable[[t.Any], object]] = {
+            act.MarkClaim: self._mark_claim, act.SetSize: self._set_size, act.LabelNode: writer.label_node,
+            act.Touch: writer.touch, act.DeleteResource: self._delete_resource,
+            act.CreateResource: operations.create, act.Attach: operations.attach, act.Adopt: operations.adopt,
+            act.Resume: operations.resume, act.Detach: detaches.detach, act.AskRelease: detaches.ask_release,
+            act.WithdrawRelease: self._withdraw_release,
+            act.OpenGate: gating.open, act.Unreserve: gating.unreserve,
+            act.Finish: lambda action: writer.finish(action.resource),
+            act.FinishRequest: lambda action: writer.finish_request(action.request),
+            act.SetState: self._set_state}
+
+    def carry_out(self, actions: Sequence[act.Action]) -> None:
+        """Do all of it at the same time. The first ApiError or FabricError is raised after all have ended."""
+        if len(actions) == 1:
+            self._how[type(actions[0])](actions[0])
+        else:
+            run_all(self._threads, [partial(self._how[type(action)], action) for action in actions])
+
+    def _mark_claim(self, action: act.MarkClaim) -> None:
+        """Keep the devices for the claim, nominate its pods, then let the scheduler know."""
+        for device in action.devices:
+            self._state.holds.keep(device, action.claim)
+        if action.devices:
+            for pod in action.pods:
+                self._rescheduler.nominate(pod, action.node, action.claim)
+        if self._writer.mark_claim(action):
+            self._state.handovers.note(action.claim, action.devices, time.time())
+            self._reporter.note(action.condition, f"{action.namespace}/{action.name}", action.reason)
+            raw = self._state.claims.get(action.name, action.namespace)
+            if raw and not action.devices:
+                self._reporter.about_claim(raw, "AttachFailed", action.reason, "Warning")
+
+    def _set_size(self, action: act.SetSize) -> None:
+        self._writer.set_size(action)
+        self._reporter.note("SizeSet", action.request, f"{action.before or 0} -> {action.size}: {action.reason}")
+
+    def _set_state(self, action: act.SetState) -> None:
+        """With the serial number that only the node knew, so that everybody finds the device by it."""
+        raw = self._state.resources.get(action.resource) or {}
+        status = raw.get("status") or {}
+        found = adapters.serial(raw) if raw and not status.get("device_id") else ""
+        self._writer.resource_status(action.resource, state=action.state, error=action.error,
+                                     **({"device_id": found} if found else {}))
+        if action.error and action.error != status.get("error"):
+            self._reporter.tell(action.resource, "DeviceTrouble", action.error, type_="Warning")
+
+    def _withdraw_release(self, action: act.WithdrawRelease) -> None:
+        self._writer.withdraw_release(action.resource)
+        self._reporter.tell(action.resource, "ReleaseWithdrawn", action.reason)
+
+    def _delete_resource(self, action: act.DeleteResource) -> None:
+        if action.block:
+            self._state.blocks.block(action.node, action.block, BLOCK_SECONDS, action.reason)
+        self._writer.delete_resource(action.resource)
+        self._reporter.note("Releasing", action.resource, action.reason)
+
+
+class NodeController:
+    """Reconciles nodes. ``wait_reasons``: what each claim of a node waits for, as last planned."""
+
+    def __init__(self, state: ClusterState, planner: NodePlanner, executor: Executor, writer: Writer,
+                 reporter: EventReporter, queue: WorkQueue[Key]) -> None:
+        self._state, self._planner, self._executor, self._writer = state, planner, executor, writer
+        self._reporter, self._queue = reporter, queue
+        self._scales = SCALER in planner.policy.roles
+        self._turns: dict[tuple[str, type[act.Action]], float] = {}
+        self.wait_reasons: dict[str, tuple[WaitReason, ...]] = {}
+
+    def reconcile(self, key: NodeKey) -> Result:
+        """Plan one node and carry out what somebody waits for; its records are left to ``write_records``.
+
+        The result says when to come back: when the plan changes by time alone, when a machine that could not be read or
+        a model that is blocked is looked at again, or when a refused detach has its next turn. Raises ApiError and
+        FabricError, the first one after all was tried.
+        """
+        name = key.name
+        self._state.note_uses([name])
+        snapshot, plan = self._planner.plan(name)
+        if self._scales:
+            self.wait_reasons[name] = plan.wait_reasons
+            self._reporter.once(f"labels of node {name}", "; ".join(plan.label_problems))
+        self._reporter.once(f"hands of node {name}", plan.hands_problem)
+        self._reporter.once(f"identity of node {name}", snapshot.problem if self._state.twins(
+            self._state.nodes.get(name)) else "")
+        if plan.background or self._state.unwritten_holds(name):
+            self._queue.add_change(NodeRecordsKey(name))
+        now = time.time()
+        waits = snapshot.unread or (snapshot.blocked and not snapshot.no_hands)
+        retry = now + RETRY_SECONDS if waits else None
+        actions, turn = self._in_turn(plan.urgent, now)
+        self._executor.carry_out(actions)
+        return Result.at_earliest(plan.wake_at, retry, turn)
+
+    def write_records(self, key: NodeRecordsKey) -> Result:
+        """Write what nobody waits for: sizes already acted on, holds, use stamps, the Online state. Raises ApiError."""
+        self._state.note_uses([key.name])
+        self._executor.carry_out(self._planner.plan_records(key.name).background)
+        for resource, claim in self._state.unwritten_holds(key.name):
+            self._writer.hold(resource, claim)
+        return Result()
+
+    def forget(self, resource: str) -> None:
+        """A ComposableResource is gone."""
+        for kind in (act.AskRelease, act.Detach):
+            self._turns.pop((resource, kind), None)
+
+    def _in_turn(self, actions: tuple[act.Action, ...], now: float) -> tuple[list[act.Action], float | None]:
+        """What may be done now, and when the next release or detach may be tried: not at once after a refusal."""
+        found, turns = [], []
+        for action in actions:
+            if isinstance(action, (act.Detach, act.AskRelease)):
+                turn = (action.resource, type(action))
+                due = self._turns.get(turn, 0.0)
+                if due > now:
+                    turns.append(due)
+                    continue
+                due = self._turns[turn] = now + DETACH_RETRY_SECONDS
+                turns.append(due)
+            found.append(action)
+        return found, min(turns, default=None)

@@ -1,0 +1,93 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Detaches under way: the node is asked to let a device go, then the CDI Manager to take it.
+
+Nothing leaves that a claim has or that its node has not let go. That is proven right before the manager is asked, also
+when the request had to wait there behind others.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from ...fabric.errors import FabricError, Withdrawn
+from ...planning.actions import AskRelease, Detach
+from ...planning.node.compose import DETACHING
+from ...planning.node.supply import DELETING
+from ..state import adapters
+from .attach_operations import AttachOperations
+from .claim_check import ClaimCheck
+
+
+class DetachOperations:
+    """Shares threads, and the mark of what is under way, with ``operations``. Thread-safe."""
+
+    def __init__(self, operations: AttachOperations, check: ClaimCheck) -> None:
+        self._operations, self._check = operations, check
+        self._state, self._writer, self._fence = operations.state, operations.writer, operations.fence
+        self._reporter = operations.reporter
+
+    def ask_release(self, action: AskRelease) -> None:
+        """Have the scheduler keep off the device, look once more whether a claim has it, and ask the node for it."""
+        if self._state.operations.begin(action.resource):
+            self._operations.submit(action.resource, action.node, partial(self._ask_release, action))
+
+    def detach(self, action: Detach) -> None:
+        """Look once more whether a claim has the device, then detach it."""
+        if self._state.resources.get(action.resource) and self._state.operations.begin(action.resource):
+            self._operations.submit(action.resource, action.node, partial(self._detach, action))
+
+    def _ask_release(self, action: AskRelease) -> None:
+        if reason := self._check.claimed(action.resource, action.node):
+            self._stays(action.resource, reason)
+            return
+        self._writer.ask_release(action.resource)
+        self._operations.note_error(action.resource, DETACHING, "")
+        self._reporter.tell(action.resource, "ReleaseAsked", f"node {action.node} was asked to let its device go")
+
+    def _detach(self, action: Detach) -> None:
+        began = time.monotonic()
+        try:
+            self._operations.fabric.detach(action.machine, action.device, proof=partial(self._prove, action))
+            self._operations.metrics.observe("detach_duration_seconds", time.monotonic() - began)
+        except Withdrawn as error:
+            self._stays(action.resource, str(error))
+            return
+        except FabricError as error:
+            self._tell(action.resource, "DetachFailed", str(error), str(error))
+            return
+        self._writer.resource_status(action.resource, state=DELETING, error="", cdi_device_id="")
+        self._reporter.tell(action.resource, "Detached", f"device {action.device} returned to the pool")
+
+    def _prove(self, action: Detach) -> None:
+        """Asked right before the request. Raises Withdrawn with what keeps the device, ApiError when nobody knows."""
+        self._fence.check_request()
+        if not action.force and (reason := self._keeps(action)):
+            raise Withdrawn(reason)
+
+    def _keeps(self, action: Detach) -> str:
+        """Why a device must not be detached now; a claim that has it gets it back from the node."""
+        raw = self._state.resources.get(action.resource) or {"metadata": {}}
+        if action.lost:
+            return self._check.back(action.node) or self._check.claimed(action.resource, action.node)
+        if not adapters.read_node_work(raw).removed:
+            return f"node {action.node} has not let it go"
+        if reason := self._check.claimed(action.resource, action.node):
+            self._writer.withdraw_release(action.resource)
+            return reason
+        if action.resource not in self._state.tainted and self._state.own_keys(raw):
+            return "a ResourceSlice of the node still shows it, so the scheduler may give it to a claim"
+        return ""
+
+    def _stays(self, resource: str, reason: str) -> None:
+        self._tell(resource, "DetachRefused", reason, f"not detached: {reason}")
+
+    def _tell(self, resource: str, reason: str, message: str, error: str) -> None:
+        """It is tried again every few seconds: said when it begins and when it changes, not each time."""
+        known = self._state.resources.get(resource) or {}
+        said = (known.get("status") or {}).get("error") == error
+        self._operations.note_error(resource, DETACHING, error)
+        if not said:
+            self._reporter.tell(resource, reason, message, type_="Warning")

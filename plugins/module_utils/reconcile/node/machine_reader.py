@@ -1,0 +1,78 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fresh readings of machines, on threads of their own: a CDI Manager that hangs keeps no worker from other nodes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+
+from ...fabric.api import FabricManager, Machine
+from ...fabric.errors import FabricError, Unavailable
+from ..runtime.threads import Threads
+from .planner import Reading, read_machine
+
+# Readings of one fabric at a time; another fabric has its own.
+THREADS = 8
+# Seconds that a worker waits for a reading, so that a manager that answers costs no further turn; and how long no
+# worker waits after one has waited in vain.
+PATIENCE, SLOW_SECONDS = 0.1, 10.0
+# Seconds after which a reading is too old to ask for devices by it.
+FRESH_SECONDS = 2.0
+
+
+class MachineReader:
+    """Reads each machine once at a time. Thread-safe.
+
+    ``on_read(node)`` is called when a reading is there that nobody waited for; a next ``read`` gives it, once.
+    """
+
+    def __init__(self, fabric: FabricManager, threads: Threads, on_read: Callable[[str], object]) -> None:
+        self._fabric, self._threads, self._on_read = fabric, threads, on_read
+        self._executors: dict[int | None, ThreadPoolExecutor] = {}
+        self._readings: dict[str, Future[Reading]] = {}
+        self._slow_until = 0.0
+        self._lock = threading.Lock()
+
+    def read(self, node: str, machine: str, fabric: int | None) -> Machine | FabricError | None:
+        """A machine (its uid) as it is now, or why the manager does not give it; None while it is being read."""
+        with self._lock:
+            future = self._readings.get(machine)
+            if future is not None and future.done() and time.monotonic() - future.result().began > FRESH_SECONDS:
+                future = None
+            begun = future is None
+            if future is None:
+                try:
+                    future = self._executor(fabric).submit(read_machine, self._fabric, machine)
+                    self._readings[machine] = future
+                except RuntimeError:
+                    return Unavailable("the engine is being stopped")
+        if begun and time.monotonic() >= self._slow_until:
+            self._await(future)
+        with self._lock:
+            if future.done():
+                self._readings.pop(machine, None)
+                return future.result().machine
+        if begun:
+            future.add_done_callback(lambda _future: self._on_read(node))
+        return None
+
+    def __len__(self) -> int:
+        """How many machines are being read."""
+        with self._lock:
+            return sum(not future.done() for future in self._readings.values())
+
+    def _await(self, future: Future[Reading]) -> None:
+        try:
+            future.result(PATIENCE)
+        except NotYet:
+            self._slow_until = time.monotonic() + SLOW_SECONDS
+
+    def _executor(self, fabric: int | None) -> ThreadPoolExecutor:
+        if fabric not in self._executors:
+            self._executors[fabric] = self._threads.executor(THREADS, f"read-{fabric}")
+        return self._executors[fabric]

@@ -1,0 +1,77 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What apply would do first, from the very planners that apply uses; nothing is written."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ...planning import actions as act
+from ...planning.pool.plan import PoolPlan
+from ...planning.scheduling.snapshot import SchedulingPlan
+from ..gating.planner import plan_held_pods
+from ..pool.controller import plan as plan_pool
+from ..pool.controller import pool_keys
+from ..runtime.controller_manager import ControllerManager
+from ..state.reservations import RESERVED
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Pools to write, actions in order, and what each claim waits for."""
+
+    pools: tuple[PoolPlan, ...]
+    actions: tuple[act.Action, ...]
+    wait_reasons: tuple[act.WaitReason, ...]
+
+    def as_dicts(self) -> list[dict[str, t.Any]]:
+        """Everything that would be done, as data."""
+        pools = [{"action": "WritePool", "pool": p.pool, "devices": list(p.devices), "reason": p.reason}
+                 for p in self.pools]
+        return [*pools, *(a.as_dict() for a in self.actions)]
+
+
+def forecast(engine: ControllerManager) -> Forecast:
+    """Plan every held pod, every pool and every node of an engine that is ready.
+
+    It works on a copy of the engine's state, with the planners that the controllers use: neither the state nor
+    anything in the cluster is changed, also while the engine is at work.
+    """
+    state = engine.state.copy()
+    names = sorted(node["metadata"]["name"] for node in state.nodes.list())
+    state.note_uses(names)
+    gates = plan_held_pods(state, engine.gating.copy_cache()) if engine.gates else SchedulingPlan()
+    state.reservations.add(gates.placements, RESERVED)
+    state.held_pods_planned = True
+    pools = [plan for key in sorted(pool_keys(state)) if (plan := plan_pool(state, key)) and not plan.empty]
+    planner = engine.planner.of(state)
+    plans = [planner.plan(name)[1] for name in names]
+    actions: list[act.Action] = [
+        *(act.Reserve(p.node, p.reason, p.pod, p.needs) for p in gates.placements),
+        *(act.ReleaseGate("", release.reason, release.pod, release.unschedulable) for release in gates.releases),
+        *(action for plan in plans for action in plan.actions)]
+    reasons = [*gates.wait_reasons, *(reason for plan in plans for reason in plan.wait_reasons)]
+    return Forecast(tuple(pools), tuple(actions), tuple(reasons))
+
+
+def difference(forecast: Forecast) -> dict[str, dict[str, t.Any]]:
+    """Before and after of sizes, labels, conditions and pools, for --diff."""
+    before: dict[str, t.Any] = {}
+    after: dict[str, t.Any] = {}
+    for pool in forecast.pools:
+        after[f"pool {pool.pool}"] = list(pool.devices)
+    for action in forecast.actions:
+        if isinstance(action, act.SetSize):
+            before[f"{action.node} {action.model}"] = action.before or 0
+            after[f"{action.node} {action.model}"] = action.size
+        elif isinstance(action, act.LabelNode):
+            after[f"{action.node} labels"] = {**after.get(f"{action.node} labels", {}), **action.labels}
+        elif isinstance(action, act.Reserve):
+            after[f"pod {action.pod.namespace}/{action.pod.name}"] = f"node {action.node}"
+        elif isinstance(action, (act.OpenGate, act.ReleaseGate)):
+            after[f"pod {action.pod.namespace}/{action.pod.name} gate"] = "removed"
+        elif isinstance(action, act.MarkClaim):
+            after[f"claim {action.namespace}/{action.name}"] = action.condition
+    return {"before": before, "after": after}

@@ -1,0 +1,162 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why a claim waits, in one sentence, from the same views and plans that decide about it."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ...kube.objects import claims, pods, slices
+from ...kube.times import parse_time
+from ...node.evidence import Evidence
+from ...planning.actions import WaitReason
+from ...planning.node.demand import FAILED, RESCHEDULE
+from ...planning.node.scale import FAILED_CONDITION, RESCHEDULE_CONDITION
+from ...planning.settings import DeviceModel
+from ..runtime.controller_manager import ControllerManager
+from ..state import adapters
+from ..state.cluster_state import Json
+from ..state.node_snapshot import node_snapshot
+from .dry_run import forecast
+from .quiescence import pending_claims
+
+# Nodes that a sentence names; the evidence has all of them.
+MOST_REFUSALS = 3
+
+
+def explain(engine: ControllerManager) -> list[WaitReason]:
+    """What every claim waits for, sorted by namespace and name; ``waits_for`` is empty for one that is served."""
+    decided = {v.claim: v for v in forecast(engine).wait_reasons}
+    pending = pending_claims(engine)
+    found = []
+    for claim in engine.state.claims.list():
+        name = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
+        found.append(_with_node_steps(engine, claim, decided.get(name) or _verdict(engine, name, claim, pending)))
+    return sorted(found, key=lambda v: v.claim)
+
+
+def _with_node_steps(engine: ControllerManager, claim: Json, reason: WaitReason) -> WaitReason:
+    """With what was done on the node for the claim's devices: those that it has, that are kept for it, or that come."""
+    state, uid = engine.state, claim["metadata"]["uid"]
+    node = reason.evidence.get("node")
+    own = [r for r in state.resources.by("node", node) if state.user(r) is claim] if node else []
+    resources = own or list(state.holds.kept_for(uid))
+    if not resources and node and reason.waits_for:
+        need = reason.evidence.get("need") or {}
+        resources = [r for r in state.resources.by("node", node) if r["spec"]["model"] in need
+                     and not state.user(r) and not state.holds.of(r)[0]]
+    steps = [_node_steps(raw, found) for raw in resources if (found := adapters.read_evidence(raw))]
+    return replace(reason, evidence={**reason.evidence, "node_steps": steps}) if steps else reason
+
+
+def _node_steps(raw: Json, found: Evidence) -> Json:
+    told: Json = {"resource": raw["metadata"]["name"], "device": found.uuid or found.device, "phase": found.phase,
+                  "steps": {step.step: step.at for step in found.steps}}
+    return {**told, "trouble": found.trouble.message} if found.trouble else told
+
+
+def _verdict(engine: ControllerManager, name: str, claim: Json, pending: dict[tuple[str, str], Json]) -> WaitReason:
+    created = parse_time(claim["metadata"].get("creationTimestamp"))
+    if not claims.results(claim):
+        pod = pending.get((claim["metadata"]["namespace"], claim["metadata"]["name"]))
+        if pod and pods.held(pod):
+            return WaitReason(name,
+                              f"the pod {pod['metadata']['name']} is held by the gate {pods.GATE} and has not been "
+                              "planned yet", created, {"pod": pod["metadata"]["name"]})
+        return _unallocated(engine, name, claim, pod) if pod else WaitReason(name, "a pod that uses it", created)
+    if not claims.binding_results(claim):
+        return WaitReason(name, "", 0.0, {"node": claims.node(claim)})
+    return _told(name, claim)
+
+
+def _told(name: str, claim: Json) -> WaitReason:
+    """A claim whose condition is written, or that nobody uses."""
+    since, evidence = claims.allocated_at(claim), {"node": claims.node(claim)}
+    phase = adapters.claim_phase(claim)
+    if phase == RESCHEDULE:
+        return WaitReason(name, f"the scheduler to act on {RESCHEDULE_CONDITION}: "
+                          f"{_message(claim, RESCHEDULE_CONDITION)}", since, evidence)
+    if phase == FAILED:
+        return WaitReason(name, f"the scheduler to act on {FAILED_CONDITION}: {_message(claim, FAILED_CONDITION)}",
+                          since, evidence)
+    if not claims.consumers(claim):
+        return WaitReason(name, "a pod: it is allocated but reserved for none", since, evidence)
+    return WaitReason(name, "the scheduler to bind its pod", since, evidence)
+
+
+def _message(claim: Json, kind: str) -> str:
+    for entry in (claim.get("status") or {}).get("devices") or []:
+        for condition in entry.get("conditions") or []:
+            if condition["type"] == kind:
+                return str(condition.get("message", ""))
+    return ""
+
+
+def _unallocated(engine: ControllerManager, name: str, claim: Json, pod: Json) -> WaitReason:
+    wanted = _models(engine, claim)
+    seen = engine.state.snapshot
+    fabrics = sorted({m.fabric for m in seen.machines.values() if m.fabric is not None}) if seen else []
+    pools = [_pool(engine, m, fabric) for m in wanted for fabric in fabrics]
+    need = sum(int((r.get("exactly") or {}).get("count") or 1) for r in _requests(claim))
+    said = _scheduler_says(pod)
+    text = f"a node with {need} free device{'s' if need > 1 else ''} of {' or '.join(m.cdi_model_name for m in wanted)}"
+    text += f": {'; '.join(p['text'] for p in pools)}" if pools else ": no pool is published"
+    refused = _refused(engine, {m.cdi_model_name for m in wanted})
+    text += "".join(f"; {each}" for each in refused[:MOST_REFUSALS])
+    evidence: Json = {"pod": pod["metadata"]["name"], "pools": {p["name"]: p["counts"] for p in pools}}
+    return WaitReason(name, text + (f" (scheduler: {said})" if said else ""),
+                      parse_time(claim["metadata"].get("creationTimestamp")),
+                      {**evidence, "refused": refused} if refused else evidence)
+
+
+def _refused(engine: ControllerManager, models: set[str]) -> list[str]:
+    """Why devices of these models cannot be attached to nodes now.
+
+    The ComposabilityRequests have what whoever leads has met, the ComposableResources what the nodes wrote.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for raw in engine.state.requests.list():
+        spec, error = raw["spec"]["resource"], (raw.get("status") or {}).get("error")
+        if error and spec["model"] in models:
+            found[spec["target_node"], spec["model"]] = error
+    for node in {raw["spec"]["target_node"] for raw in engine.state.resources.list()}:
+        blocked = node_snapshot(engine.state, node).blocked
+        found |= {(node, model): blocked[model] for model in models & blocked.keys()}
+    return [f"{model} cannot be attached to node {node}: {said}" for (node, model), said in sorted(found.items())]
+
+
+def _requests(claim: Json) -> list[Json]:
+    found: list[Json] = ((claim.get("spec") or {}).get("devices") or {}).get("requests") or []
+    return found
+
+
+def _models(engine: ControllerManager, claim: Json) -> list[DeviceModel]:
+    """Models that the claim's selectors name; all when they name none."""
+    text = str(_requests(claim))
+    models = engine.config.settings.models
+    named = [m for m in models if m.cdi_model_name in text or m.attributes["productName"] in text]
+    return named or list(models)
+
+
+def _pool(engine: ControllerManager, model: DeviceModel, fabric: int) -> dict[str, t.Any]:
+    name = model.pool(fabric)
+    shown = {d["name"] for s in engine.state.slices.by("pool", name) for d in slices.devices(s)}
+    held = {r["device"] for c in engine.state.claims.by("pool", name) for r in claims.binding_results(c)
+            if r["pool"] == name}
+    free, promised = len(shown - held), len(held)
+    attached: dict[str, int] = {}
+    for raw in engine.state.resources.list():
+        if raw["spec"]["model"] == model.cdi_model_name and (raw.get("status") or {}).get("cdi_device_id"):
+            attached[raw["spec"]["target_node"]] = attached.get(raw["spec"]["target_node"], 0) + 1
+    where = ", ".join(f"{n} x {node}" for node, n in sorted(attached.items())) or "none"
+    return {"name": name, "counts": {"free": free, "promised": promised, "attached": attached},
+            "text": f"pool {name} has {free} free, attached: {where}"}
+
+
+def _scheduler_says(pod: Json) -> str:
+    for condition in (pod.get("status") or {}).get("conditions") or []:
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message", ""))
+    return ""

@@ -1,0 +1,159 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pools looked at, published and withdrawn by hand, by the planner and the writer that the engine uses."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import typing as t
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from ...kube.objects import slices
+from ...planning.pool.plan import PoolPlan
+from ..config import BadConfig
+from ..keys import PoolKey
+from ..pool import controller
+from ..pool.snapshot import pool_snapshot
+from ..pool.writer import DROPPED
+from ..runtime.controller_manager import ControllerManager
+from ..runtime.leader_election import LeaderElection
+from .run import NotReady, Run
+
+COMPONENT = "publisher"
+Planner = Callable[[ControllerManager, PoolKey], "PoolPlan | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStatus:
+    """What a pool shows; ``promised`` are the devices that claims hold."""
+
+    name: str
+    model: str
+    fabric: int
+    devices: tuple[str, ...]
+    promised: tuple[str, ...]
+    published: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOutcome:
+    """Pools ``before`` and ``after``, by name. ``led_by``: who publishes instead of this run."""
+
+    before: Mapping[str, PoolStatus]
+    after: Mapping[str, PoolStatus]
+    led_by: tuple[str, ...] = ()
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The result of a module."""
+        sides = [{name: list(pool.devices) for name, pool in side.items() if pool.published}
+                 for side in (self.before, self.after)]
+        return {"changed": sides[0] != sides[1], "pools": [_row(pool) for pool in self.after.values()],
+                "led_by": list(self.led_by), "diff": {"before": sides[0], "after": sides[1]}}
+
+
+def _row(pool: PoolStatus) -> dict[str, t.Any]:
+    return {**dataclasses.asdict(pool), "devices": list(pool.devices), "promised": list(pool.promised)}
+
+
+class PoolRun(Run):
+    """One run over some pools (none named: all). Raises BadConfig, NotReady and what the layers raise."""
+
+    def look(self, names: Iterable[str]) -> PoolOutcome:
+        """What the pools show."""
+        with self._engine(events=False) as engine:
+            found = _pools(engine, _keys(engine, names).values())
+            return PoolOutcome(found, found)
+
+    def published(self, names: Iterable[str], dry: bool) -> PoolOutcome:
+        """The pools show what the fabric has free."""
+        return self._made(names, dry, _publication)
+
+    def withdrawn(self, names: Iterable[str], dry: bool) -> PoolOutcome:
+        """The pools show nothing but what claims hold; a pool of which they hold nothing is gone."""
+        return self._made(names, dry, _withdrawal)
+
+    def _made(self, names: Iterable[str], dry: bool, planner: Planner) -> PoolOutcome:
+        with self._engine(events=False) as engine:
+            keys = _keys(engine, names)
+            before = _pools(engine, keys.values())
+            plans = {name: plan for name, key in keys.items() if (plan := planner(engine, key)) and not plan.empty}
+            after = {name: _planned(pool, plans[name]) if name in plans else pool for name, pool in before.items()}
+            if dry or not plans:
+                return PoolOutcome(before, after)
+            led_by = self._write(engine, plans.values(), must=planner is _withdrawal)
+            return PoolOutcome(before, before, led_by) if led_by else PoolOutcome(before, after)
+
+    def _write(self, engine: ControllerManager, plans: Iterable[PoolPlan], must: bool) -> tuple[str, ...]:
+        """Write unless somebody else publishes; who that is. ``must``: what he does undoes what was asked for."""
+        stop = threading.Event()
+        leadership = LeaderElection(self.client, self.config.lease_namespace, [COMPONENT], stop.set)
+        engine.fence.require(lambda: leadership.held)
+        try:
+            if holders := leadership.lead_unless_led(stop, self.ready_timeout):
+                if must:
+                    raise NotReady(f"pools are published by {', '.join(holders)}, which would publish them again; "
+                                   "stop it first")
+                return holders
+            for plan in plans:
+                if not engine.writer.pools.is_safe(plan):
+                    raise NotReady(DROPPED)
+                engine.writer.pools.write(plan)
+            return ()
+        finally:
+            leadership.leave()
+
+
+def _keys(engine: ControllerManager, names: Iterable[str]) -> dict[str, PoolKey]:
+    """Keys of the pools by name. Raises BadConfig for a name that neither is nor should be a pool."""
+    settings = engine.state.settings
+    known = {model.pool(key.fabric): key for key in sorted(controller.pool_keys(engine.state))
+             if (model := settings.model(key.model))}
+    wanted = list(names)
+    for name in wanted:
+        if name not in known:
+            raise BadConfig(f"pools: {name!r} is not a pool of this fabric; allowed are {', '.join(known) or 'none'}")
+    return {name: key for name, key in known.items() if not wanted or name in wanted}
+
+
+def _pools(engine: ControllerManager, keys: Iterable[PoolKey]) -> dict[str, PoolStatus]:
+    return {pool.name: pool for key in keys if (pool := _pool(engine, key))}
+
+
+def _pool(engine: ControllerManager, key: PoolKey) -> PoolStatus | None:
+    state = engine.state
+    model = state.settings.model(key.model)
+    if model is None:
+        return None
+    name = model.pool(key.fabric)
+    shown = [s for s in state.slices.by("pool", name) if slices.driver(s) == model.driver_name]
+    snapshot = pool_snapshot(state, model, key.fabric, state.snapshot) if state.snapshot else None
+    return PoolStatus(name, key.model, key.fabric, tuple(sorted(d["name"] for s in shown for d in slices.devices(s))),
+                      tuple(sorted(snapshot.promised)) if snapshot else (), bool(shown))
+
+
+def _planned(pool: PoolStatus, plan: PoolPlan) -> PoolStatus:
+    gone = bool(plan.delete) and not (plan.replace or plan.create)
+    return dataclasses.replace(pool, devices=() if gone else tuple(sorted(plan.devices)), published=not gone)
+
+
+def _publication(engine: ControllerManager, key: PoolKey) -> PoolPlan | None:
+    """Raises NotReady for a pool whose devices a DeviceClass of the cluster would fail on."""
+    model = engine.state.settings.model(key.model)
+    if model is not None and (why := controller.refused(engine.state, model)):
+        raise NotReady(why)
+    return controller.plan(engine.state, key)
+
+
+def _withdrawal(engine: ControllerManager, key: PoolKey) -> PoolPlan | None:
+    state = engine.state
+    model = state.settings.model(key.model)
+    if model is None or state.snapshot is None:
+        return None
+    snapshot = pool_snapshot(state, model, key.fabric, state.snapshot)
+    if snapshot is None:
+        raise NotReady(f"pools: {model.pool(key.fabric)} cannot be withdrawn: "
+                       "the CDI Manager does not say what is free")
+    return controller.withdrawal(state, snapshot, "withdrawn by hand")

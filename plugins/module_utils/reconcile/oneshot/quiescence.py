@@ -1,0 +1,96 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When an engine that a module runs has nothing left to do."""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+
+from ...kube.objects import claims, pods
+from ...planning.node.demand import FAILED, PREPARING, RESCHEDULE
+from ...planning.node.supply import DELETING
+from ..runtime.controller_manager import ControllerManager
+from ..state import adapters
+
+QUIET, QUIET_WITH_PENDING_PODS, TICK = 0.3, 2.0, 0.05
+
+
+def run_until_quiet(engine: ControllerManager, timeout: float, stop: threading.Event, leading: bool = True) -> bool:
+    """Run until nothing is under way and no claim waits that is being served; False when time ran out.
+
+    An engine that is not ``leading`` only watches: what is under way is then read from the cluster alone.
+
+    Pods that wait for the scheduler get it a moment longer: it may act on the pools that were just written.
+    """
+    deadline, quiet_since = time.monotonic() + timeout, 0.0
+    while time.monotonic() < deadline and not stop.is_set():
+        if busy_with(engine) if leading else in_the_cluster(engine):
+            quiet_since = 0.0
+        else:
+            quiet_since = quiet_since or time.monotonic()
+            quiet = QUIET_WITH_PENDING_PODS if pending_claims(engine) else QUIET
+            if time.monotonic() - quiet_since >= quiet:
+                return True
+        stop.wait(TICK)
+    return False
+
+
+def busy_with(engine: ControllerManager) -> str:
+    """What is still under way, empty when nothing is."""
+    state = engine.state
+    if not engine.queue.idle():
+        return "changes are being worked on"
+    if n := len(engine.reader):
+        return f"{n} machines are being read"
+    if n := len(state.operations):
+        return f"{n} requests to the CDI Manager are under way"
+    if n := engine.rescheduler.under_way():
+        return f"{n} pods are on the way back to their node"
+    if n := len(state.reservations.all()):
+        return f"{n} pods wait for the devices of the node that was chosen for them"
+    return in_the_cluster(engine)
+
+
+def in_the_cluster(engine: ControllerManager) -> str:
+    """What anybody can see to be under way, empty when nothing is."""
+    state = engine.state
+    if n := sum(1 for c in state.claims.list() if _served(c)):
+        return f"{n} claims wait for their devices or for the scheduler"
+    leaving = sum(1 for r in state.resources.list() if _leaves(engine, r))
+    return f"{leaving} devices are leaving their node" if leaving else ""
+
+
+def _leaves(engine: ControllerManager, raw: dict[str, t.Any]) -> bool:
+    """Whether a device is on its way out; one that its node cannot let go now stays, and one without hands, too."""
+    if (raw.get("status") or {}).get("state") == DELETING:
+        return True
+    work = adapters.read_node_work(raw)
+    asked = work.asked and bool(raw["metadata"].get("deletionTimestamp"))
+    if not asked or (work.trouble and not (work.warning or work.removed)):
+        return False
+    return work.removed or not engine.state.hands.missing(raw["spec"]["target_node"])
+
+
+def _served(claim: dict[str, t.Any]) -> bool:
+    if not claims.binding_results(claim):
+        return False
+    phase = adapters.claim_phase(claim)
+    return phase in (RESCHEDULE, FAILED) or (phase == PREPARING and bool(claims.consumers(claim)))
+
+
+def pending_claims(engine: ControllerManager) -> dict[tuple[str, str], dict[str, t.Any]]:
+    """Unallocated claims that a pod without a node refers to, by (namespace, name), with that pod."""
+    found = {}
+    for pod in engine.state.pods.list():
+        if pods.bound(pod):
+            continue
+        refs = [*((pod.get("status") or {}).get("resourceClaimStatuses") or []),
+                *((pod.get("spec") or {}).get("resourceClaims") or [])]
+        for name in {r.get("resourceClaimName") for r in refs if r.get("resourceClaimName")}:
+            claim = engine.state.claims.get(name, pod["metadata"]["namespace"])
+            if claim is not None and not claims.results(claim):
+                found[pod["metadata"]["namespace"], name] = pod
+    return found

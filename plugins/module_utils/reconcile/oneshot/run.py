@@ -1,0 +1,115 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engine as a module uses it: for its plan, for an explanation, or until all that can be served is served."""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ...kube.client.verbs import Client
+from ...planning.actions import WaitReason
+from ..config import ROLES, EngineConfig
+from ..preflight import check_cluster
+from ..runtime.controller_manager import ControllerManager
+from ..runtime.leader_election import LeaderElection
+from .dry_run import difference, forecast
+from .explain import explain
+from .quiescence import run_until_quiet
+
+TICK = 0.02
+
+
+class NotReady(Exception):
+    """The cluster or the CDI Manager could not be read in time; the message says what is in the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run did or would do."""
+
+    changed: bool
+    actions: tuple[Mapping[str, t.Any], ...]
+    wait_reasons: tuple[WaitReason, ...]
+    diff: Mapping[str, t.Any]
+    settled: bool = True
+    history: tuple[Mapping[str, t.Any], ...] | None = None
+    led_by: tuple[str, ...] = ()
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The result of a module."""
+        result: dict[str, t.Any] = {"changed": self.changed, "actions": list(self.actions), "diff": dict(self.diff),
+                                    "verdicts": [wait_reason_result(v) for v in self.wait_reasons],
+                                    "settled": self.settled}
+        if self.history is not None:
+            result |= {"history": list(self.history), "led_by": list(self.led_by)}
+        return result
+
+
+def wait_reason_result(reason: WaitReason) -> dict[str, t.Any]:
+    """What a claim waits for, as modules return it."""
+    return {"claim": reason.claim, "waits_for": reason.waits_for, "since": reason.since,
+            "evidence": dict(reason.evidence)}
+
+
+class Run:
+    """One run of a module against one cluster and one fabric."""
+
+    def __init__(self, client: Client, config: EngineConfig, ready_timeout: float) -> None:
+        self.client, self.config, self.ready_timeout = client, config, ready_timeout
+
+    @contextmanager
+    def _engine(self, *, events: bool) -> Iterator[ControllerManager]:
+        check_cluster(self.client, ROLES)
+        engine = ControllerManager(self.client, self.config.manager(), self.config, events=events)
+        try:
+            engine.watch()
+            self._wait_ready(engine)
+            yield engine
+        finally:
+            engine.stop()
+
+    def _wait_ready(self, engine: ControllerManager) -> None:
+        deadline = time.monotonic() + self.ready_timeout
+        while not engine.ready():
+            if time.monotonic() > deadline:
+                raise NotReady("; ".join(engine.problems()) or "the API server did not answer in time")
+            time.sleep(TICK)
+
+    def plan(self) -> Outcome:
+        """What ``carry_out`` would do first. Raises NotReady and what the layers raise."""
+        with self._engine(events=False) as engine:
+            found = forecast(engine)
+            actions = tuple(found.as_dicts())
+            return Outcome(bool(actions), actions, found.wait_reasons, difference(found))
+
+    def explain(self) -> tuple[list[WaitReason], list[str]]:
+        """(what each claim waits for, what could not be read). Raises NotReady and what the layers raise."""
+        with self._engine(events=False) as engine:
+            return explain(engine), engine.problems()
+
+    def carry_out(self, timeout: float) -> Outcome:
+        """Serve all waiting claims; the plan at the start is returned with what was done."""
+        stop = threading.Event()
+        with self._engine(events=True) as engine:
+            leadership = LeaderElection(self.client, self.config.lease_namespace, sorted(ROLES), stop.set)
+            engine.fence.require(lambda: leadership.held)
+            first = forecast(engine)
+            try:
+                led_by = leadership.lead_unless_led(stop, timeout)
+                if not led_by:
+                    engine.work()
+                    engine.enqueue_all()
+                settled = run_until_quiet(engine, timeout, stop, not led_by)
+                wait_reasons = tuple(v for v in explain(engine) if v.waits_for)
+            finally:
+                engine.quiesce()
+                engine.flush()
+                leadership.leave()
+            return Outcome(engine.writer.changes > 0, tuple(first.as_dicts()), wait_reasons, difference(first), settled,
+                           tuple(engine.reporter.history), led_by)

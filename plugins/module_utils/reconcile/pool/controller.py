@@ -1,0 +1,108 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The publisher: the fabric's free devices become pools, pool by pool, so that one bad pool stops no other."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ...kube.objects import slices
+from ...planning.pool.device_classes import refusal
+from ...planning.pool.plan import PoolPlan, PoolSnapshot, plan_pool
+from ...planning.settings import DeviceModel
+from ..keys import PoolKey, Result
+from ..runtime.event_reporter import EventReporter
+from ..state.cluster_state import ClusterState
+from ..state.writer import Writer
+from .snapshot import pool_snapshot
+from .writer import DROPPED
+
+
+def pool_keys(state: ClusterState) -> set[PoolKey]:
+    """Every pool that exists or should exist."""
+    keys: set[PoolKey] = set()
+    if state.snapshot is not None:
+        keys.update(PoolKey(*found) for found in state.snapshot.free if state.settings.model(found[0]))
+    for item in state.slices.list():
+        of_pool = None if slices.node(item) else state.settings.of_pool(slices.pool(item))
+        if of_pool and of_pool[0].driver_name == slices.driver(item):
+            keys.add(PoolKey(of_pool[0].cdi_model_name, of_pool[1]))
+    return keys
+
+
+def plan(state: ClusterState, key: PoolKey) -> PoolPlan | None:
+    """What to change about one pool; None while the CDI Manager's count is unknown.
+
+    A pool whose fabric is gone, or that would break a DeviceClass, keeps what claims hold and loses the rest.
+    """
+    model, snapshot = state.settings.model(key.model), state.snapshot
+    if model is None or snapshot is None:
+        return None
+    found = pool_snapshot(state, model, key.fabric, snapshot)
+    if found is not None and (why := refused(state, model)):
+        return withdrawal(state, found, why)
+    if found is None and not any(machine.fabric == key.fabric for machine in snapshot.machines.values()):
+        return _withdraw(state, model, key.fabric, f"fabric {key.fabric} is gone")
+    return plan_pool(found, state.settings) if found else None
+
+
+def refused(state: ClusterState, model: DeviceModel) -> str:
+    """Why pools of a model may not be published: a DeviceClass that the fabric serves would fail on their devices."""
+    names = state.settings.device_classes
+    return refusal(model, [item for item in state.classes.list() if item["metadata"]["name"] in names])
+
+
+def withdrawal(state: ClusterState, found: PoolSnapshot, why: str) -> PoolPlan:
+    """The pool shows nothing but what claims hold; without that it is gone."""
+    if found.promised:
+        return plan_pool(dataclasses.replace(found, free=0), state.settings)
+    return PoolPlan(found.name, why, delete=tuple(s.name for s in found.slices))
+
+
+def _withdraw(state: ClusterState, model: DeviceModel, fabric: int, why: str) -> PoolPlan:
+    name = model.pool(fabric)
+    held = bool(state.claims.by("pool", name))
+    gone = () if held else tuple(s["metadata"]["name"] for s in state.slices.by("pool", name))
+    return PoolPlan(name, why, delete=gone)
+
+
+def publish(state: ClusterState, writer: Writer, key: PoolKey) -> PoolPlan | None:
+    """Plan one pool and write it; the plan, None for none. Raises kube.errors.ApiError; the pool is then planned again.
+
+    One at a time: the planning of held pods and the reconcile of a pool would be in each other's way.
+    """
+    with writer.pools.turn(key):
+        found, model = plan(state, key), state.settings.model(key.model)
+        if found is None or found.empty or model is None:
+            return found
+        state.pools_problem = "" if writer.pools.is_safe(found) else DROPPED
+        if state.pools_problem:
+            found = _withdraw(state, model, key.fabric, "it would be unsafe")
+        if not found.empty:
+            writer.pools.write(found)
+        return found
+
+
+class PoolController:
+    """Publishes pools where the publisher is played here (``enabled``); else somebody else does."""
+
+    def __init__(self, state: ClusterState, writer: Writer, reporter: EventReporter, *, enabled: bool) -> None:
+        self._state, self._writer, self._reporter, self.enabled = state, writer, reporter, enabled
+
+    def reconcile(self, key: PoolKey) -> Result:
+        """Publish one pool, where the publisher is played here. Raises kube.errors.ApiError."""
+        if not self.enabled:
+            return Result()
+        found = publish(self._state, self._writer, key)
+        self._reporter.once("pools", self._state.pools_problem)
+        model = self._state.settings.model(key.model)
+        if why := refused(self._state, model) if model else "":
+            self._state.refused_models[key.model] = why
+        else:
+            self._state.refused_models.pop(key.model, None)
+        self._reporter.once(f"pools of {key.model}", why)
+        if found is not None and not found.empty:
+            self._reporter.note("PoolPublished", found.pool,
+                                f"{len(found.devices)} devices, generation {found.generation} ({found.reason})")
+        return Result()

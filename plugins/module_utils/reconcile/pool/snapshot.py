@@ -1,0 +1,91 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The frozen snapshot of one pool: what the manager has, which claims it is promised to, what of it has arrived."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ...fabric.api import FabricSnapshot
+from ...kube.objects import claims, cohdi, slices
+from ...planning.node.demand import PREPARING
+from ...planning.pool.plan import PoolSnapshot
+from ...planning.settings import DeviceModel
+from ..state import adapters
+from ..state.cluster_state import ClusterState, Json
+
+
+def pool_snapshot(
+    state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot
+) -> PoolSnapshot | None:
+    """One pool; None when the manager's count could not be read.
+
+    A claim that was told to move on holds its name no more: the scheduler must not find it free once it drops the
+    allocation. What was asked for since the manager was read has left, or will leave, its count.
+    """
+    count = snapshot.free.get((model.cdi_model_name, fabric))
+    if count is None:
+        return None
+    name = model.pool(fabric)
+    holders = _holders(state, name)
+    published = tuple(adapters.read_slice(s) for s in state.slices.by("pool", name)
+                      if slices.driver(s) == model.driver_name)
+    promised = frozenset(r["device"] for c in holders for r in claims.binding_results(c) if r["pool"] == name)
+    wanted, reserved = promises(holders, name), placements(state, model, fabric, snapshot)
+    arrived = sum(min(n, arriving(state, node, model)) for node, n in (wanted + reserved).items())
+    free = max(0, count - _asked_since(state, model, fabric, snapshot, snapshot.taken))
+    return PoolSnapshot(model, fabric, free, promised, arrived, published, reserved.total())
+
+
+def _holders(state: ClusterState, pool: str) -> list[Json]:
+    """Claims that hold devices of a pool and have not been told to move on."""
+    return [c for c in state.claims.by("pool", pool) if adapters.claim_phase(c) == PREPARING]
+
+
+def promises(holders: list[Json], pool: str) -> Counter[str]:
+    """Devices of a pool that claims hold, by the node they are for."""
+    found: Counter[str] = Counter()
+    for claim in holders:
+        found[claims.node(claim) or ""] += sum(r["pool"] == pool for r in claims.binding_results(claim))
+    return found
+
+
+def placements(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot) -> Counter[str]:
+    """Devices of a model that are wanted for held pods on nodes of a fabric, by node."""
+    wanted = state.reservations.wanted(model.cdi_model_name, state.is_allocated)
+    return Counter({node: n for node, n in wanted.items() if fabric_of(state, node, snapshot) == fabric})
+
+
+def fabric_of(state: ClusterState, node: str, snapshot: FabricSnapshot) -> int | None:
+    """The fabric that a node's machine is on."""
+    return None if state.twins(raw := state.nodes.get(node)) else adapters.machine_of(raw, snapshot)[1]
+
+
+def arriving(state: ClusterState, node: str, model: DeviceModel) -> int:
+    """Devices of a model that were asked for a node and that no claim uses yet."""
+    live = [raw for raw in state.resources.by("node", node)
+            if raw["spec"]["model"] == model.cdi_model_name and not raw["metadata"].get("deletionTimestamp")]
+    return sum(1 for raw in live if cohdi.read_intent(raw)[1] > 0 and not state.user(raw))
+
+
+def left(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot) -> int:
+    """What the manager may still attach and has promised to no claim of a pool.
+
+    What was asked for while the manager was being read may or may not be in its count. A pool must not show a device
+    too many; a node is rather chosen in vain than not at all.
+    """
+    name = model.pool(fabric)
+    since = max(snapshot.taken, snapshot.read)
+    count = snapshot.free.get((model.cdi_model_name, fabric), 0) - _asked_since(state, model, fabric, snapshot, since)
+    promised = promises(_holders(state, name), name)
+    not_asked = sum(max(0, n - arriving(state, node, model)) for node, n in promised.items())
+    return max(0, count - not_asked)
+
+
+def _asked_since(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot, since: float) -> int:
+    found = 0
+    for raw in state.resources.by("model", model.cdi_model_name):
+        if cohdi.read_intent(raw)[1] >= since and not raw["metadata"].get("deletionTimestamp"):
+            found += fabric_of(state, raw["spec"]["target_node"], snapshot) == fabric
+    return found

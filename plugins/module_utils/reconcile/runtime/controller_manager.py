@@ -1,0 +1,357 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One engine behind all front doors: watch, queue, reconcile. A module runs it until nothing is left to do, the
+resident controller for ever, and check mode asks it only for its plan."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+import typing as t
+from collections.abc import Callable, Iterable
+
+from ...fabric.api import FabricManager
+from ...fabric.errors import FabricError
+from ...kube.api_resources import (
+    CLAIMS,
+    COMPOSABLE_RESOURCES,
+    DEVICE_CLASSES,
+    LEASES,
+    NODES,
+    PODS,
+    ApiResource,
+)
+from ...kube.client.verbs import Client
+from ...kube.errors import ApiError
+from ...kube.event_recorder import Recorder
+from ...kube.objects import claims
+from ...planning.actions import WaitReason
+from ...planning.node.demand import RESCHEDULE
+from ...planning.node.evaluate import OPERATOR, PUBLISHER, SCALER, NodePolicy
+from ...planning.node.supply import DELETING
+from ..config import ROLES, EngineConfig
+from ..gating.controller import GatingController
+from ..keys import (
+    GATHER_SECONDS,
+    GatesKey,
+    Key,
+    NodeKey,
+    NodeRecordsKey,
+    NominationsKey,
+    PoolKey,
+    RequestKey,
+    Result,
+)
+from ..node.attach_operations import AttachOperations
+from ..node.claim_check import ClaimCheck
+from ..node.controller import Executor, NodeController
+from ..node.detach_operations import DetachOperations
+from ..node.machine_reader import MachineReader
+from ..node.planner import NodePlanner
+from ..node.request_controller import RequestController
+from ..pool.controller import PoolController, pool_keys
+from ..pool.snapshot import fabric_of
+from ..rescheduling.rescheduler import Rescheduler
+from ..state import adapters
+from ..state.cluster_state import ClusterState, Json
+from ..state.node_hands import AGENT_LEASE, ELSEWHERE, NodeHands
+from ..state.watches import Watches
+from ..state.writer import Writer
+from .event_mapping import fabric_keys, keys_of
+from .event_reporter import EventReporter
+from .fence import Fence
+from .metrics import Metrics, NoMetrics
+from .progress import Progress
+from .threads import Threads
+from .work_queue import WorkQueue
+
+SHORTEST_LOOK = 0.5
+# Seconds between two passes over held pods when nothing happens.
+PASS_SECONDS = 5.0
+SLOW_SECONDS = 1.0
+# Seconds until a key is worked on again that failed: by an error of the API server or the CDI Manager, by any other.
+RETRY_SECONDS, RETRY_UNEXPECTED_SECONDS = 1.0, 5.0
+# Connections to the API server that are kept open, and how often they are used for that.
+CONNECTIONS, WARM_SECONDS = 8, 15.0
+
+
+class ControllerManager:
+    """Start it, let it run, stop it.
+
+    ``fabric``: the CDI Manager's driver. ``roles``: the components of CoHDI that it stands for, of ``publisher``,
+    ``scaler`` and ``operator``. ``events``: whether Events are written, as ``component``. ``metrics``: who takes the
+    measurements, nobody when None. The constructor begins nothing; ``watch`` reads, ``work`` acts. ``fence`` is open
+    until it is told by what leadership is known.
+    """
+
+    def __init__(self, client: Client, fabric: FabricManager, config: EngineConfig, *, roles: Iterable[str] = ROLES,
+                 component: str = "composable-infra", events: bool = True, metrics: Metrics | None = None) -> None:
+        self.client, self.fabric, self.config, self.roles = client, fabric, config, frozenset(roles)
+        settings = config.settings
+        self.threads, self.metrics, self.fence = Threads(), metrics or NoMetrics(), Fence()
+        fenced = client.guarded(self.fence.check_write)
+        self.queue: WorkQueue[Key] = WorkQueue(lambda key: GATHER_SECONDS.get(type(key)), self._waited)
+        hands = config.node_hands if OPERATOR in self.roles else ELSEWHERE
+        self.state = state = ClusterState(settings, NodeHands(hands))
+        self.watches = Watches(client, state, self.object_changed, roles=self.roles, leases=config.lease_namespace)
+        self.recorder = Recorder(fenced, component, component) if events else None
+        self.reporter = reporter = EventReporter(state, self.recorder, settings)
+        self.writer = writer = Writer(fenced, state)
+        self.rescheduler = Rescheduler(writer, settings.handover_timeout, self.threads)
+        self.pools = PoolController(state, writer, reporter, enabled=PUBLISHER in self.roles)
+        self.gating = GatingController(state, writer, self.pools, reporter, self.metrics, self.queue, self.threads)
+        self.operations = AttachOperations(state, writer, fabric, self.fence, reporter, self.metrics,
+                                           self.threads, config.parallel_attaches, self._operation_finished)
+        policy = NodePolicy(settings, self.roles, config.fabric.attach_timeout)
+        self.reader = MachineReader(fabric, self.threads, lambda node: self.queue.add(NodeKey(node)))
+        self.planner = NodePlanner(state, fabric, policy, reporter, self.reader)
+        detaches = DetachOperations(self.operations, ClaimCheck(client, state, writer.taints))
+        executor = Executor(state, writer, self.operations, detaches, self.rescheduler, self.gating, reporter,
+                            self.threads)
+        self.nodes = NodeController(state, self.planner, executor, writer, reporter, self.queue)
+        self.requests = RequestController(state, writer, enabled=OPERATOR in self.roles)
+        self.reconcilers: dict[type, Callable[[t.Any], Result]] = {
+            NodeKey: self.nodes.reconcile, NodeRecordsKey: self.nodes.write_records, PoolKey: self.pools.reconcile,
+            RequestKey: self.requests.reconcile, GatesKey: self.gating.reconcile,
+            NominationsKey: self.gating.nominate}
+        self.stopping, self.progress = threading.Event(), Progress()
+        self._look_soon = threading.Event()
+
+    @property
+    def gates(self) -> bool:
+        """True when pods that our gate holds are served here."""
+        return SCALER in self.roles and self.config.settings.gating
+
+    def gates_problem(self) -> str:
+        """Why new pods must not be held now, empty when they may be; has held pods planned when that is long ago."""
+        if self.state.snapshot is None:
+            said = self.state.fabric_problem
+            return "the CDI Manager was not seen yet" + (f": {said}" if said else "")
+        if self.gating.passes.age() > PASS_SECONDS:
+            self.queue.add(GatesKey())
+        return self.gating.passes.problem()
+
+    def watch(self) -> None:
+        """Begin to watch the cluster and look at the fabric; change nothing."""
+        self.watches.start()
+        if self._looks():
+            self.threads.start(self._look_again_and_again, "look")
+
+    def work(self) -> None:
+        """Begin to act, once what an earlier leader wrote was read anew: a watch may be behind."""
+        self.threads.start(self._begin, "begin")
+
+    def _begin(self) -> None:
+        while not self.stopping.is_set():
+            try:
+                if self.roles & {SCALER, OPERATOR}:
+                    self.writer.read_journal()
+                if OPERATOR in self.roles:
+                    self.writer.read_taints()
+                break
+            except ApiError as error:
+                self.reporter.once("journal", str(error))
+                self.stopping.wait(RETRY_SECONDS)
+        for number in range(self.config.workers):
+            self.threads.start(self._work, f"worker-{number}")
+        self.threads.start(self._keep_warm, "warm")
+
+    def quiesce(self) -> None:
+        """Begin nothing new; watches go on."""
+        self.stopping.set()
+        self.queue.close()
+        self.operations.stop()
+
+    def flush(self) -> None:
+        """Send the Events that were told so far: after leadership is given up none goes out."""
+        if self.recorder:
+            self.recorder.flush()
+
+    def stop(self, patience: float = 5.0) -> None:
+        """End watches and threads, waiting up to ``patience`` seconds for each; an attach that the CDI Manager is
+        working on is adopted by the next engine."""
+        self.quiesce()
+        self._look_soon.set()
+        self.watches.stop()
+        self.threads.stop(patience)
+        if self.recorder:
+            self.recorder.close()
+
+    def ready(self) -> bool:
+        """True once every list was read and the fabric was seen."""
+        return self.watches.synced() and (self.state.snapshot is not None or not self._looks())
+
+    def stuck(self) -> str:
+        """Why nothing will be done any more, in a sentence; empty while the workers go on, or wait for their turn."""
+        return "" if self.stopping.is_set() else self.progress.stuck()
+
+    def problems(self) -> list[str]:
+        """What the watches, the CDI Manager and the publisher complain about now, one sentence each."""
+        found = [*self.watches.problems(), self.state.fabric_problem, self.state.pools_problem,
+                 *list(self.state.refused_models.values())]
+        return list(dict.fromkeys(said for said in found if said))
+
+    def wait_reasons(self) -> list[WaitReason]:
+        """What claims wait for, as last planned."""
+        planned = [reason for reasons in list(self.nodes.wait_reasons.values()) for reason in reasons]
+        return [*planned, *self.gating.wait_reasons]
+
+    def gauges(self) -> dict[str, float]:
+        """What is true now, by the names of metrics.GAUGES."""
+        return {"claims_waiting": len(self.wait_reasons()), "gated_pods": len(self.state.pods.by("gated", True))}
+
+    def enqueue_all(self) -> None:
+        """Look at everything once more: what events may have missed, time repairs."""
+        names = {node["metadata"]["name"] for node in self.state.nodes.list()}
+        for node in names | {raw["spec"]["target_node"] for raw in self.state.resources.list()}:
+            self.queue.add(NodeKey(node))
+        for pool in pool_keys(self.state):
+            self.queue.add(pool)
+        if self.gates:
+            self.queue.add(GatesKey())
+
+    def reconcile(self, key: Key) -> None:
+        """Work on one key, and appoint its next turn. Never raises.
+
+        One bad key harms no other: its trouble is told once, and the key is tried again later.
+        """
+        began = time.monotonic()
+        try:
+            result = self.reconcilers[type(key)](key)
+            self.reporter.once(str(key), "")
+        except (ApiError, FabricError) as error:
+            self.reporter.once(str(key), str(error))
+            result = Result(time.time() + RETRY_SECONDS)
+        except Exception as error:
+            self.reporter.once(str(key), f"{type(error).__name__}: {error}")
+            result = Result(time.time() + RETRY_UNEXPECTED_SECONDS)
+        if result.requeue_at is not None:
+            self.queue.add_at(key, result.requeue_at)
+        seconds = time.monotonic() - began
+        self.metrics.observe("reconcile_duration_seconds", seconds, controller=key.controller)
+        if seconds > SLOW_SECONDS:
+            self.reporter.note("SlowReconcile", str(key), f"took {seconds:.2f} s", "Warning")
+
+    def object_changed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
+        """A watched object changed (``kind``: ADDED, MODIFIED, DELETED): note it, and queue what it concerns."""
+        if resource == PODS:
+            self.rescheduler.pod_changed(kind, obj)
+            if self.gates:
+                self.gating.pod_changed(kind, obj, old)
+            return
+        if resource == LEASES:
+            self._agent_changed(kind, obj)
+            return
+        if resource == NODES:
+            self._node_changed(kind, obj, old)
+            self.gating.node_changed(obj["metadata"]["name"])
+        if resource == CLAIMS:
+            self._claim_changed(kind, obj, old)
+        elif resource == COMPOSABLE_RESOURCES and kind == "DELETED":
+            self._note_return(obj)
+            self.state.forget(obj["metadata"]["name"])
+            self.nodes.forget(obj["metadata"]["name"])
+        keys = self._keys_of(resource, obj, old)
+        for key in keys:
+            self.queue.add_change(key)
+        if self.gates and (keys or resource != NODES):
+            self.gating.cluster_changed()
+            if resource == NODES:
+                self.gating.node_changed(obj["metadata"]["name"])
+
+    def _keys_of(self, resource: ApiResource, obj: Json, old: Json | None) -> list[Key]:
+        """A DeviceClass may stop any pool, or no longer do so."""
+        keys = list(keys_of(resource, obj, old, self.config.settings))
+        return [*keys, *pool_keys(self.state)] if resource == DEVICE_CLASSES else keys
+
+    def _note_return(self, resource: Json) -> None:
+        """A ComposableResource is gone, and its device is on the fabric; the next look shows it."""
+        snapshot, status = self.state.snapshot, resource.get("status") or {}
+        fabric = fabric_of(self.state, resource["spec"]["target_node"], snapshot) if snapshot else None
+        if fabric is not None and status.get("state") == DELETING:
+            self.state.returns.note(resource["spec"]["model"], fabric, time.time())
+            self._look_soon.set()
+
+    def _node_changed(self, kind: str, node: Json, old: Json | None) -> None:
+        """A node came, went or changed; another that says it is the same machine is concerned too."""
+        for twin in {*self.state.twins(node), *self.state.twins(old)}:
+            self.queue.add_change(NodeKey(twin))
+        if kind == "DELETED":
+            self.queue.add(NodeKey(node["metadata"]["name"]))
+
+    def _agent_changed(self, kind: str, lease: Json) -> None:
+        """A node agent renewed its Lease, came, or went; only the last two change a plan."""
+        node = lease["metadata"]["name"].removeprefix(AGENT_LEASE)
+        if kind == "DELETED":
+            self.state.hands.lease_gone(node)
+        elif not self.state.hands.lease_changed(node, lease):
+            return
+        self.queue.add_change(NodeKey(node))
+        if self.gates:
+            self.gating.cluster_changed()
+
+    def _claim_changed(self, kind: str, claim: Json, old: Json | None) -> None:
+        """A claim that is gone or elsewhere lets go of what was held for it; one on its way is helped along."""
+        for node in self.state.holding(claim["metadata"]["uid"]):
+            self.queue.add(NodeKey(node))
+        if kind != "DELETED" and SCALER in self.roles and old is not None and claims.binding_results(old):
+            if not claims.results(claim):
+                self.rescheduler.deallocated(claim)
+            elif not claims.consumers(claim) and adapters.claim_phase(claim) == RESCHEDULE:
+                self.rescheduler.given_up(claim)
+
+    def _waited(self, key: Key, seconds: float) -> None:
+        self.metrics.observe("queue_duration_seconds", seconds, controller=key.controller)
+
+    def _operation_finished(self, node: str) -> None:
+        self.queue.add(NodeKey(node))
+        self._look_soon.set()
+
+    def _work(self) -> None:
+        """A worker: one key after the other until the queue is closed."""
+        with self.progress.worker():
+            while (key := self.queue.get()) is not None:
+                try:
+                    with self.progress.at(key):
+                        self.reconcile(key)
+                finally:
+                    self.queue.done(key)
+
+    def _keep_warm(self) -> None:
+        """Connections for a burst: opening one costs as much as ten requests, just when there are many."""
+        while not self.stopping.wait(WARM_SECONDS):
+            with contextlib.suppress(ApiError):
+                self.client.warm(CONNECTIONS)
+
+    def _looks(self) -> bool:
+        """A scaler alone needs the fabric where it chooses nodes for held pods, and only there."""
+        return PUBLISHER in self.roles or OPERATOR in self.roles or self.gates
+
+    def _look_again_and_again(self) -> None:
+        """Look at the fabric each ``scan_interval``, sooner after an operation, and at most a tenth of the time."""
+        while not self.stopping.is_set():
+            began = time.time()
+            self._look(began)
+            self.stopping.wait(max(SHORTEST_LOOK, 10 * (time.time() - began)))
+            self._look_soon.wait(max(0.0, self.config.scan_interval - (time.time() - began)))
+            self._look_soon.clear()
+
+    def _look(self, began: float) -> None:
+        models = [m.cdi_model_name for m in self.config.settings.models]
+        try:
+            new = dataclasses.replace(self.fabric.snapshot(models), taken=began, read=time.time())
+        except Exception as error:  # an answer that nobody expected must not end the looking
+            said = str(error) if isinstance(error, FabricError) else f"{type(error).__name__}: {error}"
+            self.state.fabric_problem = said
+            self.reporter.once("fabric", said)
+            return
+        self.state.fabric_problem = "; ".join(sorted(set(new.problems.values())))
+        self.reporter.once("fabric", self.state.fabric_problem)
+        old, self.state.snapshot = self.state.snapshot, new
+        for key in fabric_keys(self.state, old, new):
+            self.queue.add_change(key)
+        if self.gates:
+            self.gating.cluster_changed()

@@ -1,0 +1,76 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which keys a change calls for. Events only say where to look; every reconcile reads the state anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...fabric.api import FabricSnapshot
+from ...kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, NODES, SLICES, ApiResource
+from ...kube.objects import claims, cohdi, nodes, slices
+from ...planning.settings import Settings
+from ..keys import Key, NodeKey, PoolKey, RequestKey
+from ..pool import controller as pools
+from ..state.cluster_state import ClusterState, Json
+
+
+def keys_of(kind: ApiResource, new: Json, old: Json | None, settings: Settings) -> Iterator[Key]:
+    """Keys for a changed object; an object that moved concerns where it was, too."""
+    if kind == NODES:
+        if old is None or _node_facts(new) != _node_facts(old):
+            yield NodeKey(new["metadata"]["name"])
+        return
+    for obj in (new, old):
+        if obj is not None:
+            yield from _keys(kind, obj, settings)
+
+
+def _keys(kind: ApiResource, obj: Json, settings: Settings) -> Iterator[Key]:
+    if kind == CLAIMS:
+        yield from _claim_keys(obj, settings)
+    elif kind == SLICES:
+        yield from _slice_keys(obj, settings)
+    elif kind == COMPOSABLE_RESOURCES:
+        yield NodeKey(obj["spec"]["target_node"])
+        if request := (obj["metadata"].get("labels") or {}).get(cohdi.MANAGED_BY):
+            yield RequestKey(request)
+    elif kind == COMPOSABILITY_REQUESTS:
+        yield NodeKey(obj["spec"]["resource"].get("target_node") or "")
+        yield RequestKey(obj["metadata"]["name"])
+
+
+def _claim_keys(claim: Json, settings: Settings) -> Iterator[Key]:
+    if name := claims.node(claim):
+        yield NodeKey(name)
+    for result in claims.binding_results(claim):
+        if of_pool := settings.of_pool(result["pool"]):
+            yield PoolKey(of_pool[0].cdi_model_name, of_pool[1])
+
+
+def _slice_keys(item: Json, settings: Settings) -> Iterator[Key]:
+    if name := slices.node(item):
+        yield NodeKey(name)
+    elif of_pool := settings.of_pool(slices.pool(item)):
+        yield PoolKey(of_pool[0].cdi_model_name, of_pool[1])
+
+
+def _node_facts(node: Json) -> tuple[object, ...]:
+    """What of a node matters; its heartbeats do not."""
+    spec = node.get("spec") or {}
+    return (spec.get("providerID"), node["metadata"].get("labels"), spec.get("taints"), spec.get("unschedulable"),
+            (node.get("status") or {}).get("allocatable"))
+
+
+def fabric_keys(state: ClusterState, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterator[Key]:
+    """Keys for what differs between two looks at the fabric, every node after the first; and for pools that do not
+    show what they should: what was asked for before a look has left the manager's count, which may look the same."""
+    if not state.pools_problem:
+        for pool in sorted(pools.pool_keys(state)):
+            if (plan := pools.plan(state, pool)) is not None and not plan.empty:
+                yield pool
+    for node in state.nodes.list():
+        uid = nodes.machine(node)
+        if old is None or old.machines.get(uid) != new.machines.get(uid):
+            yield NodeKey(node["metadata"]["name"])

@@ -1,0 +1,84 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tells people what happens: Events on the claims and pods that wait, log lines, and the list a module returns."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import typing as t
+from collections import deque
+
+from ...kube.event_recorder import Recorder
+from ...kube.objects import claims
+from ...planning.node.snapshot import PodRef
+from ...planning.settings import Settings
+from ..state.cluster_state import ClusterState, Json
+
+log = logging.getLogger("composable.infra")
+HISTORY = 2000
+
+
+class EventReporter:
+    """One for an engine. ``history`` keeps the newest entries: time, what, about, message."""
+
+    def __init__(self, state: ClusterState, recorder: Recorder | None, settings: Settings) -> None:
+        self._state, self._recorder, self._settings = state, recorder, settings
+        self.history: deque[dict[str, t.Any]] = deque(maxlen=HISTORY)
+        self._last: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def tell(self, resource: str, reason: str, message: str, *, type_: str = "Normal") -> None:
+        """Something happened to a ComposableResource: tell it and every claim and pod that waits for its model."""
+        self.note(reason, resource, message, type_)
+        raw = self._state.resources.get(resource)
+        if self._recorder is None or raw is None:
+            return
+        if type_ == "Warning":
+            self._recorder.event(raw, reason, message, type_)
+        for claim in self._waiting(raw):
+            self.about_claim(claim, reason, message, type_)
+
+    def about_claim(self, claim: Json, reason: str, message: str, type_: str = "Normal") -> None:
+        """An Event on a claim and on its pods."""
+        if self._recorder is None:
+            return
+        self._recorder.event(claim, reason, message, type_)
+        for pod in claims.consumers(claim):
+            ref = {"apiVersion": "v1", "kind": "Pod",
+                   "metadata": {"name": pod["name"], "uid": pod["uid"], "namespace": claim["metadata"]["namespace"]}}
+            self._recorder.event(ref, reason, message, type_)
+
+    def about_pod(self, pod: PodRef, reason: str, message: str, type_: str = "Normal") -> None:
+        """A log line and an Event on a pod."""
+        self.note(reason, f"{pod.namespace}/{pod.name}", message, type_)
+        if self._recorder is not None:
+            ref = {"apiVersion": "v1", "kind": "Pod",
+                   "metadata": {"name": pod.name, "uid": pod.uid, "namespace": pod.namespace}}
+            self._recorder.event(ref, reason, message, type_)
+
+    def note(self, reason: str, about: str, message: str, type_: str = "Normal") -> None:
+        """A log line and an entry of the history."""
+        entry = {"time": time.time(), "reason": reason, "about": about, "message": message, "type": type_}
+        self.history.append(entry)
+        level = logging.WARNING if type_ == "Warning" else logging.INFO
+        log.log(level, "%s %s: %s", reason, about, message, extra={"reason": reason, "about": about})
+
+    def once(self, about: str, message: str) -> None:
+        """A trouble that stays: said when it begins, when it changes, and when it is over."""
+        with self._lock:
+            before = self._last.pop(about, "")
+            if message:
+                self._last[about] = message
+        if message and message != before:
+            self.note("Trouble", about, message, "Warning")
+        elif before and not message:
+            self.note("Recovered", about, f"no longer: {before}")
+
+    def _waiting(self, raw: Json) -> list[Json]:
+        model, of_pool = raw["spec"]["model"], self._settings.of_pool
+        return [c for c in self._state.claims.by("node", raw["spec"]["target_node"])
+                if any((found := of_pool(r["pool"])) and found[0].cdi_model_name == model
+                       for r in claims.binding_results(c))]

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One engine at a time acts: a Lease per component, so that module, rulebook and controller never act at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from ...kube.client.verbs import Client
+from ...kube.coordination.lease import Lease, process_identity
+from ...kube.errors import Unreachable
+
+ATTEMPT_SECONDS = 1.0
+
+
+class LeaderElection:
+    """Leases ``composable-infra-<component>`` in one namespace, all or none. ``on_lost`` is called when one is lost."""
+
+    def __init__(self, client: Client, namespace: str, components: Sequence[str],
+                 on_lost: Callable[[], object]) -> None:
+        identity = process_identity()
+        self._leases = [Lease(client, namespace, f"composable-infra-{c}", identity) for c in components]
+        for lease in self._leases:
+            lease.on_lost = on_lost
+
+    @property
+    def held(self) -> bool:
+        """True while nobody else can lead."""
+        return all(lease.held for lease in self._leases)
+
+    def lead(self, stop: threading.Event) -> bool:
+        """Wait until all leases are ours; False when stopped, then none is."""
+        return self._take(lambda _lease: stop.is_set())
+
+    def lead_unless_led(self, stop: threading.Event, timeout: float) -> tuple[str, ...]:
+        """Take all leases and return (), or who holds one, then none is ours.
+
+        An API server in trouble is waited for; raises Unreachable when it is not over in ``timeout`` seconds.
+        """
+        deadline = time.monotonic() + timeout
+        if self._take(lambda lease: stop.is_set() or not lease.last_error or time.monotonic() > deadline):
+            return ()
+        if holders := tuple(self.holders()):
+            return holders
+        why = next((lease.last_error for lease in self._leases if lease.last_error), "it was lost meanwhile")
+        raise Unreachable(f"nobody leads, but the Lease could not be taken in {timeout:g} s: {why}")
+
+    def _take(self, enough: Callable[[Lease], bool]) -> bool:
+        """One after the other, always in the same order. The time in which a silent holder counts as gone begins for
+        all of them at once."""
+        for number, lease in enumerate(self._leases):
+            while not lease.acquire(ATTEMPT_SECONDS):
+                if enough(lease):
+                    self.leave()
+                    return False
+                for later in self._leases[number + 1:]:
+                    later.look()
+        return True
+
+    def holders(self) -> list[str]:
+        """Identities of others that hold leases, as far as the last look at each succeeded."""
+        return sorted({h for lease in self._leases if not (lease.held or lease.last_error) and (h := lease.holder)})
+
+    def leave(self) -> None:
+        """Give up what is held, so that the next one need not wait."""
+        for lease in self._leases:
+            lease.release()

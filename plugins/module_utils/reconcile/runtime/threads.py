@@ -1,0 +1,67 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one owner of an engine's threads: whoever needs one asks here, and all end together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+
+class Background:
+    """Writes that nobody waits for: some at a time. What they raise is lost, so they must handle it themselves."""
+
+    def __init__(self, executor: ThreadPoolExecutor) -> None:
+        self._executor = executor
+
+    def submit(self, work: Callable[..., object], *args: object) -> None:
+        """Run ``work(*args)`` some time soon; never after the threads were stopped."""
+        try:
+            self._executor.submit(work, *args)
+        except RuntimeError:  # stopped meanwhile
+            return
+
+
+class Threads:
+    """Starts threads and pools by name, and ends them. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._threads: list[threading.Thread] = []
+        self._executors: list[ThreadPoolExecutor] = []
+
+    def start(self, target: Callable[[], None], name: str) -> None:
+        """Run ``target`` in a thread of its own, until it returns by itself."""
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def executor(self, size: int, name: str) -> ThreadPoolExecutor:
+        """A pool of at most ``size`` threads, whose futures somebody reads."""
+        made = ThreadPoolExecutor(size, thread_name_prefix=name)
+        self._executors.append(made)
+        return made
+
+    def background(self, size: int, name: str) -> Background:
+        """A pool of at most ``size`` threads for writes that nobody waits for."""
+        return Background(self.executor(size, name))
+
+    def cancel(self) -> None:
+        """Begin nothing more in any pool; what runs goes on."""
+        for executor in self._executors:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+    def stop(self, patience: float) -> None:
+        """The same, and wait up to ``patience`` seconds for each thread that was started here."""
+        self.cancel()
+        for thread in self._threads:
+            thread.join(patience)
+
+
+def run_all(executor: ThreadPoolExecutor, work: list[Callable[[], object]]) -> None:
+    """Run everything at the same time; the first error is raised after all have ended."""
+    waiting: list[Future[object]] = [executor.submit(each) for each in work]
+    errors = [error for future in waiting if (error := future.exception())]
+    if errors:
+        raise errors[0]

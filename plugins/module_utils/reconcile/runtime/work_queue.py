@@ -1,0 +1,137 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A work queue of keys: one key is worked on by one worker at a time, and many events for it become one turn.
+
+Background keys are those that nobody waits for. They gather changes for a moment, are worked on one at a time, and wait
+until no other key is ready, but never longer than eight other keys.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+import typing as t
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+BACKGROUND_TURN = 8
+
+
+K = t.TypeVar("K", bound=Hashable)
+
+
+class WorkQueue(t.Generic[K]):
+    """Coalescing queue with delayed keys. Thread-safe.
+
+    ``gather_seconds(key)``: how long a background key gathers changes, None for a key that somebody waits for.
+    ``waited(key, seconds)`` is told how long a key was ready, or asked for again, before a worker took it.
+    """
+
+    def __init__(self, gather_seconds: Callable[[K], float | None] = lambda key: None,
+                 waited: Callable[[K, float], None] = lambda key, seconds: None) -> None:
+        self._gather_seconds, self._waited = gather_seconds, waited
+        self._priority: OrderedDict[K, float] = OrderedDict()
+        self._background: OrderedDict[K, float] = OrderedDict()
+        self._turn = 0
+        self._working: set[K] = set()
+        self._again: dict[K, float] = {}
+        self._later: list[tuple[float, int, K]] = []
+        self._due: dict[K, float] = {}
+        self._changed = threading.Condition()
+        self._count = 0
+        self._closed = False
+
+    def add(self, key: K) -> None:
+        """Have a key worked on soon; once more if it is being worked on right now."""
+        with self._changed:
+            if key in self._working:
+                self._again.setdefault(key, time.monotonic())
+            else:
+                self._make_ready(key, time.monotonic())
+
+    def add_change(self, key: K) -> None:
+        """A change concerns a key: have it worked on soon, a background key after it has gathered changes."""
+        seconds = self._gather_seconds(key)
+        if seconds:
+            self.add_at(key, time.time() + seconds)
+        else:
+            self.add(key)
+
+    def add_at(self, key: K, when: float) -> None:
+        """Have a key worked on at a time of ``time.time()``; an earlier appointment is kept."""
+        with self._changed:
+            if self._due.get(key, float("inf")) <= when:
+                return
+            self._due[key] = when
+            self._count += 1
+            heapq.heappush(self._later, (when, self._count, key))
+            if self._later[0][1] == self._count:
+                self._changed.notify()
+
+    def get(self) -> K | None:
+        """Wait for a key; None once the queue is closed. Call ``done`` when its work has ended."""
+        with self._changed:
+            while not self._closed:
+                wait = self._promote()
+                if found := self._next():
+                    key, since = found
+                    self._waited(key, time.monotonic() - since)
+                    self._working.add(key)
+                    return key
+                self._changed.wait(wait)
+            return None
+
+    def done(self, key: K) -> None:
+        """The work on a key has ended; it becomes ready again when it was added meanwhile."""
+        with self._changed:
+            self._working.discard(key)
+            if key in self._again:
+                self._make_ready(key, self._again.pop(key))
+            elif self._background:
+                self._changed.notify()
+
+    def close(self) -> None:
+        """Let every waiting worker go."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def idle(self) -> bool:
+        """True when nothing is ready or worked on and no background key is due; other appointments do not count."""
+        with self._changed:
+            self._promote()
+            background = any(self._is_background(key) for key in self._due)
+            return not (self._priority or self._background or self._working or background)
+
+    def _is_background(self, key: K) -> bool:
+        return self._gather_seconds(key) is not None
+
+    def _make_ready(self, key: K, since: float) -> None:
+        lane = self._background if self._is_background(key) else self._priority
+        if key not in lane:
+            lane[key] = since
+            self._changed.notify()
+
+    def _next(self) -> tuple[K, float] | None:
+        background = bool(self._background) and not any(self._is_background(key) for key in self._working)
+        if not background and not self._priority:
+            return None
+        self._turn += 1
+        if background and (not self._priority or self._turn % BACKGROUND_TURN == 0):
+            return self._background.popitem(last=False)
+        return self._priority.popitem(last=False)
+
+    def _promote(self) -> float | None:
+        now = time.time()
+        while self._later and self._later[0][0] <= now:
+            when, _unused, key = heapq.heappop(self._later)
+            if self._due.get(key) != when:
+                continue
+            del self._due[key]
+            if key in self._working:
+                self._again.setdefault(key, time.monotonic())
+            else:
+                self._make_ready(key, time.monotonic())
+        return self._later[0][0] - now if self._later else None

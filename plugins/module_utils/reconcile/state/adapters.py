@@ -1,0 +1,174 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Raw JSON of the cluster and the snapshot of the fabric become the frozen views that the planners read."""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+
+from ...fabric.api import FabricSnapshot
+from ...kube.objects import claims, cohdi, nodes, slices
+from ...kube.objects.device_users import DeviceName
+from ...kube.times import parse_time
+from ...node import evidence
+from ...node.evidence import Evidence
+from ...planning.node.compose import ATTACHING
+from ...planning.node.demand import FAILED, PREPARING, READY, RESCHEDULE
+from ...planning.node.scale import FAILED_CONDITION, RESCHEDULE_CONDITION
+from ...planning.node.snapshot import (
+    FOREIGN,
+    UNREADABLE,
+    Claim,
+    ComposabilityRequest,
+    ComposableResource,
+    NodeWork,
+    PodRef,
+    PoolResult,
+)
+from ...planning.pool.plan import READY_CONDITION, PoolSlice
+from ...planning.settings import Settings
+
+Json = dict[str, t.Any]
+# A device is looked at many times between two changes of its evidence.
+_parsed = functools.lru_cache(16384)(Evidence.parse)
+
+
+def read_claim(raw: Json, settings: Settings) -> Claim | None:
+    """A claim that holds pool devices for a pod; None for any other claim."""
+    binding = claims.binding_results(raw)
+    consumers = claims.consumers(raw)
+    ours = [r for r in binding if r["driver"] in settings.drivers or settings.of_pool(r["pool"])]
+    if not ours or not consumers:
+        return None
+    meta = raw["metadata"]
+    return Claim(meta["uid"], meta["namespace"], meta["name"], claim_phase(raw), claims.allocated_at(raw),
+                 tuple(PodRef(meta["namespace"], c["name"], c["uid"]) for c in consumers),
+                 tuple(_result(r, settings) for r in ours))
+
+
+def claim_key(raw: Json | None) -> str:
+    """``namespace/name`` of a claim, empty for none."""
+    return f"{raw['metadata']['namespace']}/{raw['metadata']['name']}" if raw else ""
+
+
+def claim_phase(raw: Json) -> str:
+    """CoHDI's state of a claim: the worst of its pool devices."""
+    types = [FAILED_CONDITION, RESCHEDULE_CONDITION, READY_CONDITION]
+    found = [claims.condition(raw, r, types) for r in claims.binding_results(raw)]
+    if FAILED_CONDITION in found:
+        return FAILED
+    if RESCHEDULE_CONDITION in found:
+        return RESCHEDULE
+    return READY if found and all(f == READY_CONDITION for f in found) else PREPARING
+
+
+def _result(result: Json, settings: Settings) -> PoolResult:
+    of_pool = settings.of_pool(result["pool"])
+    model, fabric = of_pool if of_pool and of_pool[0].driver_name == result["driver"] else (None, None)
+    return PoolResult(result["driver"], result["pool"], result["device"], model, fabric)
+
+
+def read_request(raw: Json) -> ComposabilityRequest:
+    """A ComposabilityRequest."""
+    spec = raw["spec"]["resource"]
+    return ComposabilityRequest(raw["metadata"]["name"], raw["metadata"]["uid"], spec["model"], int(spec["size"]),
+                                bool(raw["metadata"].get("deletionTimestamp")), bool(spec.get("force_detach")))
+
+
+def read_evidence(raw: Json) -> Evidence | None:
+    """What the hands of the node wrote about the device that a ComposableResource has now; None for nothing."""
+    found = _parsed(cohdi.annotation(raw, cohdi.NODE))
+    return found if found and found.device == (raw.get("status") or {}).get("cdi_device_id") else None
+
+
+def read_node_work(raw: Json) -> NodeWork:
+    """What was done on the node about the device of a ComposableResource."""
+    asked = bool(cohdi.annotation(raw, cohdi.RELEASE))
+    found = read_evidence(raw)
+    if found is None:
+        return NodeWork(asked)
+    trouble = found.trouble
+    warning = trouble is not None and trouble.reason in evidence.WARNINGS
+    fatal = trouble is not None and (trouble.reason == evidence.LOST_ON_BUS or (
+        found.phase == evidence.PREPARING and not warning))
+    return NodeWork(asked, found.phase == evidence.READY, found.phase == evidence.REMOVED,
+                    found.steps[-1].step if found.steps else "", trouble.message if trouble else "", fatal, warning)
+
+
+def serial(raw: Json) -> str:
+    """By what a node knows the device of a ComposableResource: the GPU's UUID, from the CDI Manager or the node."""
+    told = str((raw.get("status") or {}).get("device_id") or "")
+    found = None if told else read_evidence(raw)
+    return found.uuid if found else told
+
+
+def device_name(raw: Json) -> DeviceName:
+    """By what its node knows the device of a ComposableResource."""
+    found = read_evidence(raw)
+    return DeviceName(serial(raw), found.address if found else "")
+
+
+def doubt(raw: Json) -> str:
+    """Why nobody knows whether the CDI Manager was asked for the device of a ComposableResource; empty when known."""
+    status = raw.get("status") or {}
+    if status.get("cdi_device_id"):
+        return ""
+    if cohdi.intent_unreadable(raw):
+        return UNREADABLE
+    foreign = status.get("state") == ATTACHING and not cohdi.annotation(raw, cohdi.ATTACH)
+    return FOREIGN if foreign and not cohdi.reclaimed(raw) else ""
+
+
+def read_resource(raw: Json, settings: Settings, seen_used: float = 0.0, **seen: t.Any) -> ComposableResource:
+    """A ComposableResource; ``seen`` adds what its own object does not say (visible, used_by, busy, held)."""
+    meta, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
+    machine, asked, present = cohdi.read_intent(raw)
+    return ComposableResource(
+        name=meta["name"], uid=meta["uid"], request=(meta.get("labels") or {}).get(cohdi.MANAGED_BY, ""),
+        model=spec["model"], node=spec["target_node"], state=status.get("state", ""),
+        created=parse_time(meta.get("creationTimestamp")),
+        device_uid=status.get("cdi_device_id", ""), serial=serial(raw),
+        error=status.get("error", ""), deleting=bool(meta.get("deletionTimestamp")),
+        force_detach=bool(spec.get("force_detach")),
+        delete_first=cohdi.annotation(raw, settings.label(cohdi.DELETE_FIRST)) == "true",
+        last_used=max(seen_used, parse_time(cohdi.annotation(raw, settings.label(cohdi.LAST_USED)))),
+        in_use=cohdi.annotation(raw, cohdi.IN_USE) == "true",
+        machine=machine, asked=asked, present=present,
+        operation=cohdi.annotation(raw, cohdi.OPERATION), node_work=read_node_work(raw), doubt=doubt(raw),
+        reclaims=cohdi.reclaimed(raw), **seen)
+
+
+def read_slice(raw: Json) -> PoolSlice:
+    """A slice of a pool."""
+    pool = raw["spec"]["pool"]
+    return PoolSlice(raw["metadata"]["name"], int(pool["generation"]), int(pool["resourceSliceCount"]),
+                     tuple(d["name"] for d in slices.devices(raw)), raw["spec"])
+
+
+def machine_of(node: Json | None, snapshot: FabricSnapshot | None) -> tuple[str | None, int | None, str]:
+    """(machine uid, fabric id, problem) of a node by its providerID, ``fsas-cdi://<machine uid>``.
+
+    While the CDI Manager was never reached a well-formed providerID is believed.
+    """
+    if node is None:
+        return None, None, "the cluster has no such node"
+    uid = nodes.machine(node)
+    if not uid:
+        provider = str((node.get("spec") or {}).get("providerID") or "")
+        return None, None, f"its providerID is {provider or 'empty'!r}, not {nodes.PROVIDER_PREFIX}<machine uuid>"
+    if snapshot is None:
+        return uid, None, ""
+    machine = snapshot.machines.get(uid)
+    if machine is None:
+        return None, None, f"the CDI Manager knows no machine {uid} (from its providerID)"
+    if machine.fabric is None:
+        return None, None, f"machine {uid} is on no fabric"
+    return uid, machine.fabric, ""
+
+
+def attached_models(snapshot: FabricSnapshot | None, machine: str | None) -> dict[str, str] | None:
+    """Device uid to model of all that the last snapshot shows on a machine, None when it is unknown."""
+    found = snapshot.machines.get(machine) if snapshot and machine else None
+    return {d.uid: d.model for d in found.devices} if found else None

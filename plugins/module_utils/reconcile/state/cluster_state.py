@@ -1,0 +1,185 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is known of the cluster and the fabric: watched objects, the last look at the CDI Manager, and what this process
+remembers.
+
+Reading changes nothing. What was seen of claims changes the device holds in one place, ``note_uses``.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Iterable
+
+from ...fabric.api import FabricSnapshot
+from ...kube.objects import claims, cohdi, nodes, pods, slices
+from ...kube.watch.store import Store
+from ...planning.settings import Settings
+from . import adapters, indexers
+from .device_holds import DeviceHolds
+from .memory import (
+    AttachBlocks,
+    FirstSeen,
+    Handovers,
+    HeldPods,
+    LastUses,
+    OperationsUnderWay,
+    RecentAttaches,
+    Returns,
+    ShownDevices,
+)
+from .node_hands import AGENT, NodeHands
+from .reservations import Reservations
+
+Json = dict[str, t.Any]
+DeviceKey = claims.DeviceKey
+
+
+class ClusterState:
+    """Stores of raw JSON by kind, ``snapshot`` of the fabric (None until it was seen), and memory.
+
+    ``fabric_problem`` and ``pools_problem``: what the CDI Manager and the publisher complain about now, empty for
+    nothing. ``refused_models``: why a model's pools are not published. ``hands``: who does the work on the nodes.
+    ``tainted``: ComposableResources whose device the scheduler was told to give to nobody. ``held_pods_planned``:
+    whether the pods that our gate holds were planned once by this process.
+    """
+
+    def __init__(self, settings: Settings, hands: NodeHands | None = None) -> None:
+        self.settings, self.hands = settings, hands or NodeHands(AGENT)
+        self.claims, self.slices = Store(indexers.CLAIMS), Store(indexers.SLICES)
+        self.nodes, self.requests = Store(indexers.NODES), Store(indexers.REQUESTS)
+        self.resources, self.pods = Store(indexers.RESOURCES), Store(indexers.PODS, trim=pods.trimmed)
+        self.namespaces, self.classes = Store({}), Store({})
+        self.snapshot: FabricSnapshot | None = None
+        self.fabric_problem = self.pools_problem = ""
+        self.refused_models: dict[str, str] = {}
+        self.held_pods_planned = False
+        self.tainted: set[str] = set()
+        self.holds, self.reservations = DeviceHolds(self.resources), Reservations()
+        self._shown, self.handovers = ShownDevices(), Handovers()
+        self.absent_nodes, self.doubts = FirstSeen(), FirstSeen()
+        self.operations, self.blocks, self.last_uses = OperationsUnderWay(), AttachBlocks(), LastUses()
+        self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
+
+    def copy(self) -> ClusterState:
+        """The same objects and look at the fabric with a memory of its own, for a forecast: what it changes is its
+        own. The stores are shared, and nobody but their watches writes them."""
+        other = object.__new__(ClusterState)
+        other.__dict__.update(self.__dict__)
+        other.holds, other.reservations = self.holds.copy(), self.reservations.copy()
+        other.operations, other.blocks = self.operations.copy(), self.blocks.copy()
+        other.handovers = self.handovers.copy()
+        other.absent_nodes, other.doubts = self.absent_nodes.copy(), self.doubts.copy()
+        other.last_uses, other.tainted = self.last_uses.copy(), set(self.tainted)
+        other.held, other.returns, other.attaches = self.held.copy(), self.returns.copy(), self.attaches.copy()
+        return other
+
+    def forget(self, resource: str) -> None:
+        """A ComposableResource is gone, and with it what was remembered of it."""
+        self.holds.forget(resource)
+        self.last_uses.forget(resource)
+        self.tainted.discard(resource)
+        self.doubts.end(resource)
+        self.handovers.forget(resource)
+
+    def may_release(self) -> bool:
+        """False while pods are held that an earlier process may have attached devices for, and none was planned."""
+        return self.held_pods_planned or not self.pods.by("gated", True)
+
+    def holding(self, claim: str) -> set[str]:
+        """Nodes that keep a device for a claim (its uid)."""
+        return {raw["spec"]["target_node"] for raw in self.holds.kept_for(claim)}
+
+    def note_uses(self, names: Iterable[str]) -> None:
+        """Take down which devices of these nodes claims use now: a used device is kept for nobody, and the claim that
+        took the device of another leaves its own to that one. And since when a node is gone."""
+        now = time.time()
+        for node in names:
+            self._note_absence(node, now)
+            users = self.users(node)
+            for name in users:
+                self.last_uses.note(name, now)
+            self.holds.pass_on({name: claim["metadata"]["uid"] for name, claim in users.items()})
+
+    def _note_absence(self, node: str, now: float) -> None:
+        """Since when a node is gone, and since when nobody knows of a ComposableResource whether it was asked for."""
+        if self.nodes.get(node) is None:
+            self.absent_nodes.note(node, now)
+        else:
+            self.absent_nodes.end(node)
+        for raw in self.resources.by("node", node):
+            if adapters.doubt(raw):
+                self.doubts.note(raw["metadata"]["name"], now)
+
+    def machine_of(self, node: str) -> tuple[str | None, int | None, str]:
+        """(machine uid, fabric id, problem) of a node. Of two nodes that say they are one machine none is believed."""
+        raw = self.nodes.get(node)
+        if twins := self.twins(raw):
+            both = " and ".join([node, *twins])
+            return None, None, (f"nodes {both} have the same providerID (machine {nodes.machine(raw or {})}), so none "
+                                "of them is believed; give each its own")
+        return adapters.machine_of(raw, self.snapshot)
+
+    def twins(self, node: Json | None) -> list[str]:
+        """Other nodes that say they are the same machine."""
+        uid = nodes.machine(node) if node else ""
+        found = self.nodes.by("machine", uid) if node and uid else ()
+        return sorted(n["metadata"]["name"] for n in found if n["metadata"]["name"] != (node or n)["metadata"]["name"])
+
+    def nodes_with_holds(self) -> set[str]:
+        """Nodes where a device is kept for a claim, and nodes where such a claim is allocated."""
+        found = set()
+        for name, claim_uid in self.holds.all().items():
+            if raw := self.resources.get(name):
+                found.add(str(raw["spec"]["target_node"]))
+            claim = self.claim(claim_uid)
+            if claim and (node := claims.node(claim)):
+                found.add(node)
+        return found
+
+    def unwritten_holds(self, node: str) -> list[tuple[str, str]]:
+        """(ComposableResource, claim uid) of holds on a node that the objects do not say yet; an empty uid: no longer
+        held."""
+        users = self.users(node)
+        return [(name, uid) for raw in self.resources.by("node", node)
+                if (name := raw["metadata"]["name"]) not in users
+                and (uid := self.holds.of(raw)[0]) != cohdi.read_hold(raw)[0]]
+
+    def users(self, node: str) -> dict[str, Json]:
+        """Claims that use devices of a node, by ComposableResource."""
+        return {raw["metadata"]["name"]: claim for raw in self.resources.by("node", node)
+                if (claim := self.user(raw))}
+
+    def user(self, resource: Json) -> Json | None:
+        """A claim that the device of a ComposableResource, or a part of it, is allocated to."""
+        return next((claim for key in self.own_keys(resource) if (claim := self.claims.first("device", key))), None)
+
+    def own_keys(self, resource: Json) -> list[DeviceKey]:
+        """(driver, pool, device) of a ComposableResource's device and of each part of it, the whole first, in the
+        node's own slices."""
+        device, node = adapters.device_name(resource), resource["spec"]["target_node"]
+        found = [key for name in (device.uuid, device.address.lower()) if name
+                 for item in self.slices.by("device", name) if slices.node(item) == node
+                 for key in self._shown.of(item).parts[name]]
+        return list(dict.fromkeys(found))
+
+    def own_device(self, resource: Json) -> DeviceKey | None:
+        """(driver, pool, device) under which the node's own slices show the device of a ComposableResource."""
+        serial = adapters.serial(resource)
+        return self.local_device(resource["spec"]["target_node"], serial) if serial else None
+
+    def local_device(self, node: str, uuid: str) -> DeviceKey | None:
+        """(driver, pool, device) under which a node's own slices show a GPU UUID."""
+        here = [item for item in self.slices.by("uuid", uuid) if slices.node(item) == node]
+        return next((self._shown.of(item).whole[uuid] for item in here), None)
+
+    def claim(self, uid: str) -> Json | None:
+        """A claim by its uid."""
+        return self.claims.first("uid", uid)
+
+    def is_allocated(self, claim_uid: str) -> bool:
+        """Whether a claim (its uid) is allocated."""
+        claim = self.claim(claim_uid)
+        return claim is not None and bool(claims.results(claim))

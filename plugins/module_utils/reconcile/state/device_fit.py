@@ -1,0 +1,52 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which idle devices of its node the scheduler would not give to a claim: they do not count as its supply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ...kube.objects import claims, slices
+from ...planning.node.demand import PREPARING
+from ...planning.node.snapshot import Claim
+from ...planning.scheduling.filters.dynamic_resources.fitness import misfit
+from . import adapters
+from .cluster_state import ClusterState, Json
+from .memory import Handovers
+
+
+def with_misfits(state: ClusterState, claim: Claim, raw: Json, resources: Sequence[Json]) -> Claim:
+    """A claim that is preparing, with what does not fit it on its node, and why."""
+    if claim.phase != PREPARING:
+        return claim
+    names = [resource["metadata"]["name"] for resource in resources]
+    vain = {name: why for name, why in state.handovers.vain(claim.uid).items() if name in names}
+    found: dict[str, str] = {}
+    for name, resource in zip(names, resources, strict=True):
+        if why := vain.get(name) or _misfit(state, raw, resource):
+            found[name] = f"{adapters.serial(resource) or name} {why}"
+    return replace(claim, unfit=frozenset(found), unfit_why="; ".join(sorted(set(found.values()))),
+                   given_up=_given_up(vain))
+
+
+def _given_up(vain: Mapping[str, str]) -> str:
+    """Why no more devices are tried for a claim here; empty when they are."""
+    if len(vain) < Handovers.MOST_DEVICES:
+        return ""
+    return (f"the scheduler took none of {len(vain)} devices that were handed to it; compare its selectors with the "
+            "node's ResourceSlice")
+
+
+def _misfit(state: ClusterState, claim: Json, resource: Json) -> str:
+    """Why no request of the claim that waits for a pool device takes the device; empty when one may."""
+    uuid, node = adapters.serial(resource), resource["spec"]["target_node"]
+    entry = next(((device, slices.driver(item)) for item in state.slices.by("uuid", uuid) if slices.node(item) == node
+                  for device in slices.devices(item) if slices.attribute(device, "uuid") == uuid), None)
+    if entry is None:
+        return ""
+    classes = {each["metadata"]["name"]: each for each in state.classes.list()}
+    requests = {str(result.get("request") or "") for result in claims.binding_results(claim)}
+    reasons = [misfit(claim.get("spec") or {}, request, *entry, classes) for request in sorted(requests)]
+    return reasons[0] if reasons and all(reasons) else ""

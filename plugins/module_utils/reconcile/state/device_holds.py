@@ -1,0 +1,103 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which device is kept for which claim: at once in memory, a moment later as an annotation that survives a crash."""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+from collections.abc import Mapping
+
+from ...kube.objects import cohdi
+from ...kube.watch.store import Store
+
+Json = dict[str, t.Any]
+Hold = tuple[str, float]
+NONE: t.Final[Hold] = ("", 0.0)
+
+
+class DeviceHolds:
+    """Holds by ComposableResource, of which ``resources`` is the store. Thread-safe; times: seconds since the epoch."""
+
+    def __init__(self, resources: Store) -> None:
+        self._resources = resources
+        self._holds: dict[str, Hold] = {}
+        self._by_claim: dict[str, set[str]] = {}
+        self._lock = threading.RLock()
+
+    def keep(self, resource: str, claim: str) -> None:
+        """Keep a device for the claim (its uid) that it is handed to."""
+        with self._lock:
+            self._set(resource, (claim, time.time()))
+
+    def of(self, raw: Json) -> Hold:
+        """(claim uid, since), from memory or from the annotation."""
+        with self._lock:
+            return self._holds.get(raw["metadata"]["name"]) or cohdi.read_hold(raw)
+
+    def end(self, resource: str) -> None:
+        """The hold is over, whatever the annotation says until it is written anew: its claim goes elsewhere."""
+        with self._lock:
+            self._set(resource, NONE)
+
+    def forget(self, resource: str) -> None:
+        """The ComposableResource is gone."""
+        with self._lock:
+            self._set(resource, NONE)
+            self._holds.pop(resource, None)
+
+    def kept_for(self, claim: str) -> list[Json]:
+        """ComposableResources that are kept for a claim (its uid), in memory or by their annotations."""
+        with self._lock:
+            found = {raw["metadata"]["name"]: raw for raw in self._resources.by("held", claim)}
+            found |= {name: r for name in self._by_claim.get(claim, ()) if (r := self._resources.get(name))}
+            return [raw for _name, raw in sorted(found.items()) if self.of(raw)[0] == claim]
+
+    def all(self) -> dict[str, str]:
+        """The claim (its uid) that each kept device is for, by ComposableResource."""
+        with self._lock:
+            return {raw["metadata"]["name"]: claim for raw in self._resources.list() if (claim := self.of(raw)[0])}
+
+    def copy(self) -> DeviceHolds:
+        """The holds of now, for a forecast that may change them."""
+        other = DeviceHolds(self._resources)
+        with self._lock:
+            other._holds.update(self._holds)
+            other._by_claim.update({claim: set(names) for claim, names in self._by_claim.items()})
+        return other
+
+    def pass_on(self, users: Mapping[str, str]) -> None:
+        """Claims use these devices (claim uid by ComposableResource).
+
+        A used device is kept for nobody. The scheduler takes any device that fits: when a claim took a device that was
+        kept for a second claim, the device that was kept for the first is now kept for the second. All other holds of
+        a claim that uses a device end.
+        """
+        with self._lock:
+            for name, taker in users.items():
+                if (raw := self._resources.get(name)) is None:
+                    continue
+                owner = self.of(raw)[0]
+                self._set(name, NONE)
+                if owner not in ("", taker) and (left := self._like(raw, self.kept_for(taker))):
+                    self.keep(left, owner)
+            for taker in set(users.values()):
+                for raw in self.kept_for(taker):
+                    self._set(raw["metadata"]["name"], NONE)
+
+    @staticmethod
+    def _like(taken: Json, kept: list[Json]) -> str:
+        """One of the same model on the same node."""
+        return next((raw["metadata"]["name"] for raw in kept if raw["spec"] == taken["spec"]), "")
+
+    def _set(self, resource: str, hold: Hold) -> None:
+        before = self._holds.get(resource, NONE)[0]
+        names = self._by_claim.get(before, set())
+        names.discard(resource)
+        if not names:
+            self._by_claim.pop(before, None)
+        self._holds[resource] = hold
+        if hold[0]:
+            self._by_claim.setdefault(hold[0], set()).add(resource)

@@ -1,0 +1,76 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who does the work on a node that an attach and a detach need: which nodes have such hands now.
+
+A node agent counts as alive while its Lease changes. Clocks of different hosts are never compared: a Lease counts as
+old when it has not changed for its own duration on our clock.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+from collections.abc import Callable
+
+from ...kube.coordination.lease import Observed, observe
+
+Json = dict[str, t.Any]
+AGENT, SSH, NONE = "agent", "ssh", "none"
+NODE_HANDS: t.Final = (AGENT, SSH, NONE)
+# No setting: the operator is another process, perhaps CoHDI's, and the work on the nodes is its business.
+ELSEWHERE: t.Final = "elsewhere"
+# The Lease of a node's agent is named by its node; all of them have these labels.
+AGENT_LEASE: t.Final = "node-agent-"
+AGENT_LABELS: t.Final = {"composable.infra/component": "node-agent"}
+
+
+class NodeHands:
+    """``kind``: one of NODE_HANDS, or ``elsewhere``. ``clock``: seconds. Thread-safe."""
+
+    def __init__(self, kind: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.kind, self._clock = kind, clock
+        self._leases: dict[str, Observed] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def give_evidence(self) -> bool:
+        """Whether somebody writes down what was done on the node, so that it can be waited for."""
+        return self.kind in (AGENT, SSH)
+
+    def lease_changed(self, node: str, lease: Json) -> bool:
+        """Take down what an agent's Lease says now. True when the agent of that node was not alive before."""
+        now = self._clock()
+        with self._lock:
+            before = self._leases.get(node)
+            self._leases[node] = observe(lease, before, now)
+        return before is None or not _is_alive(before, now)
+
+    def lease_gone(self, node: str) -> None:
+        """The agent has given its Lease up."""
+        with self._lock:
+            self._leases.pop(node, None)
+
+    def alive(self, node: str) -> bool:
+        """Whether the node's agent lives."""
+        with self._lock:
+            lease = self._leases.get(node)
+        return lease is not None and _is_alive(lease, self._clock())
+
+    def missing(self, node: str) -> str:
+        """Why nothing can be done on a node now, in a sentence; empty when its hands are there."""
+        if self.kind == NONE:
+            return f"node_hands is none, so nobody can prove a device idle on node {node} and remove it there"
+        if self.kind == AGENT:
+            with self._lock:
+                lease = self._leases.get(node)
+            if lease is None:
+                return f"node {node} has no node agent; install it with the role controllers, or set node_hands"
+            if not _is_alive(lease, self._clock()):
+                return f"the node agent of node {node} no longer renews its Lease; look at its pod"
+        return ""
+
+
+def _is_alive(lease: Observed, now: float) -> bool:
+    return bool(lease.holder) and now - lease.since < lease.duration

@@ -1,0 +1,131 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The frozen snapshot of one node, read from what is known: the input of its plan. Reading changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from ...kube.objects import claims, cohdi, nodes
+from ...node.evidence import LOST_ON_BUS, REMOVAL_HUNG
+from ...planning.node.compose import ONLINE
+from ...planning.node.demand import RESCHEDULE
+from ...planning.node.snapshot import Claim, ComposableResource, NodeSnapshot
+from . import adapters
+from .cluster_state import ClusterState, Json
+from .device_fit import with_misfits
+from .device_holds import NONE
+from .usage import over_quota
+
+_UNFIT = (REMOVAL_HUNG, LOST_ON_BUS)
+
+
+def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | None = None, *,
+                  unread: bool = False) -> NodeSnapshot:
+    """One node at this moment, also one that the cluster does not have.
+
+    ``attached`` (device uid to model) is a fresher reading of its machine than the last look at the fabric;
+    ``unread`` says that one was needed and could not be had.
+    """
+    now, may_release = time.time(), state.may_release()
+    raw, resources, users = state.nodes.get(name), state.resources.by("node", name), state.users(name)
+    machine, fabric, problem = state.machine_of(name)
+    lost, lost_at = _lost(state, name, raw, now)
+    last_machine = _last_machine(resources) if raw is None else ""
+    if attached is None and not unread:
+        attached = adapters.attached_models(state.snapshot, machine or last_machine)
+    of_pools = tuple(with_misfits(state, c, r, resources) for r in state.claims.by("node", name)
+                     if (c := adapters.read_claim(r, state.settings)))
+    return NodeSnapshot(
+        name=name, now=now, labels=(raw or {}).get("metadata", {}).get("labels") or {}, machine=machine,
+        fabric=fabric, problem=problem, exists=raw is not None,
+        claims=(*of_pools, *_reserved_claims(state, name, fabric)), over_quota=over_quota(state, of_pools),
+        resources=tuple(_resource(state, each, users.get(each["metadata"]["name"]), now) for each in resources),
+        requests=tuple(adapters.read_request(r) for r in state.requests.by("node", name)),
+        other_requests=frozenset(r["metadata"]["name"] for r in state.requests.by("node", "")),
+        attached=attached, owned=frozenset(uid for uid in attached or () if state.resources.by("device", uid)),
+        blocked=_blocked(state, name, resources, now), unread=unread, no_hands=state.hands.missing(name),
+        fabric_seen=state.snapshot is not None, may_release=may_release, lost=lost, lost_at=lost_at,
+        last_machine=last_machine)
+
+
+def _last_machine(resources: list[Json]) -> str:
+    """The machine of a node that is gone, by what was written down when its devices were attached."""
+    return next((machine for raw in resources if (machine := cohdi.read_intent(raw)[0])), "")
+
+
+def _lost(state: ClusterState, name: str, raw: Json | None, now: float) -> tuple[str, float | None]:
+    """Why a node is certainly out of use, and when it will count as that; an agent that is alive there contradicts."""
+    if state.hands.alive(name):
+        return "", None
+    if raw is not None:
+        why = f"an administrator said that node {name} is out of service"
+        return (why if nodes.out_of_service(raw) else ""), None
+    since = state.absent_nodes.of(name)
+    if since is None:
+        return "", None
+    until = since + state.settings.gone_node_duration
+    why = f"node {name} has been gone for {state.settings.gone_node_duration:g} s"
+    return (why, None) if now >= until else ("", until)
+
+
+def _blocked(state: ClusterState, node: str, resources: Iterable[Json], now: float) -> Mapping[str, str]:
+    """Models that cannot be attached now; all of them where no agent is alive to bring devices up, or none can come.
+
+    Hands are judged after the first look at the fabric: a node without a machine needs none, and that is its trouble.
+    """
+    judged = state.hands.give_evidence and state.snapshot is not None
+    missing = (state.hands.missing(node) if judged else "") or _unfit(node, resources)
+    return {m.cdi_model_name: missing for m in state.settings.models} if missing else state.blocks.of(node, now)
+
+
+def _unfit(node: str, resources: Iterable[Json]) -> str:
+    """Why no device that came now could be used on a node, in a sentence; empty when one could.
+
+    A removal that hangs holds the lock that rescans need, and beside a lost device the vendor's plugin does not start.
+    """
+    found = (adapters.read_evidence(raw) for raw in resources)
+    trouble = next((e.trouble for e in found if e and e.trouble and e.trouble.reason in _UNFIT), None)
+    return f"node {node} takes up no new device meanwhile: {trouble.message}" if trouble else ""
+
+
+def _reserved_claims(state: ClusterState, node: str, fabric: int | None) -> tuple[Claim, ...]:
+    """Claims of held pods for which this node was chosen."""
+
+    def name_of(uid: str) -> str:
+        claim = state.claim(uid)
+        return str(claim["metadata"]["name"]) if claim else uid
+
+    return state.reservations.claims(node, fabric, state.settings, name_of)
+
+
+def _resource(state: ClusterState, raw: Json, user: Json | None, now: float) -> ComposableResource:
+    """One ComposableResource; ``user``: the claim that uses its device now, which is then kept for nobody."""
+    name, used_by = raw["metadata"]["name"], adapters.claim_key(user)
+    held_for, held_since = NONE if user else state.holds.of(raw)
+    visible, whole = bool(state.own_keys(raw)), state.own_device(raw) is not None
+    return adapters.read_resource(
+        raw, state.settings, now if used_by else state.last_uses.of(name), held_for=held_for, held_since=held_since,
+        visible=visible, usable=whole and _is_prepared(state, raw),
+        tainted=name in state.tainted, busy=name in state.operations, used_by=used_by,
+        doubted_since=state.doubts.of(name) or 0.0,
+        hold_alive=_is_hold_alive(state, raw["spec"]["target_node"], held_for, held_since, now))
+
+
+def _is_prepared(state: ClusterState, raw: Json) -> bool:
+    """True when the node has done its part, or did so before anybody wrote it down."""
+    online = (raw.get("status") or {}).get("state") == ONLINE
+    return online or not state.hands.give_evidence or adapters.read_node_work(raw).prepared
+
+
+def _is_hold_alive(state: ClusterState, node: str, claim_uid: str, since: float, now: float) -> bool:
+    """A claim that was given another node has left the device that was kept for it here."""
+    claim = state.claim(claim_uid) if claim_uid else None
+    if claim is None:
+        return False
+    if claims.results(claim):
+        told = adapters.claim_phase(claim) == RESCHEDULE and bool(claims.binding_results(claim))
+        return told and claims.node(claim) == node
+    return now - since < state.settings.handover_timeout or state.reservations.holds_for(claim_uid)

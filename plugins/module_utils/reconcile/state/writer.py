@@ -1,0 +1,310 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every write to the API server that a controller makes, and nothing else: what we change is found here.
+
+Answers are put into the stores at once, so that the next reconcile does not wait for the watch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import typing as t
+from collections.abc import Iterable, Mapping
+
+from ...kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, NODES, PODS
+from ...kube.client.verbs import Client
+from ...kube.errors import AlreadyExists, Conflict, NotFound
+from ...kube.objects import claims, cohdi, pods
+from ...kube.objects.conditions import already_set, device_conditions
+from ...kube.objects.taints import DeviceTaints
+from ...kube.times import format_micro_time, format_time
+from ...planning.actions import CreateResource, LabelNode, MarkClaim, SetSize, Touch
+from ...planning.node.compose import ATTACHING
+from ...planning.node.demand import PREPARING
+from ...planning.node.snapshot import PodRef
+from ..pool.writer import PoolWriter
+from . import adapters
+from .cluster_state import ClusterState, Json
+
+
+class Writer:
+    """Writes for one engine. Methods raise the kube layer's errors unless they say otherwise.
+
+    ``changes`` counts what was changed of pools, sizes, resources, labels and conditions; summaries and nominations
+    do not count.
+    """
+
+    def __init__(self, client: Client, state: ClusterState) -> None:
+        self.client, self.state = client, state
+        self._changes = 0
+        self.taints = DeviceTaints(client)
+        self.pools = PoolWriter(client, state)
+
+    @property
+    def changes(self) -> int:
+        """How many changes were written."""
+        return self._changes + self.pools.changes
+
+    def set_size(self, action: SetSize) -> None:
+        """Create or patch a ComposabilityRequest; one that exists already is taken over."""
+        if action.before is None:
+            try:
+                body = cohdi.request_body(action.request, action.node, action.model, action.size)
+                self.state.requests.upsert(self.client.create(COMPOSABILITY_REQUESTS, body))
+                self._changes += 1
+                return
+            except AlreadyExists:
+                self.state.requests.upsert(self.client.get(COMPOSABILITY_REQUESTS, action.request))
+        patch = {"spec": {"resource": {"size": action.size}}}
+        self.state.requests.upsert(self.client.merge_patch(COMPOSABILITY_REQUESTS, action.request, patch))
+        self._changes += 1
+
+    def label_node(self, action: LabelNode) -> None:
+        """Set and remove node labels."""
+        patch = {"metadata": {"labels": dict(action.labels)}}
+        self.state.nodes.upsert(self.client.merge_patch(NODES, action.node, patch))
+        self._changes += 1
+
+    def hold(self, resource: str, claim_uid: str) -> None:
+        """Keep a device for the claim that it is handed to, for none when the uid is empty; CoHDI's last-used-time is
+        stamped with it."""
+        now = time.time()
+        self._annotate(resource, {cohdi.HELD_FOR: cohdi.hold(claim_uid, now) if claim_uid else None,
+                                  self.state.settings.label(cohdi.LAST_USED): format_time(now)})
+
+    def touch(self, action: Touch) -> None:
+        """Record that a device began or ceased to be used; with its use the hold for its claim is over."""
+        self._annotate(action.resource, {cohdi.IN_USE: "true" if action.in_use else None, cohdi.HELD_FOR: None,
+                                         self.state.settings.label(cohdi.LAST_USED): format_micro_time(time.time())})
+
+    def intent(self, resource: str, machine: str, present: Iterable[str]) -> None:
+        """Write down that the CDI Manager is about to be asked for a device."""
+        intent = cohdi.attach_intent(machine, time.time(), present)
+        self._annotate(resource, {cohdi.ATTACH: intent, cohdi.OPERATION: None}, unchanged=True)
+
+    def operation(self, resource: str, handle: str | None) -> None:
+        """Write down by which handle an asynchronous CDI Manager knows the attach; None: it knows it no more."""
+        self._annotate(resource, {cohdi.OPERATION: handle})
+
+    def ask_release(self, resource: str) -> None:
+        """Ask the hands of the node to let a device go."""
+        raw = self.state.resources.get(resource)
+        patch: Json = {"metadata": {"annotations": {cohdi.RELEASE: format_micro_time(time.time())}}}
+        if raw is not None:  # one that is older than the label becomes the node's business now
+            patch["metadata"]["labels"] = {cohdi.TARGET_NODE: cohdi.node_label(raw["spec"]["target_node"])}
+        self.state.resources.upsert(self.client.merge_patch(COMPOSABLE_RESOURCES, resource, patch))
+        self._changes += 1
+
+    def withdraw_release(self, resource: str) -> None:
+        """Let the node keep the device that it was asked to let go."""
+        self._annotate(resource, {cohdi.RELEASE: None})
+
+    def forget_intent(self, resource: str) -> None:
+        """Record that nothing of an attach is on the fabric: the CDI Manager refused it."""
+        self._annotate(resource, {cohdi.ATTACH: cohdi.NOT_ASKED, cohdi.OPERATION: None})
+
+    def _annotate(self, resource: str, annotations: Mapping[str, str | None], unchanged: bool = False) -> None:
+        """``unchanged``: only onto the object as it was read; Conflict, and it is read anew, when it is another now."""
+        raw = self.state.resources.get(resource)
+        known = {} if raw is None else _unchanged(raw) if unchanged else {"uid": raw["metadata"]["uid"]}
+        patch = {"metadata": {**known, "annotations": dict(annotations)}}
+        try:
+            self.state.resources.upsert(self.client.merge_patch(COMPOSABLE_RESOURCES, resource, patch))
+        except Conflict:
+            self.read_resource(resource)
+            raise
+        self._changes += 1
+
+    def create_resource(self, name: str, action: CreateResource, present: Iterable[str]) -> None:
+        """Create a ComposableResource that carries its attach intent."""
+        intent = cohdi.attach_intent(action.machine, time.time(), present)
+        body = cohdi.resource_body(name, action.request, action.node, action.model, intent, force=action.force)
+        self.state.resources.upsert(self.client.create(COMPOSABLE_RESOURCES, body))
+        self._changes += 1
+
+    def read_journal(self) -> None:
+        """Read all ComposabilityRequests and ComposableResources as the API server has them now."""
+        stores = ((COMPOSABILITY_REQUESTS, self.state.requests), (COMPOSABLE_RESOURCES, self.state.resources))
+        for kind, store in stores:
+            listed = self.client.list(kind)
+            store.replace_all(listed.items, listed.resource_version)
+
+    def read_taints(self) -> None:
+        """Learn which devices an earlier process had the scheduler kept off."""
+        self.state.tainted |= self.taints.placed()
+
+    def read_resource(self, name: str) -> None:
+        """Read a ComposableResource anew; one that is gone is fine."""
+        with contextlib.suppress(NotFound):
+            self.state.resources.upsert(self.client.get(COMPOSABLE_RESOURCES, name))
+
+    def record_device(self, name: str, device: str, serial: str) -> str:
+        """Write which device a ComposableResource has. Returns which it has now: another one, when somebody else wrote
+        that meanwhile, for what is written down stays."""
+        raw = self.state.resources.get(name) or self.client.get(COMPOSABLE_RESOURCES, name)
+        while True:
+            known = (raw.get("status") or {}).get("cdi_device_id")
+            if known and known != device:
+                return str(known)
+            status = {"state": ATTACHING, "error": "", "device_id": serial, "cdi_device_id": device}
+            try:
+                self.state.resources.upsert(self.client.merge_patch(
+                    COMPOSABLE_RESOURCES, name, {"metadata": _unchanged(raw), "status": status}, subresource="status"))
+            except Conflict:
+                raw = self.client.get(COMPOSABLE_RESOURCES, name)
+                continue
+            self._changes += 1
+            return device
+
+    def resource_status(self, name: str, **status: str) -> None:
+        """Patch fields of a ComposableResource's status."""
+        raw = self.state.resources.get(name)
+        known = {"metadata": {"uid": raw["metadata"]["uid"]}} if raw else {}
+        self.state.resources.upsert(self.client.merge_patch(COMPOSABLE_RESOURCES, name, {**known, "status": status},
+                                                            subresource="status"))
+        self._changes += 1
+
+    def delete_resource(self, name: str) -> None:
+        """Mark a ComposableResource for deletion; one that is gone is fine."""
+        try:
+            raw = self.state.resources.get(name)
+            self.client.delete(COMPOSABLE_RESOURCES, name, precondition_uid=raw["metadata"]["uid"] if raw else None)
+            self._changes += 1
+            self.state.resources.upsert(self.client.get(COMPOSABLE_RESOURCES, name))
+        except NotFound:
+            self._forget(self.state.resources.get(name), self.state.resources)
+
+    def finish(self, name: str) -> None:
+        """Remove our finalizer from a deleted ComposableResource."""
+        self.taints.remove(name)
+        self._finalize(COMPOSABLE_RESOURCES, name, self.state.resources)
+        self._changes += 1
+
+    def finish_request(self, name: str) -> None:
+        """Remove our finalizer from a deleted ComposabilityRequest."""
+        self._finalize(COMPOSABILITY_REQUESTS, name, self.state.requests)
+        self._changes += 1
+
+    def _finalize(self, kind: t.Any, name: str, store: t.Any) -> None:
+        raw = store.get(name)
+        left = [f for f in ((raw or {}).get("metadata", {}).get("finalizers") or []) if f != cohdi.FINALIZER]
+        try:
+            known = _unchanged(raw) if raw else {}
+            self.client.merge_patch(kind, name, {"metadata": {**known, "finalizers": left or None}})
+        except NotFound:
+            left = []
+        except Conflict:
+            store.upsert(self.client.get(kind, name))
+            raise
+        if not left:
+            self._forget(raw, store)
+
+    @staticmethod
+    def _forget(raw: Json | None, store: t.Any) -> None:
+        if raw is not None:
+            store.remove(raw)
+
+    def request_status(self, name: str, status: Json) -> None:
+        """Replace the status of a ComposabilityRequest, keeping what is equal."""
+        raw = self.state.requests.get(name)
+        if raw is None or raw.get("status") == status:
+            return
+        old = (raw.get("status") or {}).get("resources") or {}
+        gone = {key: None for key in old if key not in status.get("resources", {})}
+        body = {**status, "error": status.get("error"), "resources": {**gone, **status.get("resources", {})} or None}
+        try:
+            self.state.requests.upsert(
+                self.client.merge_patch(COMPOSABILITY_REQUESTS, name, {"status": body}, subresource="status"))
+        except NotFound:
+            self._forget(raw, self.state.requests)
+
+    def nominate(self, namespace: str, pod: str, uid: str, node: str, anyway: bool = False) -> bool:
+        """Have the scheduler try a node first for a pod (empty: none); False when that pod is gone or already bound.
+
+        Nothing is written when the nomination is known to be there, unless ``anyway``.
+        """
+        known = None if anyway else self.state.pods.first("uid", uid)
+        if known and pods.nominated(known) == node:
+            return True
+        body = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node or None}}
+        try:
+            answer = self.client.merge_patch(PODS, pod, body, namespace=namespace, subresource="status")
+        except (NotFound, Conflict):
+            return False
+        if pods.held(answer):  # nobody else acts on it, so nobody misses the event of the watch
+            self.state.pods.upsert(answer)
+        return not pods.bound(answer)
+
+    def protect(self, claim: str) -> None:
+        """Give a claim (its uid) the finalizer that the scheduler would write first; one that is gone is fine."""
+        raw = self.state.claims.first("uid", claim)
+        if raw is None or claims.protected(raw):
+            return
+        meta = raw["metadata"]
+        with contextlib.suppress(NotFound, Conflict):
+            self.state.claims.upsert(self.client.strategic_patch(CLAIMS, meta["name"], claims.protection(claim),
+                                                                 namespace=meta["namespace"]))
+
+    def ungate(self, pod: PodRef) -> bool:
+        """Remove our scheduling gate and no other; False when that pod is gone."""
+        try:
+            answer = self.client.strategic_patch(PODS, pod.name, pods.removal(pod.uid), namespace=pod.namespace)
+        except (NotFound, Conflict):
+            return False
+        self.state.pods.upsert(answer)
+        self._changes += 1
+        return True
+
+    def mark_claim(self, action: MarkClaim) -> bool:
+        """Write a condition onto the allocation it was decided for; False when that allocation is no more."""
+        raw = self.state.claims.first("uid", action.claim)
+        for _unused in range(3):
+            if raw is None or adapters.claim_phase(raw) != PREPARING or already_set(raw, action.condition):
+                return False
+            body = device_conditions(raw, action.condition, "True", "DeviceConditionUpdated", action.reason,
+                                     format_time(time.time()))
+            try:
+                answer = self.client.apply(CLAIMS, action.name, body, namespace=action.namespace,
+                                           subresource="status", field_manager=cohdi.FIELD_MANAGER)
+            except NotFound:
+                return False
+            except Conflict:
+                raw = self._same_allocation(raw, action)
+                continue
+            self.state.claims.upsert(answer)
+            self._changes += 1
+            return True
+        return False
+
+    def _same_allocation(self, raw: Json, action: MarkClaim) -> Json | None:
+        try:
+            fresh = self.client.get(CLAIMS, action.name, namespace=action.namespace)
+        except NotFound:
+            return None
+        self.state.claims.upsert(fresh)
+        same = fresh["metadata"]["uid"] == action.claim
+        return fresh if same and _allocation(fresh) == _allocation(raw) else None
+
+    def deallocate(self, claim: Json) -> None:
+        """Drop an allocation that the scheduler has given up (reserved for nobody) and would drop a second later.
+
+        The resourceVersion goes with it: a claim that was reserved meanwhile keeps its allocation.
+        """
+        meta = claim["metadata"]
+        body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": {"allocation": None}}
+        try:
+            self.state.claims.upsert(self.client.merge_patch(CLAIMS, meta["name"], body, namespace=meta["namespace"],
+                                                             subresource="status"))
+        except (NotFound, Conflict):
+            return
+
+
+def _unchanged(raw: Json) -> Json:
+    """As ``metadata`` of a patch: the object must be the one that was read, and as it was read."""
+    return {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
+
+
+def _allocation(claim: Json) -> t.Any:
+    return (claim.get("status") or {}).get("allocation")

@@ -1,0 +1,69 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What selectors of the cluster would say to the devices that the pools will show."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+from ...module_utils.planning.device_info import BadSetting, DeviceModel
+from ...module_utils.planning.pool.device_classes import first_error
+from ...module_utils.planning.settings import Settings
+from .findings import Case, Finding, ok, stop, warn
+
+
+def settings(case: Case) -> Settings | None:
+    """What of the controllers' configuration matters here; None without a usable table of models."""
+    config = case.plan.get("config") or {}
+    known = {key: config[key] for key in ("device_info", "device_classes") if key in config}
+    try:
+        return Settings.from_dict(known)
+    except BadSetting:
+        return None
+
+
+def selectors_and_pools(case: Case) -> Iterator[Finding]:
+    """No DeviceClass and no request gives an error for a device of a pool: the scheduler would stop at it.
+
+    The publisher refuses a model that fails a class of ``device_classes``. Others fail their own users.
+    """
+    found = settings(case)
+    if found is None:
+        return
+    classes: dict[str, list[str]] = dict(case.cluster.get("class_selectors") or {})
+    faults = list(_class_faults(found, classes)) + list(_request_faults(found, classes, case.listed("requests")))
+    yield from faults
+    if not faults and classes:
+        yield ok("selectors and pools", f"{len(classes)} DeviceClasses can judge the devices of the pools")
+
+
+def _class_faults(found: Settings, classes: dict[str, list[str]]) -> Iterator[Finding]:
+    for name, selectors in sorted(classes.items()):
+        for model in found.models:
+            if error := first_error(selectors, model):
+                served = name in found.device_classes
+                said = f"DeviceClass {name} would fail on pools of {model.cdi_model_name}: {error}"
+                if served:
+                    yield stop("selectors and pools", said, _change(model, error))
+                else:
+                    yield warn("selectors and pools", said, _change(model, error))
+
+
+def _request_faults(found: Settings, classes: dict[str, list[str]], requests: t.Iterable[t.Any]) -> Iterator[Finding]:
+    for request in requests:
+        of_class = classes.get(request["class"])
+        for model in found.models if of_class is not None else ():
+            if not first_error(of_class or (), model) and (
+                    error := first_error([*(of_class or ()), *request["selectors"]], model)):
+                said = f"A request of {request['object']} would fail on pools of {model.cdi_model_name}: {error}"
+                change = f"{_change(model, error)}, or guard it in the selector with has()"
+                yield warn("selectors and pools", said, change)
+
+
+def _change(model: DeviceModel, error: str) -> str:
+    return f"Add {error.rpartition(' ')[2]} to the dra-attributes of {model.cdi_model_name} in device_info"
+
+
+RULES = (selectors_and_pools,)

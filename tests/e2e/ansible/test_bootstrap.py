@@ -1,0 +1,205 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts and cluster are set up by all roles from one inventory file, serve a claim, and are left as they were."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import typing as t
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.composable.infra.lab.demo import front_doors
+from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
+from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
+from ansible_collections.composable.infra.tests.e2e.support.label_chain import operator_says_ready
+from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, play, stored, well, whole_nodes
+from ansible_collections.composable.infra.tests.e2e.support.support import all_free, await_served, delete_all, wait_for
+from ansible_collections.composable.infra.tests.unit.house.files import ROOT
+
+STAGE: dict[str, t.Any] = {"devices": {A100: 1}}
+CREDENTIALS = ("username", "password", "realm", "client_id", "client_secret")
+CONFIGMAP = "/api/v1/namespaces/composable-infra/configmaps/composable-infra-config"
+STAND_INS = ROOT / "extensions" / "molecule" / "node_prepare" / "stand_ins"
+DEVICE_CLASS = "/apis/resource.k8s.io/v1/deviceclasses/gpu.nvidia.com"
+LINE = "quiet splash=silent"
+RELEASES = {"node-0": 'ID=ubuntu\nVERSION_ID="24.04"\n', "node-1": 'ID="sles"\nVERSION_ID="15.6"\n'}
+FOLDERS = ("proc", "etc/default", "etc/modprobe.d", "etc/systemd/system", "sys/module/nvidia_drm/parameters")
+Run = t.Callable[..., Played]
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders that stand for the hosts' roots, and one with stand-ins for their commands, beside them."""
+    folder = tmp_path_factory.mktemp("hosts")
+    for command in Path(shutil.copytree(STAND_INS, folder / "bin")).iterdir():
+        command.chmod(0o755)
+    for name, release in RELEASES.items():
+        files = {"etc/os-release": release, "proc/cmdline": f"BOOT_IMAGE=/vmlinuz {LINE}\n", "proc/modules": "",
+                 "etc/default/grub": f'GRUB_CMDLINE_LINUX_DEFAULT="{LINE}"\nGRUB_CMDLINE_LINUX=""\n',
+                 "sys/module/nvidia_drm/parameters/modeset": "N\n"}
+        for path in FOLDERS:
+            (folder / name / path).mkdir(parents=True)
+        for path, text in files.items():
+            (folder / name / path).write_text(text, encoding="utf-8")
+    return folder
+
+
+def roots(hosts: Path) -> dict[str, str]:
+    """Text of all files of the hosts, and where links lead; what was copied aside before a change is left out."""
+    paths = [path for name in RELEASES for path in sorted((hosts / name).rglob("*"))]
+    return {str(path.relative_to(hosts)): str(path.readlink()) if path.is_symlink() else path.read_text("utf-8")
+            for path in paths if not path.is_dir() and not path.name.endswith("~")}
+
+
+@pytest.fixture(scope="module")
+def run(stage: Stage, hosts: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """``run("bootstrap", "--check")``: a playbook with one inventory file that says everything."""
+    folder = tmp_path_factory.mktemp("bootstrap")
+    variables = _variables(stage)
+    nodes = {name: {"ansible_connection": "local", "node_prepare_root": str(hosts / name)} for name in RELEASES}
+    inventory = folder / "inventory.yml"
+    inventory.write_text(yaml.safe_dump({"all": {"hosts": {"localhost": {"ansible_connection": "local"}},
+                                                 "children": {"gpu_nodes": {"hosts": nodes}},
+                                                 "vars": variables}}), encoding="utf-8")
+    path = os.pathsep.join([str(hosts / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
+
+    def start(name: str, *options: str) -> Played:
+        return play(folder, f"composable.infra.{name}", {}, "-i", str(inventory), *options, PATH=path)
+
+    return start
+
+
+def _variables(stage: Stage) -> Json:
+    config = stage.config()
+    fabric = config["fabric"]
+    credentials = {name: fabric.pop(name) for name in CREDENTIALS}
+    fabric.pop("ca_path")
+    authority = Path(stage.emulator.ca_path).read_text(encoding="utf-8")
+    return {
+        "composable_kubeconfig": str(stage.lab.kubeconfig), "composable_wait_timeout": 120,
+        "composable_chart_mirror": str(ROOT / "tests" / "charts"),
+        "node_prepare_kernel_parameters": ["pci=realloc=on,hpbussize=8"],
+        "controllers_image": "registry.example.com/composable/infra:1", "controllers_config": config,
+        "controllers_credentials": {**credentials, "certificate": authority},
+        "uninstall_crds": "true", "uninstall_hosts": "true"}
+
+
+@dataclass(frozen=True)
+class Bare:
+    """Objects, nodes and the hosts' files before anything."""
+
+    objects: dict[str, str]
+    nodes: dict[str, Json]
+    files: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def bare(stage: Stage, hosts: Path, run: Run) -> Iterator[Bare]:
+    """A cluster without anything of ours (a lab brings CRDs, RBAC and a DeviceClass along), and its hosts."""
+    stage.lab.api.request("DELETE", DEVICE_CLASS)
+    files = roots(hosts)
+    well(run("uninstall"))
+    with operator_says_ready(stage.lab):
+        yield Bare(stored(stage.lab), whole_nodes(stage.lab), files)
+
+
+@pytest.fixture(scope="module")
+def installed(bare: Bare, run: Run) -> Played:
+    """Bootstrap has run."""
+    return well(run("bootstrap"))
+
+
+def test_upgrade_of_a_cluster_that_was_never_set_up_is_refused(bare: Bare, run: Run) -> None:
+    refused = run("upgrade")
+    assert refused.status != 0
+    assert "run composable.infra.bootstrap" in "".join(refused.failures)
+
+
+def test_check_mode_on_a_fresh_cluster_writes_nothing(
+    stage: Stage, bare: Bare, hosts: Path, run: Run
+) -> None:
+    assert well(run("bootstrap", "--check")).changed
+    assert stored(stage.lab) == bare.objects
+    assert roots(hosts) == bare.files
+    assert not (hosts / "calls").exists()
+
+
+def test_every_role_has_done_its_part(stage: Stage, hosts: Path, installed: Played) -> None:
+    report = str(installed.result("verify : Say it")["msg"])
+    for words in ("node-feature-discovery 0.19.0 is deployed", "gpu-operator v26.7.0 is deployed",
+                  "dra-driver-nvidia-gpu 0.4.1 is deployed", "ClusterPolicy cluster-policy is ready",
+                  "node node-1: 0 GPUs, ready to attach"):
+        assert words in report
+    files = roots(hosts)
+    for name in RELEASES:
+        assert "hpbussize=8" in files[f"{name}/etc/default/grub"]
+        assert "blacklist nouveau" in files[f"{name}/etc/modprobe.d/composable-infra.conf"]
+    assert stage.lab.api.get(CONFIGMAP)["data"]
+    assert stage.lab.api.exists("/api/v1/namespaces/composable-monitoring")
+
+
+def test_a_second_run_changes_nothing(stage: Stage, hosts: Path, installed: Played, run: Run) -> None:
+    assert installed.changed
+    before, files = stored(stage.lab), roots(hosts)
+    assert well(run("bootstrap")).changed == []
+    assert well(run("upgrade")).changed == []
+    assert stored(stage.lab) == before
+    assert roots(hosts) == files
+
+
+@pytest.fixture(scope="module")
+def config_path(stage: Stage, installed: Played, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The configuration that bootstrap has stored, with the Secret where this process can read it."""
+    folder = tmp_path_factory.mktemp("pod")
+    config = yaml.safe_load(stage.lab.api.get(CONFIGMAP)["data"]["config.yml"])
+    fabric = stage.config()["fabric"]
+    for name in CREDENTIALS:
+        (folder / name).write_text(fabric[name], encoding="utf-8")
+    (folder / "certificate").write_bytes(Path(stage.emulator.ca_path).read_bytes())
+    config["fabric"]["credentials_dir"] = str(folder)
+    path = folder / "config.yml"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return path
+
+
+def test_a_claim_runs_with_what_was_stored_and_stands_in_the_way_of_uninstall(
+    stage: Stage, config_path: Path, run: Run, timeline: Timeline, open_process: OpenProcess
+) -> None:
+    stage.config_path = config_path
+    stage.kubeconfig = stage.lab.service_account_kubeconfig("composable-infra", "composable-infra")
+    open_process(front_doors.controller, stage)
+    stage.pod("train", A100)
+    await_served(stage, timeline, "train")
+    before = stored(stage.lab)
+    refused = run("uninstall")
+    assert refused.status != 0
+    assert "claim default/train" in "".join(refused.failures)
+    assert f"{A100} " in "".join(refused.failures)
+    assert set(stored(stage.lab)) == set(before)
+    delete_all(stage)
+    wait_for("the device is returned", lambda: all_free(stage))
+
+
+def test_uninstall_leaves_the_api_server_and_the_hosts_as_they_were(
+    stage: Stage, bare: Bare, hosts: Path, installed: Played, run: Run
+) -> None:
+    check = well(run("uninstall", "--check"))
+    said = " ".join(str(result.get("msg")) for _name, result in check.tasks)
+    for part in ("monitoring", "controllers", "nvidia_dra_driver", "gpu_operator", "nfd"):
+        assert f"{part}: " in said
+    well(run("uninstall"))
+    # what the nodes announce of themselves is not ours
+    left = {name for name in stored(stage.lab) if not name.startswith("resourceslices /node-")}
+    assert left == {name for name in bare.objects if not name.startswith("resourceslices /node-")}
+    assert whole_nodes(stage.lab) == bare.nodes
+    assert roots(hosts) == bare.files
+    assert well(run("uninstall")).changed == []

@@ -1,0 +1,291 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role that runs the controllers in a cluster: accepted by a real API server, idempotent, reversible."""
+
+from __future__ import annotations
+
+import base64
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.composable.infra.controller import gate_reaper
+from ansible_collections.composable.infra.controller.agent.main import parser
+from ansible_collections.composable.infra.lab.control_plane.bootstrap import (
+    agent_documents,
+    policy_documents,
+    shipped_documents,
+)
+from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.pods import GATE
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
+from ansible_collections.composable.infra.tests.e2e.support.lab_support import wait_for
+from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, play, role, stored, well
+
+PASSWORD = "correct-horse-battery"
+NAMESPACE = "/api/v1/namespaces/composable-infra"
+APPS = "/apis/apps/v1/namespaces/composable-infra"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+PLUGINS = "dra-driver-nvidia-gpu"
+CONFIG: Json = {
+    "device_info": [{"index": 1, "cdi-model-name": "A100 40G", "k8s-device-name": "nvidia-a100-40g",
+                     "driver-name": "gpu.nvidia.com", "cannot-coexist-with": [],
+                     "dra-attributes": {"type": "gpu", "productName": "NVIDIA A100-PCIE-40GB", "uuid": ""}}],
+    "fabric": {"manager": "fm", "endpoint": "https://fabric-manager.example.com",
+               "tenant": "00000000-0000-4000-8000-000000000001"},
+}
+OPTIONS: Json = {
+    "controllers_image": "registry.example.com/composable/infra:1",
+    "controllers_image_pull_secrets": ["registry"],
+    "controllers_pull_secret_dockerconfig": '{"auths": {}}',
+    "controllers_credentials": {"username": "gpu", "password": PASSWORD, "realm": "r", "client_id": "c",
+                                "client_secret": "also-secret"},
+    "controllers_config": CONFIG,
+}
+Run = t.Callable[..., Played]
+
+
+@pytest.fixture(scope="module")
+def lab(stage_factory: StageFactory) -> Lab:
+    """A lab of the file's own, since the role takes its namespace away. The vendor's plugin has its namespace."""
+    made = stage_factory(nodes=2).lab
+    made.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLUGINS}})
+    account = f"/api/v1/namespaces/{PLUGINS}/serviceaccounts/default"
+    wait_for("what the control plane puts into a namespace", lambda: made.api.exists(account))
+    return made
+
+
+@pytest.fixture(scope="module")
+def run(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """``run("--check", controllers_state="absent")``: the role with the file's options."""
+    folder = tmp_path_factory.mktemp("role")
+
+    def start(*options: str, **variables: t.Any) -> Played:
+        given = {"composable_kubeconfig": str(lab.kubeconfig), "composable_wait_timeout": 60}
+        return play(folder, role("controllers", **{**OPTIONS, **variables}), given, *options)
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def bare(lab: Lab, run: Run) -> dict[str, str]:
+    """The API server without anything of ours (a lab brings CRDs and RBAC along), as it was stored then."""
+    well(run(controllers_state="absent", controllers_remove_crds=True))
+    return stored(lab)
+
+
+@pytest.fixture(scope="module")
+def installed(bare: dict[str, str], run: Run) -> Played:
+    """The role has run."""
+    return well(run())
+
+
+def test_check_mode_on_an_empty_cluster_writes_nothing(lab: Lab, bare: dict[str, str], run: Run) -> None:
+    check = well(run("--check"))
+    assert check.changed
+    assert stored(lab) == bare
+
+
+def test_first_run_changes_and_a_second_does_not(lab: Lab, installed: Played, run: Run) -> None:
+    assert installed.changed
+    before = stored(lab)
+    assert well(run()).changed == []
+    assert well(run("--check", "--diff")).changed == []
+    assert stored(lab) == before
+
+
+def test_permissions_and_definitions_are_the_shipped_ones(lab: Lab, installed: Played) -> None:
+    paths = {"ClusterRole": f"{RBAC}/clusterroles", "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
+             "Role": f"{RBAC}/namespaces/composable-infra/roles",
+             "RoleBinding": f"{RBAC}/namespaces/composable-infra/rolebindings",
+             "ServiceAccount": f"{NAMESPACE}/serviceaccounts", "Namespace": "/api/v1/namespaces",
+             "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"}
+    for document in shipped_documents():
+        there = lab.api.get(f"{paths[document['kind']]}/{document['metadata']['name']}")
+        assert there.get("rules") == document.get("rules")
+        assert there.get("subjects") == document.get("subjects")
+        if document["kind"] == "CustomResourceDefinition":
+            assert there["spec"]["versions"] == document["spec"]["versions"]
+
+
+def test_accounts_are_kept_to_their_own_fields(lab: Lab, installed: Played, run: Run) -> None:
+    policies = f"{ADMISSION}/validatingadmissionpolicies"
+    for document in policy_documents():
+        if document["kind"] == "ValidatingAdmissionPolicy":
+            there = lab.api.get(f"{policies}/{document['metadata']['name']}")["spec"]
+            assert there["validations"] == document["spec"]["validations"]
+    network = lab.api.get("/apis/networking.k8s.io/v1/namespaces/composable-infra/networkpolicies/composable-infra")
+    (peer,) = network["spec"]["ingress"][0]["from"]
+    assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
+    (reader,) = lab.api.get(f"{RBAC}/clusterrolebindings/composable-infra-metrics")["subjects"]
+    assert (reader["name"], reader["namespace"]) == ("prometheus-k8s", "monitoring")
+    well(run(controllers_components=["scaler"], controllers_config={**CONFIG, "label_prefix": "gpu.example.com"}))
+    deployment = lab.api.get(f"{APPS}/deployments/composable-infra")
+    assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == "composable-infra-scaler"
+    assert not lab.api.exists(f"{NAMESPACE}/serviceaccounts/composable-infra-operator")
+    (label,) = [v["expression"] for v in lab.api.get(f"{policies}/composable-infra-nodes")["spec"]["validations"]
+                if "startsWith" in v["expression"]]
+    assert "'gpu.example.com/'" in label
+    well(run())
+
+
+def test_pods_are_held_where_the_cluster_can_do_that(lab: Lab, installed: Played, run: Run) -> None:
+    served = "mutatingadmissionpolicies" in {r["name"] for r in lab.api.get(ADMISSION)["resources"]}
+    policy = f"{ADMISSION}/mutatingadmissionpolicies/composable-infra-gates"
+    assert lab.api.exists(policy) == served
+    well(run(controllers_gates="never"))
+    assert not lab.api.exists(policy)
+    well(run())
+    assert lab.api.exists(policy) == served
+
+
+def test_node_agents_run_on_every_node_and_go_where_others_do_the_work(lab: Lab, installed: Played, run: Run) -> None:
+    path = f"{APPS}/daemonsets/composable-infra-agent"
+    daemon_set = lab.api.get(path)
+    assert daemon_set["status"]["numberReady"] == len(lab.nodes)
+    spec = daemon_set["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    args = parser().parse_args([*container["args"], "--node-name", "node-0"])
+    assert (str(args.root), args.lease_namespace, args.rescan) == ("/host", "composable-infra", "port")
+    assert args.listen == f"0.0.0.0:{container['ports'][0]['containerPort']}"
+    assert container["command"][-1] == "ansible_collections.composable.infra.controller.agent"
+    assert container["image"] == "registry.example.com/composable/infra:1"
+    assert spec["hostPID"]
+    assert container["securityContext"]["privileged"]
+    policy = f"{ADMISSION}/validatingadmissionpolicies/composable-infra-agent"
+    for document in agent_documents():
+        if document["kind"] == "ValidatingAdmissionPolicy":
+            assert lab.api.get(policy)["spec"]["validations"] == document["spec"]["validations"]
+    allowed = f"{RBAC}/namespaces/{PLUGINS}/roles/composable-infra-agent"
+    assert lab.api.get(allowed)["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]
+    config = lab.api.get(f"{NAMESPACE}/configmaps/composable-infra-config")["data"]["config.yml"]
+    assert yaml.safe_load(config)["node_hands"] == "agent"
+    well(run(controllers_node_hands="ssh"))
+    for gone in (path, policy, allowed, f"{RBAC}/clusterroles/composable-infra-agent"):
+        assert not lab.api.exists(gone)
+    well(run())
+    assert lab.api.exists(path)
+
+
+def test_two_pods_are_ready_and_run_what_was_asked(lab: Lab, installed: Played) -> None:
+    deployment = lab.api.get(f"{APPS}/deployments/composable-infra")
+    assert deployment["status"]["readyReplicas"] == 2
+    spec = deployment["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert container["image"] == "registry.example.com/composable/infra:1"
+    assert container["args"][-6:] == ["--only", "publisher", "--only", "scaler", "--only", "operator"]
+    assert spec["imagePullSecrets"] == [{"name": "registry"}]
+    assert spec["serviceAccountName"] == "composable-infra"
+    budget = lab.api.get("/apis/policy/v1/namespaces/composable-infra/poddisruptionbudgets/composable-infra")
+    service = lab.api.get(f"{NAMESPACE}/services/composable-infra")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert budget["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert service["spec"]["selector"].items() <= labels.items()
+
+
+def test_gate_reaper_runs_beside_the_scaler_with_an_account_of_its_own(lab: Lab, installed: Played, run: Run) -> None:
+    path = f"{APPS}/deployments/composable-infra-gate-reaper"
+    deployment = lab.api.get(path)
+    assert deployment["status"]["readyReplicas"] == 1
+    spec = deployment["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert spec["serviceAccountName"] == "composable-infra-gate-reaper"
+    assert container["command"][-1] == "ansible_collections.composable.infra.controller.gate_reaper"
+    args = gate_reaper.parser().parse_args(container["args"])
+    assert (args.namespace, args.grace) == ("composable-infra", 120.0)
+    lease = lab.api.get(f"{RBAC}/namespaces/composable-infra/roles/composable-infra-gate-reaper")
+    assert [rule["resourceNames"] for rule in lease["rules"]] == [["composable-infra-gates"]]
+    well(run(controllers_gate_reaper=False))
+    assert not lab.api.exists(path)
+    assert not lab.api.exists(f"{RBAC}/clusterroles/composable-infra-gate-reaper")
+    well(run())
+    assert lab.api.exists(path)
+
+
+def test_the_stored_configuration_is_one_that_the_controllers_take(lab: Lab, installed: Played, tmp_path: Path) -> None:
+    text = lab.api.get(f"{NAMESPACE}/configmaps/composable-infra-config")["data"]["config.yml"]
+    data = yaml.safe_load(text)
+    assert data["fabric"].pop("credentials_dir") == "/etc/composable-infra/credentials"
+    secret = lab.api.get(f"{NAMESPACE}/secrets/composable-infra-credentials")["data"]
+    for key, value in secret.items():
+        (tmp_path / key).write_bytes(base64.b64decode(value))
+    config = EngineConfig.from_dict({**data, "fabric": {**data["fabric"], "credentials_dir": str(tmp_path)}})
+    assert config.fabric.password == PASSWORD
+    assert config.lease_namespace == "composable-infra"
+
+
+def test_no_secret_is_told(lab: Lab, installed: Played, run: Run) -> None:
+    again = well(run("-vvv", "--diff", controllers_credentials={**OPTIONS["controllers_credentials"], "realm": "s"}))
+    assert again.changed
+    for text in (installed.output, again.output, str(lab.api.get(f"{APPS}/deployments"))):
+        assert PASSWORD not in text
+        assert base64.b64encode(PASSWORD.encode()).decode() not in text
+
+
+def test_another_configuration_replaces_the_pods(lab: Lab, installed: Played, run: Run) -> None:
+    before = lab.api.get(f"{APPS}/deployments/composable-infra")
+    well(run(controllers_config={**CONFIG, "scan_interval": 7}))
+    after = lab.api.get(f"{APPS}/deployments/composable-infra")
+    assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
+    note = "composable.infra/config"
+    notes = [d["spec"]["template"]["metadata"]["annotations"][note] for d in (before, after)]
+    assert notes[0] != notes[1]
+
+
+def test_components_that_do_not_run_lose_their_rights(lab: Lab, installed: Played, run: Run) -> None:
+    well(run(controllers_components=["scaler"]))
+    assert lab.api.exists(f"{RBAC}/clusterroles/composable-infra-scaler")
+    assert not lab.api.exists(f"{RBAC}/clusterroles/composable-infra-publisher")
+    assert not lab.api.exists(f"{RBAC}/clusterrolebindings/composable-infra-operator")
+    well(run())
+    assert lab.api.exists(f"{RBAC}/clusterroles/composable-infra-publisher")
+
+
+@pytest.mark.parametrize(("variables", "words"), [
+    ({"controllers_image": ""}, 'controllers_image: "" is not usable'),
+    ({"controllers_components": []}, "controllers_components: [] is not usable"),
+    ({"controllers_config": {**CONFIG, "workers": 0}}, "workers: 0 is not usable"),
+    ({"controllers_config": {**CONFIG, "fabric": {**CONFIG["fabric"], "password": PASSWORD}}},
+     "fabric.password: must not be in the configuration")])
+def test_bad_input_is_refused_before_anything_is_written(
+    lab: Lab, installed: Played, run: Run, variables: Json, words: str
+) -> None:
+    before = stored(lab)
+    refused = run(**variables)
+    assert refused.status != 0
+    assert words in "".join(refused.failures)
+    assert PASSWORD not in refused.output
+    assert stored(lab) == before
+
+
+def test_definitions_stay_while_an_object_stands_for_a_device(lab: Lab, installed: Played, run: Run) -> None:
+    path = "/apis/cro.hpsys.ibm.ie.com/v1alpha1/composableresources"
+    body = {"apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1", "kind": "ComposableResource", "metadata": {"name": "gpu-1"},
+            "spec": {"type": "gpu", "model": "A100 40G", "target_node": "node-0"}}
+    lab.api.request("POST", path, body)
+    before = stored(lab)
+    refused = run(controllers_state="absent", controllers_remove_crds=True)
+    assert refused.status != 0
+    assert "gpu-1" in "".join(refused.failures)
+    assert stored(lab) == before
+    lab.api.request("DELETE", f"{path}/gpu-1")
+
+
+def test_absent_leaves_the_api_server_as_it_was(lab: Lab, bare: dict[str, str], installed: Played, run: Run) -> None:
+    pods = "/api/v1/namespaces/default/pods"
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "held"},
+            "spec": {"containers": [{"name": "c", "image": "i"}],
+                     "schedulingGates": [{"name": GATE}, {"name": "other.example/gate"}]}}
+    lab.api.request("POST", pods, body)
+    check = well(run("--check", controllers_state="absent", controllers_remove_crds=True))
+    assert check.changed
+    well(run(controllers_state="absent", controllers_remove_crds=True))
+    assert lab.api.get(f"{pods}/held")["spec"]["schedulingGates"] == [{"name": "other.example/gate"}]
+    lab.api.request("DELETE", f"{pods}/held?gracePeriodSeconds=0")
+    assert set(stored(lab)) == set(bare)
+    assert well(run(controllers_state="absent", controllers_remove_crds=True)).changed == []

@@ -1,0 +1,38 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The admission policy and clocks: that of whoever opens gates may be wrong by any amount."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ansible_collections.composable.infra.lab.demo.stage import Stage
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.server_clock import ServerClock
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.gate_lease import GateLease
+from ansible_collections.composable.infra.tests.e2e.gated import test_gated
+from ansible_collections.composable.infra.tests.e2e.support.support import delete_all, wait_for
+
+pytestmark = pytest.mark.e2e
+STAGE = test_gated.STAGE
+
+
+@pytest.mark.parametrize("wrong", [-3600.0, 3600.0], ids=["an hour behind", "an hour ahead"])
+def test_pods_are_held_while_the_lease_is_renewed_and_not_longer(stage: Stage, monkeypatch: pytest.MonkeyPatch,
+                                                                 wrong: float) -> None:
+    client = Client(Connection.load(str(stage.kubeconfig)))
+    monkeypatch.setattr(client._transport, "clock", ServerClock(lambda: time.time() + wrong))
+    lease, free = GateLease(client, "composable-infra"), test_gated.probe(stage)
+    lease.start()
+    try:
+        wait_for("new pods are held", lambda: not free(), 10)
+        lease.stop()
+        wait_for("new pods are held no more", free, 10)
+    finally:
+        lease.stop()
+        client.close()
+        delete_all(stage)

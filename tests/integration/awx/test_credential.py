@@ -1,0 +1,160 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The credential of a CDI Manager as AWX injects it: every manager can be reached, and nobody else gets the password.
+
+AWX renders each variable of a credential type in Jinja's immutable sandbox. A field that was left empty is undefined
+there, so its variable is set to nothing. Source: ansible/awx, ``CredentialType.inject_credential`` in
+awx/main/models/credential.py.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import yaml
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from ansible_collections.composable.infra.emulator import Emulator, simple_spec
+from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
+from ansible_collections.composable.infra.plugins.module_utils.fabric.registry import MANAGERS
+from ansible_collections.composable.infra.tests.e2e.support.played import play
+from ansible_collections.composable.infra.tests.integration.awx.stub import Awx
+from ansible_collections.composable.infra.tests.integration.modules.conftest import Json, run
+from ansible_collections.composable.infra.tests.unit.house.files import ROOT
+
+TYPE: Json = yaml.safe_load((ROOT / "roles/awx/vars/main.yml").read_text(encoding="utf-8").replace("!unsafe ", ""))
+FIELDS = {field["id"] for field in TYPE["awx_fabric_fields"]}
+PASSWORD = "correct-horse"
+
+
+class FileName:
+    """``tower.filename``: where AWX has put a rendered file."""
+
+    certificate: str
+
+
+def injected(inputs: Json, folder: Path) -> dict[str, str]:
+    """The variables that AWX sets for a credential with these inputs."""
+    sandbox, files = ImmutableSandboxedEnvironment(), FileName()
+    namespace = {**{name: value for name, value in inputs.items() if len(value)}, "tower": {"filename": files}}
+    for label, template in TYPE["awx_fabric_injectors"]["file"].items():
+        path = folder / label
+        path.write_text(sandbox.from_string(template).render(**namespace), encoding="utf-8")
+        setattr(files, label.split(".")[1], str(path))
+    return {name: sandbox.from_string(template).render(**namespace)
+            for name, template in TYPE["awx_fabric_injectors"]["env"].items()}
+
+
+def inputs_of(config: Json) -> Json:
+    """What somebody fills in for a manager; the rest of the form stays empty."""
+    form = {name: value for name, value in config.items() if name in FIELDS}
+    if "ca_path" in config:
+        form["certificate"] = Path(config["ca_path"]).read_text(encoding="utf-8")
+    return {**dict.fromkeys(FIELDS, ""), **form}
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    """One fabric, behind every kind of CDI Manager."""
+    spec = simple_spec(["node-0"], {"A100 40G": 1}, attach=0.0, detach=0.0, managers=list(MANAGERS))
+    with Emulator.run(spec, tmp_path_factory.mktemp("emulator")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("manager", list(MANAGERS))
+class TestEveryManager:
+    def test_what_it_needs_is_on_the_form(self, manager: str, emulator: Emulator) -> None:
+        config = emulator.fabric_config(manager)
+        assert set(config) - {"ca_path"} <= FIELDS
+        assert FabricConfig.from_dict(config).manager == manager
+
+    def test_modules_and_inventory_reach_it(self, manager: str, emulator: Emulator, tmp_path: Path) -> None:
+        environment = injected(inputs_of(emulator.fabric_config(manager)), tmp_path)
+        assert "" in environment.values()
+        tasks: list[Json] = [{"name": "Read", "composable.infra.fabric_info": {"models": ["A100 40G"]}}]
+        for connection in ("in this process", "as a module"):
+            book = [{"name": connection, "hosts": "localhost", "connection": "local", "gather_facts": False,
+                     "tasks": tasks if connection == "in this process" else [
+                         {**task, "async": 60, "poll": 1} for task in tasks]}]
+            # Ansible writes there by $HOME and reads by the user's entry in passwd, which need not agree
+            done = play(tmp_path / connection.replace(" ", "-"), book, {}, **environment,
+                        ANSIBLE_ASYNC_DIR=str(tmp_path / "async"))
+            assert not done.failures, done.failures
+        (tmp_path / "my.fabric.yml").write_text("plugin: composable.infra.fabric\n", encoding="utf-8")
+        read = run(tmp_path, "ansible-inventory", "-i", "my.fabric.yml", "--list",
+                   **environment, ANSIBLE_INVENTORY_UNPARSED_FAILED="1")
+        assert read.returncode == 0, read.stderr[-2000:]
+        assert "node-0" in json.loads(read.stdout)["_meta"]["hostvars"]
+
+
+@pytest.fixture
+def thief() -> Iterator[tuple[str, list[bytes]]]:
+    """A server that somebody who may start jobs has set up: its address, and what came there."""
+    heard: list[bytes] = []
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def listen() -> None:
+            while True:
+                try:
+                    connection, _address = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.settimeout(5)
+                    heard.append(connection.recv(65536))
+
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", heard
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(10)
+
+
+VARIABLES: dict[str, Json] = {"attach": {}, "plan": {}, "report": {}, "detach": {"detach_nodes": ["node-0"]}}
+
+
+@pytest.mark.parametrize("book", list(VARIABLES))
+@pytest.mark.parametrize("option", ["endpoint", "layout_endpoint"])
+def test_a_launcher_cannot_have_the_password_sent_to_him(
+    book: str, option: str, thief: tuple[str, list[bytes]], tmp_path: Path
+) -> None:
+    address, heard = thief
+    environment = injected(inputs_of({"endpoint": "https://manager.example.com", "username": "gpu", "auth": "basic",
+                                      "manager": "redfish", "password": PASSWORD}), tmp_path)
+    config = {"device_info": [], "fabric": {option: address, "validate_certs": False}}
+    done = play(tmp_path, f"composable.infra.{book}", {"config": config, **VARIABLES[book]},
+                K8S_AUTH_KUBECONFIG=str(tmp_path / "none"), **environment)
+    assert done.status != 0
+    assert heard == []
+    assert f"fabric.{option}: is not COMPOSABLE_{option.upper()}" in done.output, done.failures
+    assert PASSWORD not in done.output
+
+
+def test_templates_ask_for_nothing_that_leads_elsewhere() -> None:
+    safe = {"timeout", "composable_platform", "detach_nodes", "detach_keep_closed", "uninstall_crds"}
+    text = json.dumps(TYPE["awx_templates"])
+    assert '"asks"' not in text
+    questions = [TYPE[f"awx_{name}_question"]["variable"] for name in ("nodes", "patience")]
+    questions += [q["variable"] for name in ("detach", "uninstall") for q in TYPE[f"awx_{name}_questions"]
+                  if isinstance(q, dict)]
+    questions += [q["variable"] for template in TYPE["awx_templates"] for q in template.get("questions", ())
+                  if isinstance(q, dict)]
+    assert set(questions) == safe
+
+
+def test_the_stub_keeps_only_what_a_survey_asks_for() -> None:
+    """AWX ignores other variables where the template does not prompt for them."""
+    awx = Awx(ROOT)
+    body = {"name": "pass", "playbook": "playbooks/attach.yml", "survey_enabled": True}
+    _status, template = awx.answer("POST", "/api/v2/job_templates/", {}, body)
+    question = {"question_name": "Seconds", "variable": "timeout", "type": "integer", "required": False}
+    awx.answer("POST", f"{template['url']}survey_spec/", {}, {"name": "", "description": "", "spec": [question]})
+    awx.answer("POST", f"{template['url']}launch/", {}, {"extra_vars": {"timeout": 5, "config": {"fabric": {}}}})
+    assert awx.jobs[0]["extra_vars"] == {"timeout": 5}

@@ -1,0 +1,215 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From a release that is asked for to a device that is off the bus, by an agent on a made-up node."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.composable.infra.controller.agent.agent import NodeAgent
+from ansible_collections.composable.infra.controller.agent.bus_lane import OVERDUE_SECONDS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABLE_RESOURCES,
+    SLICES,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import RELEASE
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    CLAIM_IN_USE,
+    DRAINED,
+    IDLE,
+    OPEN_ON_NODE,
+    READY,
+    RELEASING,
+    REMOVAL_HUNG,
+    REMOVED,
+    STEPS_DOWN,
+    NodeTrouble,
+)
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import Node, resource, running, until
+
+ASKED = "2026-01-01T00:00:00.000000Z"
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    """A node with two devices that are in use of nobody."""
+    with running() as it:
+        for n in (1, 2):
+            it.hands.bus[f"dev-{n}"] = f"GPU-{n}"
+            it.api.put(COMPOSABLE_RESOURCES, resource(f"gpu-{n}", f"dev-{n}", f"GPU-{n}"))
+        it.start_plugin()
+        it.boot()
+        until("both are ready", lambda: it.phase("gpu-1") == it.phase("gpu-2") == READY)
+        yield it
+
+
+def ask_release(node: Node, name: str = "gpu-1") -> None:
+    node.change(COMPOSABLE_RESOURCES, name, {"metadata": {"annotations": {RELEASE: ASKED}}})
+
+
+def down(node: Node, name: str = "gpu-1") -> list[str]:
+    """The steps down."""
+    steps = node.steps(name)
+    return steps[steps.index(IDLE):] if IDLE in steps else []
+
+
+def test_steps_in_their_order_and_the_slice_follows(node: Node) -> None:
+    ask_release(node)
+    until("all is done", lambda: down(node) == [*STEPS_DOWN])
+    assert node.phase("gpu-1") == REMOVED
+    assert node.hands.bus == {"dev-2": "GPU-2"}
+    assert node.phase("gpu-2") == READY
+    assert len(node.deleted_pods()) == 1
+
+
+def test_a_device_that_was_never_up_is_identified_and_leaves(node: Node) -> None:
+    """Its pod was deleted while it was being attached: only its driver tells which device of the bus it is."""
+    node.hands.bus["dev-3"] = "GPU-3"
+    raw = resource("gpu-3", "dev-3")
+    raw["metadata"].setdefault("annotations", {})[RELEASE] = ASKED
+    node.api.put(COMPOSABLE_RESOURCES, raw)
+    until("it is removed", lambda: node.phase("gpu-3") == REMOVED)
+    assert node.hands.calls[-2:] == [("bring_up", "dev-3"), ("release", "dev-3")]
+    assert "dev-3" not in node.hands.bus
+
+
+def test_a_device_that_was_never_up_nor_on_the_bus_is_gone(node: Node) -> None:
+    raw = resource("gpu-3", "dev-3")
+    raw["metadata"].setdefault("annotations", {})[RELEASE] = ASKED
+    node.api.put(COMPOSABLE_RESOURCES, raw)
+    until("it is removed", lambda: node.phase("gpu-3") == REMOVED)
+    assert ("release", "dev-3") not in node.hands.calls
+
+
+def test_a_device_of_a_claim_stays_usable_and_says_whose_it_is(node: Node) -> None:
+    claim = {"metadata": {"name": "c", "namespace": "team", "uid": "c"}, "status": {"allocation": {"devices": {
+        "results": [{"driver": "gpu.nvidia.com", "pool": "node-0", "device": "gpu-0"}]}}}}
+    node.api.put(CLAIMS, claim)
+    ask_release(node)
+    until("the trouble is told", lambda: node.trouble("gpu-1") == CLAIM_IN_USE)
+    told = node.evidence("gpu-1")
+    assert told is not None
+    assert told.trouble is not None
+    assert told.trouble.message == "claim team/c uses the device"
+    assert told.phase == READY
+    assert "dev-1" in node.hands.bus
+
+
+def test_a_device_that_no_slice_shows_is_no_idle_one(node: Node) -> None:
+    """The plugin is away and its slices with it: a claim of this node may have any device."""
+    for item in node.api.of(SLICES):
+        node.api.remove(SLICES, item["metadata"]["name"])
+    agent = node.agent
+    assert agent is not None
+    until("the agent has seen it", lambda: not agent.state.announced())
+    selector = {"nodeSelectorTerms": [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-0"]}]}]}
+    node.api.put(CLAIMS, {"metadata": {"name": "c", "namespace": "team", "uid": "c"}, "status": {"allocation": {
+        "devices": {"results": [{"driver": "gpu.nvidia.com", "pool": "node-0", "device": "gpu-0"}]},
+        "nodeSelector": selector}}})
+    ask_release(node)
+    until("the trouble is told", lambda: node.trouble("gpu-1") == CLAIM_IN_USE)
+    assert "dev-1" in node.hands.bus
+
+
+def test_an_ask_that_is_taken_back_meanwhile_leaves_the_device(node: Node) -> None:
+    node.hands.gates["dev-1"] = threading.Event()
+    ask_release(node)
+    until("the release has begun", lambda: ("release", "dev-1") in node.hands.calls)
+    node.change(COMPOSABLE_RESOURCES, "gpu-1", {"metadata": {"annotations": {RELEASE: None}}})
+    node.hands.gates["dev-1"].set()
+    until("it is ready without trouble", lambda: node.phase("gpu-1") == READY and node.trouble("gpu-1") == "")
+    assert "dev-1" in node.hands.bus
+    assert down(node) == []
+
+
+def test_an_open_device_is_tried_again_until_it_is_let_go(node: Node) -> None:
+    held = NodeTrouble(OPEN_ON_NODE, "0000:10:00.0 is open by pid 7 (python)")
+    node.hands.troubles["dev-1"] = [held]
+    ask_release(node)
+    until("it is removed", lambda: node.phase("gpu-1") == REMOVED)
+    assert node.hands.calls.count(("release", "dev-1")) == 2
+    assert node.trouble("gpu-1") == ""
+    counted = node.metrics.registry.get_sample_value("composable_agent_troubles_total", {"reason": OPEN_ON_NODE})
+    assert counted == 1
+
+
+def agent_of(node: Node) -> NodeAgent:
+    assert node.agent is not None
+    return node.agent
+
+
+def test_a_removal_that_hangs_is_told_and_holds_up_nothing_else(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.hands.gates["dev-1"] = threading.Event()
+    node.hands.troubles["dev-1"] = [NodeTrouble(REMOVAL_HUNG, "the removal hangs in the kernel")]
+    ask_release(node)
+    until("the release has begun", lambda: ("release", "dev-1") in node.hands.calls)
+    node.hands.bus["dev-3"] = "GPU-3"
+    node.api.put(COMPOSABLE_RESOURCES, resource("gpu-3", "dev-3", "GPU-3"))
+    lane = agent_of(node).lane
+    monkeypatch.setattr("ansible_collections.composable.infra.controller.agent.bus_lane.OVERDUE_SECONDS", 0.05)
+    assert OVERDUE_SECONDS > 1.0
+    until("another worker takes over", lane.relieve)
+    until("another device is ready meanwhile", lambda: node.phase("gpu-3") == READY)
+    assert node.phase("gpu-1") == RELEASING
+    node.hands.gates["dev-1"].set()
+    until("the trouble is told", lambda: node.trouble("gpu-1") == REMOVAL_HUNG)
+    until("the kernel ended it after all", lambda: node.phase("gpu-1") == REMOVED and node.trouble("gpu-1") == "")
+
+
+def test_an_agent_that_was_killed_in_between_takes_back_what_is_not_asked_for_any_more(node: Node) -> None:
+    node.stop()
+    evidence = node.evidence("gpu-1")
+    assert evidence is not None
+    half = evidence.with_phase(RELEASING).with_step(IDLE, 1.0).with_step(DRAINED, 2.0)
+    node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1", deleted=True, node=half.to_json()))
+    node.boot()
+    until("it is usable", lambda: node.phase("gpu-1") == READY)
+    assert ("take_back", "dev-1") in node.hands.calls
+    assert ("release", "dev-1") not in node.hands.calls
+
+
+def test_an_agent_that_was_killed_in_between_goes_on(node: Node) -> None:
+    node.stop()
+    evidence = node.evidence("gpu-1")
+    assert evidence is not None
+    half = evidence.with_phase(RELEASING).with_step(IDLE, 1.0).with_step(DRAINED, 2.0)
+    node.api.put(COMPOSABLE_RESOURCES,
+                 resource("gpu-1", "dev-1", "GPU-1", deleted=True, release=ASKED, node=half.to_json()))
+    node.boot()
+    until("it is removed", lambda: node.phase("gpu-1") == REMOVED)
+    assert "dev-1" not in node.hands.bus
+
+
+def test_a_removed_device_that_a_rescan_brought_back_is_removed_again(node: Node) -> None:
+    ask_release(node)
+    until("it is removed", lambda: node.phase("gpu-1") == REMOVED)
+    node.stop()
+    node.hands.bus["dev-1"] = "GPU-1"
+    node.boot()
+    until("it is removed again", lambda: "dev-1" not in node.hands.bus)
+    until("the evidence says so", lambda: node.phase("gpu-1") == REMOVED)
+
+
+def test_the_slice_follows_also_when_the_object_is_gone_and_the_agent_was_away(node: Node) -> None:
+    node.stop()
+    del node.hands.bus["dev-1"]
+    node.api.remove(COMPOSABLE_RESOURCES, "gpu-1")
+    node.boot()
+    until("the plugin looks again", lambda: len(node.deleted_pods()) == 1)
+
+
+def test_what_names_no_uuid_proves_nobody_gone(node: Node) -> None:
+    node.stop()
+    node.hands.blind = True
+    del node.hands.bus["dev-1"]
+    node.api.remove(COMPOSABLE_RESOURCES, "gpu-1")
+    agent = node.boot()
+    until("it works", agent.ready)
+    agent.plugins.attend()
+    assert node.deleted_pods() == []

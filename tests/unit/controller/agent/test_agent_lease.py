@@ -1,0 +1,50 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Lease that says that a node has hands."""
+
+from __future__ import annotations
+
+from ansible_collections.composable.infra.controller.agent.agent_lease import (
+    DURATION_SECONDS,
+    RENEW_SECONDS,
+    RETRY_SECONDS,
+    AgentLease,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import LEASES
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import AGENT, NodeHands
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi, unreachable
+
+SPACE = "composable-infra"
+
+
+def test_made_renewed_and_given_up() -> None:
+    api, moments = FakeApi(), iter([1000.0, 1030.0, 1060.0])
+    lease = AgentLease(api.client, SPACE, "node-0", lambda: next(moments))
+    hands = NodeHands(AGENT)
+    assert lease.renew() == RENEW_SECONDS
+    made = api.one(LEASES, "node-agent-node-0", SPACE)
+    assert made["metadata"]["labels"] == {"composable.infra/component": "node-agent"}
+    assert made["spec"]["holderIdentity"] == "node-0"
+    assert made["spec"]["leaseDurationSeconds"] == DURATION_SECONDS
+    hands.lease_changed("node-0", made)
+    assert hands.missing("node-0") == ""
+    lease.renew()
+    renewed = api.one(LEASES, "node-agent-node-0", SPACE)
+    assert renewed["spec"]["renewTime"] > made["spec"]["renewTime"]
+    assert renewed["spec"]["acquireTime"] == made["spec"]["acquireTime"]
+    lease.give_up()
+    hands.lease_changed("node-0", api.one(LEASES, "node-agent-node-0", SPACE))
+    assert "no longer renews" in hands.missing("node-0")
+
+
+def test_a_failure_is_told_and_tried_again() -> None:
+    api = FakeApi()
+    api.fail("merge_patch", LEASES, unreachable(), times=1)
+    lease = AgentLease(api.client, SPACE, "node-0")
+    assert lease.renew() == RETRY_SECONDS
+    assert "does not answer" in lease.last_error
+    assert lease.renew() == RENEW_SECONDS
+    assert lease.last_error == ""
+    api.fail("merge_patch", LEASES, unreachable())
+    lease.give_up()

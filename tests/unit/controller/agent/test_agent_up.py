@@ -1,0 +1,313 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From an attached device to one that the node's slice shows, by an agent on a made-up node."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from ansible_collections.composable.infra.controller.agent import plugin_work
+from ansible_collections.composable.infra.controller.agent.device_work import Patience
+from ansible_collections.composable.infra.controller.agent.hands import KernelReport
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABLE_RESOURCES,
+    LEASES,
+    PODS,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    ANNOUNCED,
+    DRIVER_FAILED,
+    LOST_ON_BUS,
+    NO_ROOM_FOR_BARS,
+    NOT_ANNOUNCED,
+    NOT_ON_BUS,
+    PREPARING,
+    READY,
+    STEPS_UP,
+    Evidence,
+    NodeTrouble,
+)
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import (
+    Node,
+    pod,
+    resource,
+    running,
+    until,
+)
+
+
+def announced(node: Node, *names: str) -> bool:
+    return all(node.phase(name) == READY and ANNOUNCED in node.steps(name) for name in names)
+
+
+def test_steps_in_their_order_one_restart_and_the_lease() -> None:
+    with running() as node:
+        node.boot()
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1"))
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        evidence = node.evidence("gpu-1")
+        assert evidence is not None
+        assert [s.step for s in evidence.steps] == [*STEPS_UP]
+        assert [s.at for s in evidence.steps] == sorted(s.at for s in evidence.steps)
+        assert (evidence.device, evidence.uuid, evidence.by) == ("dev-1", "GPU-1", "agent")
+        assert node.deleted_pods() == ["plugin-1"]
+        assert node.hands.told_feature_discovery == 1
+        assert node.api.one(LEASES, "node-agent-node-0", "composable-infra")["spec"]["holderIdentity"] == "node-0"
+        assert node.metrics.registry.get_sample_value("composable_agent_plugin_restarts_total") == 1
+        count = "composable_agent_step_duration_seconds_count"
+        assert [node.metrics.registry.get_sample_value(count, {"step": s}) for s in STEPS_UP] == [1.0] * 5
+
+
+def test_only_the_evidence_is_written() -> None:
+    with running() as node:
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        node.boot()
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        for call in node.api.writes(COMPOSABLE_RESOURCES):
+            assert call.subresource is None
+            assert set(call.body) == {"metadata"}
+            assert set(call.body["metadata"]) == {"uid", "annotations"}
+            assert set(call.body["metadata"]["annotations"]) == {"composable.infra/node"}
+
+
+def test_four_that_arrive_together_cost_one_restart() -> None:
+    with running() as node:
+        node.boot()
+        for n in range(4):
+            node.api.put(COMPOSABLE_RESOURCES, resource(f"gpu-{n}"))
+        for n in range(4):
+            node.hands.bus[f"dev-{n}"] = f"GPU-{n}"
+            node.api.put(COMPOSABLE_RESOURCES, resource(f"gpu-{n}", f"dev-{n}", f"GPU-{n}"))
+        until("all are announced", lambda: announced(node, *(f"gpu-{n}" for n in range(4))))
+        assert node.deleted_pods() == ["plugin-1"]
+
+
+def test_a_slow_first_touch_is_waited_for() -> None:
+    with running() as node:
+        node.hands.gates["dev-2"] = threading.Event()
+        for n in (1, 2):
+            node.hands.bus[f"dev-{n}"] = f"GPU-{n}"
+            node.api.put(COMPOSABLE_RESOURCES, resource(f"gpu-{n}", f"dev-{n}"))
+        node.boot()
+        until("the first is touched", lambda: "Touched" in node.steps("gpu-1"))
+        until("the second is begun", lambda: ("bring_up", "dev-2") in node.hands.calls)
+        assert node.deleted_pods() == []
+        node.hands.gates["dev-2"].set()
+        until("both are announced", lambda: announced(node, "gpu-1", "gpu-2"))
+        assert len(node.deleted_pods()) == 1
+
+
+def test_a_device_that_comes_late_is_looked_for() -> None:
+    with running() as node:
+        node.hands.hidden["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
+        node.boot()
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert ("look_for_devices", "") in node.hands.calls
+
+
+def test_one_that_does_not_come_holds_up_no_other() -> None:
+    with running(patience=Patience(0.05, 0.5)) as node:
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
+        node.hands.bus["dev-2"] = "GPU-2"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-2", "dev-2", "GPU-2"))
+        node.boot()
+        until("the other is announced", lambda: announced(node, "gpu-2"))
+        until("the trouble is told", lambda: node.trouble("gpu-1") == NOT_ON_BUS)
+        assert node.phase("gpu-1") == PREPARING
+        assert node.trouble("gpu-2") == ""
+
+
+@pytest.mark.parametrize(("reason", "times"), [(NO_ROOM_FOR_BARS, 1), (DRIVER_FAILED, 2)])
+def test_trouble_that_lasts_is_told(reason: str, times: int) -> None:
+    with running() as node:
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.hands.troubles["dev-1"] = [NodeTrouble(reason, "what was seen")] * 20
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        node.boot()
+        until("the trouble is told", lambda: node.trouble("gpu-1") == reason)
+        assert node.hands.calls.count(("bring_up", "dev-1")) == times
+        assert node.deleted_pods() == []
+        assert node.metrics.registry.get_sample_value("composable_agent_troubles_total", {"reason": reason}) == 1
+
+
+def test_trouble_that_passes_is_not_told() -> None:
+    with running() as node:
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.hands.troubles["dev-1"] = [NodeTrouble(DRIVER_FAILED, "what was seen")]
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        node.boot()
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert node.metrics.registry.get_sample_value("composable_agent_troubles_total", {"reason": DRIVER_FAILED}) == 0
+
+
+def test_the_plugin_is_left_alone_while_it_prepares_a_claim() -> None:
+    with running() as node:
+        claim = {"metadata": {"name": "c", "namespace": "team", "uid": "c"}, "status": {"allocation": {"devices": {
+            "results": [{"driver": "gpu.nvidia.com", "pool": "node-0", "device": "gpu-9"}]}}}}
+        node.api.put(CLAIMS, claim)
+        waiting = pod("waits", {}, phase="Pending")
+        waiting["metadata"]["namespace"] = "team"
+        waiting["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "c"}]
+        node.api.put(PODS, waiting)
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        node.boot()
+        until("the claim was looked at", lambda: any(c.plural == CLAIMS.plural for c in node.api.calls))
+        assert node.deleted_pods() == []
+        node.api.put(PODS, {**waiting, "status": {"phase": "Running"}})
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert node.deleted_pods() == ["plugin-1"]
+
+
+def test_a_plugin_is_restarted_when_its_status_says_that_it_had_looked_before() -> None:
+    """The status of a pod comes later than its containers; until then nobody knows what it has seen."""
+    with running() as node:
+        began = format_time(time.time() - 5.0)
+        node.api.put(PODS, pod("plugin-1", containerStatuses=[{"state": {"waiting": {}}}]))
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        agent = node.boot()
+        until("the device is touched", lambda: node.steps("gpu-1") == ["OnBus", "Bound", "Touched"])
+        agent.plugins.attend()
+        assert node.phase("gpu-1") == PREPARING
+        node.api.put(PODS, pod("plugin-1", containerStatuses=[{"state": {"running": {"startedAt": began}}}]))
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert node.deleted_pods() == ["plugin-1"]
+
+
+def test_a_plugin_that_looked_before_its_status_said_so_is_restarted_again() -> None:
+    """Its container ran and looked; the pod's status did not say so yet when the device was touched."""
+    with running(announce_seconds=1.5) as node:
+        node.api.put(PODS, pod("plugin-1", containerStatuses=[{"state": {"waiting": {}}}]))
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        node.boot()
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert node.deleted_pods() == ["plugin-1"]
+        assert node.trouble("gpu-1") == ""
+
+
+def test_a_plugin_is_left_alone_beside_a_dead_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would not start again, and the claims of the node's other devices would be without it."""
+    monkeypatch.setattr(plugin_work, "DEAD_SECONDS", 0.05)
+    with running() as node:
+        node.hands.bus["dev-1"], node.hands.dead = "GPU-1", True
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        agent = node.boot()
+        until("the device is touched", lambda: node.steps("gpu-1") == ["OnBus", "Bound", "Touched"])
+        agent.plugins.attend()
+        assert node.deleted_pods() == []
+        assert node.phase("gpu-1") == PREPARING
+        node.hands.dead = False
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert node.deleted_pods() == ["plugin-1"]
+
+
+def test_a_plugin_that_never_announces_is_told() -> None:
+    with running(announce_seconds=0.3) as node:
+        node.plays = False
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        node.boot()
+        until("the trouble is told", lambda: node.trouble("gpu-1") == NOT_ANNOUNCED)
+        assert node.phase("gpu-1") == READY
+        node.start_plugin()
+        until("it is over", lambda: announced(node, "gpu-1") and node.trouble("gpu-1") == "")
+
+
+def test_a_node_without_the_plugin_is_ready_without_its_step() -> None:
+    with running() as node:
+        node.plays = False
+        node.api.remove(PODS, "plugin-1", "dra-driver-nvidia-gpu")
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        node.boot()
+        until("it is ready", lambda: node.phase("gpu-1") == READY)
+        assert node.steps("gpu-1") == ["OnBus", "Bound", "Touched"]
+        assert node.deleted_pods() == []
+
+
+def test_a_device_that_falls_off_the_bus_is_told_with_the_kernels_words() -> None:
+    with running() as node:
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        agent = node.boot()
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        line = "NVRM: Xid (PCI:0000:10:00): 79, GPU has fallen off the bus."
+        agent.devices.look_after([KernelReport(31, "0000:10:00.0", "a program's fault")])
+        assert node.trouble("gpu-1") == ""
+        agent.devices.look_after([KernelReport(79, "0000:10:00.0", line)])
+        until("the trouble is told", lambda: node.trouble("gpu-1") == LOST_ON_BUS)
+        told = node.evidence("gpu-1")
+        assert told is not None
+        assert told.trouble is not None
+        assert line in told.trouble.message
+
+
+def test_a_device_that_is_gone_without_a_word_is_told() -> None:
+    with running() as node:
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        agent = node.boot()
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        del node.hands.bus["dev-1"]
+        agent.devices.look_after([])
+        until("the trouble is told", lambda: node.trouble("gpu-1") == LOST_ON_BUS)
+
+
+def test_evidence_that_cannot_be_written_is_written_later() -> None:
+    with running() as node:
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        node.api.fail("merge_patch", COMPOSABLE_RESOURCES, Forbidden(403, "Forbidden", "not yet"), times=2)
+        node.boot()
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert node.steps("gpu-1") == [*STEPS_UP]
+
+
+def test_an_agent_that_starts_again_finds_all_done() -> None:
+    with running() as node:
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.start_plugin()
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        node.boot()
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert node.deleted_pods() == [], "the slice showed it already"
+        node.stop()
+        calls, written = list(node.hands.calls), node.evidence("gpu-1")
+        agent = node.boot()
+        until("it is ready", agent.ready)
+        until("it has looked", lambda: agent.devices.ask("gpu-1") is not None
+              and not agent.devices.pending(agent.devices.asks()[0]))
+        assert node.hands.calls == calls
+        assert node.evidence("gpu-1") == written
+
+
+def test_after_a_reboot_of_the_node_a_device_is_touched_again() -> None:
+    with running() as node:
+        node.hands.bus["dev-1"] = "GPU-1"
+        moment = time.time() - 3600.0
+        old = Evidence(READY, "dev-1", uuid="GPU-1", address="0000:99:00.0")
+        for step in STEPS_UP:
+            old = old.with_step(step, moment)
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", node=old.to_json()))
+        node.boot()
+        until("it was brought up", lambda: ("bring_up", "dev-1") in node.hands.calls)
+
+        def address() -> str:
+            found = node.evidence("gpu-1")
+            return found.address if found else ""
+
+        until("its new address is told", lambda: address() == "0000:10:00.0")
+        assert node.phase("gpu-1") == READY

@@ -1,0 +1,171 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent's hands on a made-up node."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.composable.infra.controller.agent.hands import NotThereYet, Wanted
+from ansible_collections.composable.infra.controller.agent.host_hands import FEATURES, HostHands
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    BOUND,
+    DRIVER_FAILED,
+    NOT_PROVEN,
+    ON_BUS,
+    PREPARING,
+    REMOVED,
+    TOUCHED,
+    Evidence,
+    NodeTrouble,
+)
+from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
+from ansible_collections.composable.infra.tests.unit.node.fake_node import (
+    PORT_A,
+    PORT_B,
+    A,
+    B,
+    C,
+    Card,
+    FakeNode,
+)
+
+START = Evidence(PREPARING, "dev-1")
+NOBODY: frozenset[str] = frozenset()
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
+    return FakeNode(tmp_path, monkeypatch)
+
+
+def hands_of(node: FakeNode, **options: t.Any) -> HostHands:
+    return HostHands(node.host, Options(event_patience=0.05, search_patience=0.3, patience=0.3, **options))
+
+
+def test_brought_up_by_its_uuid(node: FakeNode) -> None:
+    hands, noted = hands_of(node), list[Evidence]()
+    with pytest.raises(NotThereYet):
+        hands.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
+    node.come(Card(A, "GPU-a"))
+    done = hands.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
+    assert [step.step for step in done.steps] == [ON_BUS, BOUND, TOUCHED]
+    assert (done.uuid, done.address, done.by, done.phase) == ("GPU-a", A, "agent", PREPARING)
+    assert noted[-1] == done
+    assert hands.on_bus(done)
+    assert hands.uuids() == frozenset({"GPU-a"})
+    plugin = hands.plugin(done)
+    assert plugin is not None
+    assert plugin.driver == "gpu.nvidia.com"
+    assert plugin.owns({"app.kubernetes.io/name": "dra-driver-nvidia-gpu", "pod-template-generation": "1"})
+    assert not plugin.owns({"app.kubernetes.io/name": "other"})
+
+
+def test_another_that_comes_first_is_not_waited_out(node: FakeNode) -> None:
+    hands, noted = hands_of(node), list[Evidence]()
+    node.come(Card(A, "GPU-b"))
+    with pytest.raises(NotThereYet):
+        hands.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
+    assert noted[-1] == START, "what was noted about another device is taken back"
+    with pytest.raises(NotThereYet):
+        hands.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append)
+    node.come(Card(B, "GPU-a"))
+    assert hands.bring_up(Wanted("dev-1", "GPU-a"), START, noted.append).address == B
+    assert hands.bring_up(Wanted("dev-2", "GPU-b"), Evidence(PREPARING, "dev-2"), noted.append).address == A
+
+
+def test_a_first_touch_that_fails_is_told_as_such(node: FakeNode) -> None:
+    node.come(Card(A, "GPU-a", broken="touch"))
+    with pytest.raises(NodeTrouble, match="RmInitAdapter failed") as failed:
+        hands_of(node).bring_up(Wanted("dev-1", "GPU-a"), START, lambda evidence: None)
+    assert failed.value.reason == DRIVER_FAILED
+
+
+def test_a_display_of_the_board_is_nobodys_gpu(node: FakeNode) -> None:
+    node.come(Card(C, "", files={"vendor": "0x1a03"}, pci_class="0x030000"))
+    with pytest.raises(NotThereYet):
+        hands_of(node).bring_up(Wanted("dev-1", "GPU-a"), START, lambda evidence: None)
+
+
+def test_without_a_uuid_it_is_the_one_that_is_new(node: FakeNode) -> None:
+    node.come(Card(A, "GPU-a"), "nvidia")
+    hands_of(node).take_stock()
+    node.come(Card(B, "GPU-b"))
+    later = hands_of(node)
+    assert later.bring_up(Wanted("dev-1"), START, lambda evidence: None).address == B
+    others = frozenset({B, "GPU-b"})
+    with pytest.raises(NotThereYet):
+        later.bring_up(Wanted("dev-2", "", others), Evidence(PREPARING, "dev-2"), lambda evidence: None)
+
+
+@pytest.mark.parametrize(("options", "did"), [
+    ({}, [f"devices/{PORT_A}/rescan 1", f"devices/{PORT_B}/rescan 1"]),
+    ({"ports": (PORT_B,)}, [f"devices/{PORT_B}/rescan 1"]),
+    ({"rescan": "bus"}, ["rescan 1"]),
+    ({"rescan": "never"}, [])])
+def test_looks_only_where_it_may(node: FakeNode, options: dict[str, object], did: list[str]) -> None:
+    hands = hands_of(node, **options)
+    hands.look_for_devices()
+    assert node.did == did
+    assert "the device is not on the node's bus 0.3 s after it was attached" in hands.not_found()
+
+
+def test_released_and_gone(node: FakeNode) -> None:
+    evidence = node.ready(A, "GPU-a")
+    hands = hands_of(node)
+    assert hands.on_bus(evidence)
+    done = hands.release(evidence, NOBODY, lambda evidence: None, lambda: "")
+    assert done.phase == REMOVED
+    assert not hands.on_bus(evidence)
+    assert hands.uuids() == NOBODY
+
+
+def test_a_claim_keeps_it_usable(node: FakeNode) -> None:
+    evidence = node.ready(A, "GPU-a")
+    hands = hands_of(node)
+    with pytest.raises(NodeTrouble, match="claim team/c uses the device"):
+        hands.release(evidence, NOBODY, lambda evidence: None, lambda: "claim team/c uses the device")
+    assert hands.on_bus(evidence)
+    assert node.drained == set()
+
+
+def test_a_device_without_driver_makes_the_uuids_no_proof(node: FakeNode) -> None:
+    node.ready(A, "GPU-a")
+    node.come(Card(B, "GPU-b"))
+    assert hands_of(node).uuids() is None
+
+
+def test_a_bus_that_cannot_be_read_is_no_empty_one(node: FakeNode) -> None:
+    evidence = node.ready(A, "GPU-a")
+    (node.root / "sys/bus/pci/devices").rename(node.root / "elsewhere")
+    with pytest.raises(NodeTrouble) as trouble:
+        hands_of(node).on_bus(evidence)
+    assert trouble.value.reason == NOT_PROVEN
+    assert hands_of(node).uuids() is None
+
+
+def test_xids_since_the_start_are_told_once(node: FakeNode) -> None:
+    evidence = node.ready(A, "GPU-a")
+    node.log(f"NVRM: Xid (PCI:{A[:-2]}): 31, an old one")
+    hands = hands_of(node)
+    assert hands.on_bus(evidence)
+    node.log(f"NVRM: Xid (PCI:{A[:-2]}): 79, pid=0, GPU has fallen off the bus.")
+    node.log("usb 1-1: new high-speed USB device")
+    told = hands.kernel_reports()
+    assert [(report.xid, report.address) for report in told] == [(79, A)]
+    assert "fallen off the bus" in told[0].line
+    assert hands.kernel_reports() == []
+
+
+def test_feature_discovery_is_told_where_it_is(node: FakeNode) -> None:
+    hands = hands_of(node)
+    hands.tell_feature_discovery()
+    assert not (node.root / "etc").exists()
+    (node.root / FEATURES).mkdir(parents=True)
+    hands.tell_feature_discovery()
+    (file,) = (node.root / FEATURES).iterdir()
+    assert file.read_text(encoding="utf-8") == ""

@@ -1,0 +1,125 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the engine measures, as Prometheus reads it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import (
+    COUNTERS,
+    GAUGES,
+    HISTOGRAMS,
+)
+from ansible_collections.composable.infra.tests.unit.house.files import ROOT
+
+
+@pytest.fixture
+def metrics() -> PrometheusMetrics:
+    """Nothing measured yet."""
+    return PrometheusMetrics()
+
+
+def value(metrics: PrometheusMetrics, name: str, **labels: str) -> float | None:
+    """One sample."""
+    return metrics.registry.get_sample_value(f"composable_{name}", labels)
+
+
+def test_counted_by_label(metrics: PrometheusMetrics) -> None:
+    metrics.count("gate_misjudged_total", reason="elsewhere")
+    metrics.count("gate_misjudged_total", reason="elsewhere")
+    metrics.count("gate_misjudged_total", reason="unschedulable")
+    assert value(metrics, "gate_misjudged_total", reason="elsewhere") == 2
+    lines = metrics.text().decode().splitlines()
+    assert 'composable_gate_misjudged_total{reason="elsewhere"} 2.0' in lines
+    assert 'composable_gate_misjudged_total{reason="unschedulable"} 1.0' in lines
+
+
+def test_counted_without_a_label(metrics: PrometheusMetrics) -> None:
+    metrics.count("gate_opened_total")
+    assert value(metrics, "gate_opened_total") == 1
+
+
+def test_histogram(metrics: PrometheusMetrics) -> None:
+    metrics.observe("attach_duration_seconds", 1.5)
+    metrics.observe("attach_duration_seconds", 0.5)
+    assert value(metrics, "attach_duration_seconds_count") == 2
+    assert value(metrics, "attach_duration_seconds_sum") == 2
+    assert value(metrics, "attach_duration_seconds_bucket", le="0.5") == 1
+    assert value(metrics, "attach_duration_seconds_bucket", le="2.0") == 2
+
+
+@pytest.mark.parametrize("name", ["attach", "detach"])
+def test_older_names_are_kept_and_say_that_they_go(metrics: PrometheusMetrics, name: str) -> None:
+    metrics.observe(f"{name}_duration_seconds", 1.5)
+    metrics.observe(f"{name}_duration_seconds", 0.5)
+    lines = metrics.text().decode().splitlines()
+    samples = [line for line in lines if line.startswith((f"composable_{name}_seconds_count",
+                                                          f"composable_{name}_seconds_sum"))]
+    assert f"# TYPE composable_{name}_seconds summary" in lines
+    assert samples == [f"composable_{name}_seconds_count 2.0", f"composable_{name}_seconds_sum 2.0"]
+    (said,) = [line for line in lines if line.startswith(f"# HELP composable_{name}_seconds ")]
+    assert f"Deprecated, use composable_{name}_duration_seconds." in said
+
+
+def test_histogram_with_a_label(metrics: PrometheusMetrics) -> None:
+    metrics.observe("queue_duration_seconds", 0.003, controller="node")
+    assert value(metrics, "queue_duration_seconds_bucket", controller="node", le="0.005") == 1
+    assert value(metrics, "queue_duration_seconds_count", controller="pool") == 0
+
+
+def test_labels_make_no_series_without_end(metrics: PrometheusMetrics) -> None:
+    for number in range(100):
+        metrics.count("gate_misjudged_total", reason=f"pod {number}")
+    assert value(metrics, "gate_misjudged_total", reason="other") == 100
+    assert len([line for line in metrics.text().decode().splitlines()
+                if line.startswith("composable_gate_misjudged_total{")]) == 3
+
+
+def test_gauges_are_what_is_true_now(metrics: PrometheusMetrics) -> None:
+    now = {"gated_pods": 3, "claims_waiting": 1}
+    metrics.ask(lambda: now)
+    assert value(metrics, "gated_pods") == 3
+    now["gated_pods"] = 0
+    assert value(metrics, "gated_pods") == 0
+
+
+def test_everything_is_shown_from_the_beginning(metrics: PrometheusMetrics) -> None:
+    metrics.ask(lambda: dict.fromkeys(GAUGES, 0))
+    text = metrics.text().decode()
+    for kind, table in (("counter", COUNTERS), ("histogram", HISTOGRAMS), ("gauge", GAUGES)):
+        for name in table:
+            assert f"# TYPE composable_{name} {kind}" in text
+    assert "composable_gate_opened_total 0.0" in text
+    assert "composable_attach_seconds_sum 0.0" in text
+    for name, metric in COUNTERS.items():
+        for label, values in metric.labels.items():
+            assert all(f'composable_{name}{{{label}="{one}"}} 0.0' in text for one in values)
+
+
+def test_two_engines_do_not_share(metrics: PrometheusMetrics) -> None:
+    metrics.count("gate_opened_total")
+    assert value(PrometheusMetrics(), "gate_opened_total") == 0
+
+
+def test_prometheus_can_read_it(metrics: PrometheusMetrics) -> None:
+    metrics.observe("reconcile_duration_seconds", 0.1, controller="gates")
+    assert {"composable_reconcile_duration_seconds", "composable_gate_opened"} <= {
+        family.name for family in text_string_to_metric_families(metrics.text().decode())}
+
+
+def test_modules_and_the_rulebook_do_without_the_library() -> None:
+    """Their code is loaded where prometheus_client cannot be."""
+    base = "ansible_collections.composable.infra"
+    names = [f"{base}.plugins.modules.scale", f"{base}.plugins.modules.claim_info",
+             f"{base}.extensions.eda.plugins.event_source.claims",
+             f"{base}.plugins.module_utils.reconcile.runtime.controller_manager"]
+    code = ("import importlib, sys; sys.modules['prometheus_client'] = None; "
+            f"[importlib.import_module(name) for name in {names}]")
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)

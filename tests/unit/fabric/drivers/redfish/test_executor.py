@@ -1,0 +1,388 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Carrying out changes without sockets: what is asked, what a lost reply or a refusal leads to, who gets what."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.composition import (
+    executor as mover_module,
+)
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.composition.executor import (
+    CompositionExecutor,
+)
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.composition.preconditions import (
+    Change,
+)
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.model.build import service_model
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.reader import Reader
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.shared.redfish.service import Service
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import (
+    Busy,
+    Changed,
+    FabricError,
+    Missing,
+    Refused,
+    Unavailable,
+    Uncertain,
+)
+from ansible_collections.composable.infra.plugins.module_utils.fabric.http.request import JsonResponse, Request
+from ansible_collections.composable.infra.plugins.module_utils.fabric.operations import polling
+from ansible_collections.composable.infra.plugins.module_utils.net.backoff import Backoff
+from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.fake_service import (
+    BLOCKS,
+    FABRIC,
+    ROOT,
+    SYSTEMS,
+    UUIDS,
+    FakeService,
+    Json,
+    Reaction,
+    block,
+    collection,
+    composable,
+    connection,
+    etag,
+    refs,
+    switched,
+    system,
+    zone,
+)
+
+M0, M1 = UUIDS["m0"], UUIDS["m1"]
+DONE = JsonResponse(204, {}, None)
+MONITOR = f"{ROOT}/TaskService/TaskMonitors/1"
+EVERYONE = {"1": ["i0", "i1", "t0", "t1"]}
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polling, "LOOKS", Backoff(0.0))
+    monkeypatch.setattr(mover_module, "BACKOFF", Backoff(0.0))
+    monkeypatch.setattr(mover_module, "NOTICE_SECONDS", 0.05)
+
+
+class Bench:
+    """A service in memory and a executor on it."""
+
+    def __init__(self, documents: Json, react: Reaction) -> None:
+        self.fake = FakeService(documents, react)
+        service = Service(self.fake.as_session())
+        self.shown = service_model(Reader(service).tree())
+        self.fake.calls.clear()
+        config = FabricConfig.from_dict({"manager": "sunfish", "endpoint": "http://x.example", "attach_timeout": 2})
+        self.executor = CompositionExecutor(self.fake.as_session(), service, config)
+        self.handles: list[str] = []
+
+    def move(self, uid: str, machine: str = M0, *, attach: bool = True) -> str | None:
+        change = Change(self.shown, self.shown.hosts[machine], self.shown.units[uid], attach)
+        return self.executor.move(change, self.handles.extend)
+
+    def bodies(self) -> list[t.Any]:
+        return [call.body for call in self.fake.calls if call.method != "GET"]
+
+
+def compose(fake: FakeService, uid: str, machine: str | None) -> JsonResponse:
+    """What the service does to a block."""
+    state = "Composed" if machine else "Unused"
+    fake.documents[f"{BLOCKS}/{uid}"] = block(uid, state, on=[machine] if machine else [])
+    return DONE
+
+
+def adds(fake: FakeService, call: Request) -> JsonResponse:
+    """A service that checks the block's ETag and does what it is asked."""
+    uid = call.body["ResourceBlock"]["@odata.id"].rpartition("/")[2]
+    if call.body.get("ResourceBlockETag") != etag(fake.documents[f"{BLOCKS}/{uid}"]):
+        raise Changed("the block has another ETag")
+    return compose(fake, uid, call.path.split("/")[4] if "Add" in call.path else None)
+
+
+def in_turn(*steps: Callable[[FakeService, Request], JsonResponse] | FabricError) -> Reaction:
+    """Each request meets the next step; the last one stays."""
+    left = list(steps)
+
+    def react(fake: FakeService, call: Request) -> JsonResponse:
+        step = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(step, FabricError):
+            raise step
+        return step(fake, call)
+
+    return react
+
+
+def then(effect: Reaction, error: FabricError) -> Reaction:
+    """The effect, and then no reply."""
+
+    def react(fake: FakeService, call: Request) -> JsonResponse:
+        effect(fake, call)
+        raise error
+
+    return react
+
+
+def test_a_block_is_added_with_its_etag() -> None:
+    bench = Bench(composable([block("a")]), adds)
+    assert bench.move("a") is None
+    call = bench.fake.asked("POST")[0]
+    assert call.path == f"{SYSTEMS}/m0/Actions/ComputerSystem.AddResourceBlock"
+    assert call.body == {"ResourceBlock": {"@odata.id": f"{BLOCKS}/a"}, "ResourceBlockETag": etag(block("a"))}
+    assert call.effect
+    assert bench.handles == []
+
+
+def test_a_block_is_removed_with_its_etag() -> None:
+    there = block("a", "Composed", on=["m0"])
+    bench = Bench(composable([there]), adds)
+    bench.move("a", attach=False)
+    call = bench.fake.asked("POST")[0]
+    assert call.path == f"{SYSTEMS}/m0/Actions/ComputerSystem.RemoveResourceBlock"
+    assert call.body["ResourceBlockETag"] == etag(there)
+
+
+def test_what_is_so_already_is_not_asked_for() -> None:
+    for uid, attach in (("a", True), ("b", False)):
+        bench = Bench(composable([block("a"), block("b", "Composed", on=["m0"])]), adds)
+        compose(bench.fake, uid, "m0" if attach else None)
+        bench.move(uid, attach=attach)
+        assert bench.bodies() == []
+
+
+def test_a_unit_that_was_taken_meanwhile_is_not_asked_for() -> None:
+    bench = Bench(composable([block("a")]), adds)
+    compose(bench.fake, "a", "m1")
+    with pytest.raises(Changed, match="another machine has it"):
+        bench.move("a")
+    assert bench.bodies() == []
+
+
+def test_a_unit_that_is_taken_at_the_last_moment() -> None:
+    def theirs(fake: FakeService, call: Request) -> JsonResponse:
+        compose(fake, "a", "m1")
+        raise Changed("428")
+
+    bench = Bench(composable([block("a")]), theirs)
+    with pytest.raises(Changed, match="another machine has it"):
+        bench.move("a")
+    assert len(bench.bodies()) == 1
+
+
+def test_a_conflict_without_a_rival_brings_all_etags() -> None:
+    bench = Bench(composable([block("a")]), in_turn(Changed("428"), adds))
+    bench.move("a")
+    first, second = bench.bodies()
+    assert "ComputerSystemETag" not in first
+    assert second["ComputerSystemETag"] == etag(bench.fake.documents[f"{SYSTEMS}/m0"])
+
+
+def test_conflicts_without_end_are_told() -> None:
+    bench = Bench(composable([block("a")]), in_turn(Changed("428")))
+    with pytest.raises(Changed, match="428"):
+        bench.move("a")
+    assert len(bench.bodies()) == mover_module.TRIES
+
+
+def test_a_lost_reply_is_resolved_by_looking() -> None:
+    bench = Bench(composable([block("a")]), then(adds, Uncertain("no reply")))
+    bench.move("a")
+    assert len(bench.bodies()) == 1
+
+
+def test_a_lost_request_is_sent_again_with_the_same_etag() -> None:
+    bench = Bench(composable([block("a")]), in_turn(Uncertain("no reply"), adds))
+    bench.move("a")
+    first, second = bench.bodies()
+    assert first == second
+
+
+def test_a_lost_reply_stays_uncertain_while_nobody_can_look() -> None:
+    def vanish(fake: FakeService, call: Request) -> JsonResponse:
+        fake.documents[f"{SYSTEMS}/m0"] = Unavailable("not now")
+        raise Uncertain("no reply")
+
+    bench = Bench(composable([block("a")]), vanish)
+    with pytest.raises(Uncertain, match="no reply"):
+        bench.move("a")
+
+
+def test_after_a_lost_reply_what_moves_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(fake: FakeService, call: Request) -> JsonResponse:
+        fake.documents[f"{BLOCKS}/a"] = block("a", "Composing")
+        raise Uncertain("no reply")
+
+    bench = Bench(composable([block("a")]), begin)
+    seen = bench.fake.get
+
+    def later(path: str) -> JsonResponse:
+        answer = seen(path)
+        if path == f"{BLOCKS}/a" and answer.body["CompositionStatus"]["CompositionState"] == "Composing":
+            compose(bench.fake, "a", "m0")
+        return answer
+
+    monkeypatch.setattr(bench.fake, "get", later)
+    bench.move("a")
+    assert len(bench.bodies()) == 1
+
+
+@pytest.mark.parametrize("error", [Refused("no"), Busy("later"), Missing("what?")])
+def test_a_refusal_is_told_as_it_is(error: FabricError) -> None:
+    bench = Bench(composable([block("a")]), in_turn(error))
+    with pytest.raises(type(error), match=str(error).replace("?", ".")):
+        bench.move("a")
+    assert len(bench.bodies()) == 1
+
+
+def test_a_refusal_because_somebody_was_quicker_is_a_change() -> None:
+    def react(fake: FakeService, call: Request) -> JsonResponse:
+        compose(fake, "a", "m1")
+        raise Refused("it is in use")
+
+    with pytest.raises(Changed):
+        Bench(composable([block("a")]), react).move("a")
+
+
+def test_done_that_is_never_seen_is_uncertain() -> None:
+    bench = Bench(composable([block("a")]), lambda fake, call: DONE)
+    with pytest.raises(Uncertain, match="does not show it"):
+        bench.move("a")
+
+
+def test_no_way_is_refused_by_name() -> None:
+    bench = Bench(composable([block("a")], [system("m0", ["m0"], actions=False)]), adds)
+    with pytest.raises(Refused, match=f"cannot attach gpu a to machine {M0}"):
+        bench.move("a")
+
+
+def test_a_task_is_followed_and_told() -> None:
+    def accept(fake: FakeService, call: Request) -> JsonResponse:
+        fake.documents[MONITOR] = {"done": True}
+        adds(fake, call)
+        return JsonResponse(202, {"location": f"https://other.example{MONITOR}"}, None)
+
+    bench = Bench(composable([block("a")]), accept)
+    assert bench.move("a") == MONITOR
+    assert bench.handles == [MONITOR]
+    assert MONITOR in [call.path for call in bench.fake.calls]
+
+
+def test_a_task_that_the_service_forgot_is_judged_by_what_is_seen() -> None:
+    def accept(fake: FakeService, call: Request) -> JsonResponse:
+        adds(fake, call)
+        return JsonResponse(202, {"location": MONITOR}, None)
+
+    assert Bench(composable([block("a")]), accept).move("a") == MONITOR
+
+
+def test_connections_are_made_and_deleted() -> None:
+    def react(fake: FakeService, call: Request) -> JsonResponse:
+        if call.method == "POST":
+            fake.documents[f"{FABRIC}/Connections"] = collection(f"{FABRIC}/Connections", ["c"])
+            fake.documents[f"{FABRIC}/Connections/c"] = connection("c", ["i0"], ["t0"])
+        else:
+            fake.documents[f"{FABRIC}/Connections"] = collection(f"{FABRIC}/Connections", [])
+        return DONE
+
+    bench = Bench(switched([], EVERYONE, ["t0", "t1"]), react)
+    bench.move("1/t0")
+    call = bench.fake.asked("POST")[0]
+    assert call.path == f"{FABRIC}/Connections"
+    assert call.body["Links"] == {"InitiatorEndpoints": refs([f"{FABRIC}/Endpoints/i0"]),
+                                  "TargetEndpoints": refs([f"{FABRIC}/Endpoints/t0"])}
+    assert not {"ConnectionType", "MemoryChunkInfo"} & set(call.body)
+    again = Bench(bench.fake.documents, react)
+    again.move("1/t0", attach=False)
+    deleted = again.fake.asked("DELETE")[0]
+    assert deleted.path == f"{FABRIC}/Connections/c"
+    assert deleted.headers == {"If-Match": etag(connection("c", ["i0"], ["t0"]))}
+
+
+def test_a_second_connection_is_never_risked() -> None:
+    bench = Bench(switched([], EVERYONE, ["t0"]), in_turn(Uncertain("no reply")))
+    with pytest.raises(Uncertain):
+        bench.move("1/t0")
+    assert len(bench.bodies()) == 1
+
+
+def test_of_two_connections_at_once_the_later_is_given_back() -> None:
+    def react(fake: FakeService, call: Request) -> JsonResponse:
+        names = {"POST": ["a", "b"], "DELETE": ["a"]}[call.method]
+        fake.documents[f"{FABRIC}/Connections"] = collection(f"{FABRIC}/Connections", names)
+        fake.documents[f"{FABRIC}/Connections/a"] = connection("a", ["i1"], ["t0"])
+        fake.documents[f"{FABRIC}/Connections/b"] = connection("b", ["i0"], ["t0"])
+        return DONE
+
+    bench = Bench(switched([], EVERYONE, ["t0"]), react)
+    with pytest.raises(Changed):
+        bench.move("1/t0")
+    assert [call.path for call in bench.fake.asked("DELETE")] == [f"{FABRIC}/Connections/b"]
+
+
+def test_a_connection_of_several_targets_is_not_deleted() -> None:
+    bench = Bench(switched([connection("c", ["i0"], ["t0", "t1"])], EVERYONE, ["t0", "t1"]), in_turn(Refused("never")))
+    with pytest.raises(Refused, match="other devices"):
+        bench.move("1/t0", attach=False)
+    assert bench.bodies() == []
+
+
+def patches(fake: FakeService, call: Request) -> JsonResponse:
+    """A service that replaces a zone's list when the ETag is right."""
+    if call.headers.get("If-Match") != etag(fake.documents[call.path]):
+        raise Changed("412")
+    members = [link["@odata.id"].rpartition("/")[2] for link in call.body["Links"]["Endpoints"]]
+    fake.documents[call.path] = zone(call.path.rpartition("/")[2], members)
+    return DONE
+
+
+def test_a_zone_is_replaced_under_its_etag() -> None:
+    zones = {"0": ["i0", "t1"], "1": ["i1"]}
+    bench = Bench(switched(None, zones, ["t0", "t1"]), patches)
+    bench.move("1/t0")
+    assert bench.bodies()[0] == {"Links": {"Endpoints": refs(f"{FABRIC}/Endpoints/{n}" for n in ("i0", "t1", "t0"))}}
+    bench.shown = service_model(Reader(Service(bench.fake.as_session())).tree())
+    bench.move("1/t1", attach=False)
+    assert bench.bodies()[1] == {"Links": {"Endpoints": refs(f"{FABRIC}/Endpoints/{n}" for n in ("i0", "t0"))}}
+
+
+def test_a_zone_that_changed_meanwhile_is_read_again() -> None:
+    def other(fake: FakeService, call: Request) -> JsonResponse:
+        fake.documents[f"{FABRIC}/Zones/0"] = zone("0", ["i0", "t1"])
+        return patches(fake, call)
+
+    bench = Bench(switched(None, {"0": ["i0"], "1": ["i1"]}, ["t0", "t1"]), in_turn(other, patches))
+    bench.move("1/t0")
+    assert len(bench.bodies()) == 2
+    assert bench.fake.documents[f"{FABRIC}/Zones/0"] == zone("0", ["i0", "t1", "t0"])
+
+
+def test_a_target_in_two_zones_stays_in_the_first() -> None:
+    def both(fake: FakeService, call: Request) -> JsonResponse:
+        fake.documents[f"{FABRIC}/Zones/0"] = zone("0", ["i0", "t0"])
+        return patches(fake, call)
+
+    bench = Bench(switched(None, {"0": ["i0"], "1": ["i1"]}, ["t0"]), in_turn(both, patches))
+    with pytest.raises(Changed):
+        bench.move("1/t0", M1)
+    assert bench.fake.documents[f"{FABRIC}/Zones/1"] == zone("1", ["i1"])
+
+
+def test_compose_sends_the_whole_wanted_list() -> None:
+    def react(fake: FakeService, call: Request) -> JsonResponse:
+        return compose(fake, "b", "m0")
+
+    documents = composable([block("a", "Composed", on=["m0"]), block("b")],
+                           [system("m0", ["m0", "a"], actions=False), system("m1", ["m1"], actions=False)])
+    target = f"{ROOT}/CompositionService/Actions/CompositionService.Compose"
+    documents[f"{ROOT}/CompositionService"]["Actions"] = {"#CompositionService.Compose": {"target": target}}
+    bench = Bench(documents, react)
+    bench.move("b")
+    call = bench.fake.asked("POST")[0]
+    assert (call.path, call.body["RequestFormat"], call.body["RequestType"]) == (target, "Manifest", "Apply")
+    stanza = call.body["Manifest"]["Stanzas"][0]
+    assert stanza["StanzaType"] == "ComposeSystem"
+    assert stanza["Request"]["@odata.id"] == f"{SYSTEMS}/m0"
+    assert stanza["Request"]["Links"]["ResourceBlocks"] == refs(f"{BLOCKS}/{name}" for name in ("m0", "a", "b"))

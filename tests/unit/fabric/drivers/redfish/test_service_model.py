@@ -1,0 +1,257 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From resources to machines and units: who has what, who could have it, on which fabric."""
+
+from __future__ import annotations
+
+import random
+import typing as t
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.model.build import (
+    number,
+    service_model,
+)
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.model.service_model import (
+    ServiceModel,
+)
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.model.unit_allocator import (
+    candidates,
+)
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.reader import Reader
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.shared.redfish.service import Service
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing
+from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.fake_service import (
+    BLOCKS,
+    FABRIC,
+    PARTS,
+    ROOT,
+    SYSTEMS,
+    UUIDS,
+    ZONES,
+    FakeService,
+    block,
+    collection,
+    composable,
+    connection,
+    endpoint,
+    machine_block,
+    ref,
+    refs,
+    root,
+    switched,
+    system,
+)
+from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.offered import offers
+
+M0, M1 = UUIDS["m0"], UUIDS["m1"]
+SHARED = {"1": ["i0", "i1", "t0", "t1"]}
+
+
+def seen(documents: dict[str, t.Any]) -> ServiceModel:
+    return service_model(Reader(Service(FakeService(documents).as_session())).tree())
+
+
+def states(shown: ServiceModel) -> dict[str, str]:
+    return {unit.uid: unit.state() for unit in shown.units.values()}
+
+
+@pytest.mark.parametrize(("state", "more", "wanted"), [
+    ("Unused", {}, "free"), ("Composed", {"on": ["m0"]}, "attached"),
+    ("ComposedAndAvailable", {"on": ["m0"]}, "attached"),
+    ("Composing", {}, "attaching"), ("Composing", {"on": ["m0"]}, "attaching"), ("Failed", {}, "unavailable"),
+    ("Unavailable", {}, "unavailable"), ("Composed", {}, "unavailable"), ("Composed", {"on": ["hidden"]}, "attached"),
+    ("Unused", {"Status": {"State": "Absent"}}, "unavailable"),
+    ("Unused", {"CompositionStatus": {"CompositionState": "Unused", "Reserved": True}}, "unavailable"),
+    ("Unused", {"CompositionStatus": {}}, "free"),
+])
+def test_states_of_a_block(state: str, more: dict[str, t.Any], wanted: str) -> None:
+    shown = seen(composable([block("a", state, **more)]))
+    assert states(shown) == {"a": wanted}
+    free = [unit.uid for unit in candidates(shown, shown.hosts[M0], "A100", "gpu")]
+    assert free == (["a"] if wanted == "free" else [])
+
+
+def test_a_link_in_one_direction_is_enough() -> None:
+    by_block = composable([block("a", "Composed", on=["m0"])])
+    by_system = composable([block("a", "Composed")], [system("m0", ["m0", "a"]), system("m1", ["m1"])])
+    for documents in (by_block, by_system):
+        machines = {machine.uid: [d.uid for d in machine.devices] for machine in seen(documents).machines()}
+        assert machines == {M0: ["a"], M1: []}
+
+
+def test_a_block_that_two_machines_share() -> None:
+    shown = seen(composable([block("a", "ComposedAndAvailable", on=["m0", "m1"])]))
+    assert [[d.machine for d in machine.devices] for machine in shown.machines()] == [[M0], [M1]]
+    assert len(shown.units) == 1
+
+
+def test_a_uuid_that_several_machines_show_names_none() -> None:
+    twins = [system("m0", ["m0"]), system("m1", ["m1"], UUID=M0), system("m2", [])]
+    assert set(seen(composable([], twins)).hosts) == {f"{SYSTEMS}/m0", f"{SYSTEMS}/m1", UUIDS["m2"]}
+
+
+def test_a_machine_without_a_uuid_goes_by_its_path() -> None:
+    assert set(seen(composable([], [system("m0", [], UUID=None)])).hosts) == {f"{SYSTEMS}/m0"}
+
+
+def test_blocks_with_one_id_go_by_their_paths() -> None:
+    twins = [block("a"), block("b", Id="a")]
+    documents = composable(twins)
+    documents[BLOCKS] = collection(BLOCKS, ["a", "b"])
+    assert set(seen(documents).units) == {f"{BLOCKS}/a", f"{BLOCKS}/b"}
+
+
+def test_zones_bound_who_can_have_what() -> None:
+    documents = composable([block("a"), block("b", zone="2")], [system("m0", ["m0"]), system("m1", ["m1"])])
+    documents[ZONES] = collection(ZONES, ["1", "2"])
+    documents[f"{ZONES}/1"] = {"Id": "1", "Links": {"ResourceBlocks": refs([f"{BLOCKS}/m0", f"{BLOCKS}/a"])}}
+    documents[f"{ZONES}/2"] = {"Id": "2", "Links": {"ResourceBlocks": refs([f"{BLOCKS}/m1"])}}
+    documents[f"{BLOCKS}/m1"] = machine_block("m1", "2")
+    shown = seen(documents)
+    found = {uid: [u.uid for u in candidates(shown, host, "A100", None)] for uid, host in shown.hosts.items()}
+    assert found == {M0: ["a"], M1: ["b"]}
+    assert {uid: host.fabric for uid, host in shown.hosts.items()} == {M0: 1, M1: 2}
+    assert {unit.uid: shown.device(unit).fabric for unit in shown.units.values()} == {"a": 1, "b": 2}
+
+
+def test_without_zones_everything_fits() -> None:
+    documents = composable([block("a")])
+    del documents[ZONES]
+    shown = seen(documents)
+    assert [u.uid for u in candidates(shown, shown.hosts[M1], "A100", None)] == ["a"]
+    assert shown.hosts[M0].fabric == 1
+
+
+def test_a_machine_that_no_block_stands_for_is_bound_by_no_zone() -> None:
+    shown = seen(composable([block("a")], [system("m0", []), system("m1", [], actions=False)]))
+    assert [u.uid for u in candidates(shown, shown.hosts[M0], "A100", None)] == ["a"]
+
+
+def test_fabrics_are_numbered_by_their_ids() -> None:
+    assert number("7", "/x") == 7
+    made_up = number("Zone-A", f"{ZONES}/Zone-A")
+    assert made_up >= 10_000
+    assert made_up == number("Zone-A", f"{ZONES}/Zone-A") != number("Zone-B", f"{ZONES}/Zone-B")
+    assert number(None, "/x") >= 10_000
+
+
+def test_a_connection_gives_a_target_to_a_machine() -> None:
+    shown = seen(switched([connection("c", ["i0"], ["t0"])], SHARED, ["t0", "t1"]))
+    assert {unit.uid: unit.hosts for unit in shown.units.values()} == {"1/t0": (M0,), "1/t1": ()}
+    assert offers(shown) == {"1/t0": "Connections", "1/t1": "Connections"}
+    assert shown.hosts[M0].fabric == 1
+
+
+def test_a_machine_of_somebody_else_has_a_target_too() -> None:
+    documents = switched([connection("c", ["i9"], ["t0"])], SHARED, ["t0"])
+    documents[f"{FABRIC}/Endpoints/i9"] = endpoint("i9", f"{SYSTEMS}/hidden", "Initiator")
+    shown = seen(documents)
+    assert states(shown) == {"1/t0": "attached"}
+    assert shown.device(shown.units["1/t0"]).machine is None
+
+
+def test_what_collections_forgot_is_found_by_links() -> None:
+    documents = switched([], SHARED, ["t0"])
+    documents[f"{FABRIC}/Connections/c"] = connection("c", ["i9"], ["t0"])
+    documents[f"{FABRIC}/Endpoints/i9"] = endpoint("i9", f"{SYSTEMS}/m1/Processors/1", "Initiator")
+    documents[f"{FABRIC}/Endpoints/t0"] = endpoint(
+        "t0", f"{PARTS}/t0", "Target", Connections=refs([f"{FABRIC}/Connections/c"]))
+    assert seen(documents).units["1/t0"].hosts == (M1,)
+
+
+def test_zones_say_who_may_be_connected() -> None:
+    shown = seen(switched([], {"1": ["i0", "t0"], "2": ["i1", "t1"]}, ["t0", "t1"]))
+    found = {uid: [u.uid for u in candidates(shown, host, "A100", None)] for uid, host in shown.hosts.items()}
+    assert found == {M0: ["1/t0"], M1: ["1/t1"]}
+
+
+def test_where_there_are_no_connections_a_zone_is_the_attachment() -> None:
+    shown = seen(switched(None, {"0": ["i0", "t0"], "1": ["i1"], "store": ["t1"]}, ["t0", "t1"]))
+    assert {unit.uid: unit.hosts for unit in shown.units.values()} == {"1/t0": (M0,), "1/t1": ()}
+    assert set(offers(shown).values()) == {"Zones"}
+
+
+def test_a_zone_that_machines_share_is_nobodys() -> None:
+    shown = seen(switched(None, SHARED, ["t0"]))
+    assert shown.units["1/t0"].hosts == (M0, M1)
+    assert offers(shown) == {}
+
+
+def test_a_device_in_a_machines_own_slot_is_that_machines() -> None:
+    documents = switched([], SHARED, ["t0"])
+    documents[f"{SYSTEMS}/m1"]["PCIeDevices"] = refs([f"{ROOT}/Chassis/box"])
+    assert seen(documents).units["1/t0"].hosts == (M1,)
+
+
+def test_a_block_and_an_endpoint_of_one_thing_are_one_unit() -> None:
+    documents = {**switched([connection("c", ["i0"], ["t0"])], SHARED, ["t0", "t1"]),
+                 **composable([block("t0", "Composed", on=["m0"]), block("t1")])}
+    documents[ROOT] = root()
+    shown = seen(documents)
+    assert states(shown) == {"t0": "attached", "t1": "free"}
+    assert set(offers(shown).values()) == {"AddResourceBlock"}
+    assert shown.units["t1"].fabric_uri == FABRIC
+
+
+def test_the_compose_action_is_the_last_resort() -> None:
+    documents = composable([block("a"), block("b", "Composed", on=["m0"])],
+                           [system("m0", ["m0", "b"], actions=False), system("m1", ["m1"], actions=False)])
+    assert offers(seen(documents)) == {}
+    service = documents[f"{ROOT}/CompositionService"]
+    service["Actions"] = {"#CompositionService.Compose": {"target": f"{ROOT}/compose"}}
+    assert offers(seen(documents)) == {"a": "Compose", "b": "Compose"}
+
+
+def test_health_is_the_worst_of_block_and_part() -> None:
+    documents = composable([block("a"), block("b", Status={"Health": "Warning"}), block("c", "Failed")])
+    documents[f"{PARTS}/a"]["Status"] = {"Health": "Critical"}
+    shown = seen(documents)
+    assert {u.uid: u.health for u in shown.units.values()} == {"a": "Critical", "b": "Warning", "c": "Critical"}
+    assert "a" not in {u.uid for u in candidates(shown, shown.hosts[M0], "A100", "gpu")}
+
+
+def test_a_service_with_nothing_to_compose() -> None:
+    documents = {ROOT: {"Systems": ref(SYSTEMS)}, SYSTEMS: collection(SYSTEMS, ["m0"]),
+                 f"{SYSTEMS}/m0": {"@odata.id": f"{SYSTEMS}/m0", "UUID": M0}}
+    shown = seen(documents)
+    assert [(m.uid, m.name, m.fabric, m.devices) for m in shown.machines()] == [(M0, M0, None, ())]
+    assert shown.units == {}
+
+
+def test_a_model_never_fails_on_what_is_left_out(rng: random.Random) -> None:
+    """Documents with random properties taken away or spoilt: some devices are lost, but nothing breaks."""
+    for _round in range(60):
+        documents: dict[str, t.Any] = {
+            **switched([connection("c", ["i0"], ["t0"])], SHARED, ["t0", "t1"]),
+            **composable([block("t0", "Composed", on=["m0"]), block("t1"), block("x")]), ROOT: root()}
+        for _spoilt in range(6):
+            body = documents[rng.choice([path for path in documents if path != ROOT])]
+            key = rng.choice(list(body))
+            if rng.random() < 0.5:
+                del body[key]
+            else:
+                body[key] = rng.choice([None, 7, "x", [], {}, [{}], {"@odata.id": 7}])
+            if not body:
+                break
+        shown = seen({path: body for path, body in documents.items() if body})
+        for machine in shown.machines():
+            assert all(device.machine == machine.uid for device in machine.devices)
+        offers(shown)
+
+
+def test_a_box_of_devices_shows_its_blocks_in_the_service_root() -> None:
+    documents = composable([block("a"), block("b")])
+    documents[ROOT] = {"@odata.id": ROOT, "ResourceBlocks": ref(BLOCKS), "Chassis": ref(f"{ROOT}/Chassis")}
+    documents[BLOCKS] = collection(BLOCKS, ["a", "b"])
+    shown = seen(documents)
+    assert states(shown) == {"a": "free", "b": "free"}
+    assert shown.machines() == ()
+    assert {shown.device(unit).model for unit in shown.units.values()} == {"A100"}
+
+
+def test_a_service_that_composes_nothing_says_what_it_lacks() -> None:
+    with pytest.raises(Missing, match="has none of Systems, CompositionService, ResourceBlocks and Fabrics"):
+        seen({ROOT: {"@odata.id": ROOT, "Chassis": ref(f"{ROOT}/Chassis")}})

@@ -1,0 +1,33 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The environment's proxy is taken exactly where it is meant, and its password shows nowhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import BadKubeconfig
+from ansible_collections.composable.infra.plugins.module_utils.net.proxy import Proxy
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "http_proxy", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+def test_the_connections_own_proxy_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://env:1")
+    assert Connection("https://api.test").proxy() == Proxy("http", "env", 1)
+    assert Connection("https://api.test", proxy_url="https://own").proxy() == Proxy("https", "own", 443)
+    assert Connection("https://127.0.0.1").proxy() is None
+
+
+def test_a_bad_proxy_of_the_environment_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://ann:pw@p")
+    with pytest.raises(BadKubeconfig, match=r"^environment: proxy-url: must be http://") as raised:
+        Connection("https://api.test").proxy()
+    assert "pw" not in str(raised.value)

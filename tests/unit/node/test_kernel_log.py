@@ -1,0 +1,83 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kernel log: which lines are new, what they say of a device, and a log that cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.node.kernel_log import Fault, KernelLog, faults
+
+A = "0000:10:00.0"
+XID = "NVRM: Xid (PCI:0000:10:00): 79, pid=4711, name=python, GPU has fallen off the bus."
+INIT = "NVRM: GPU 0000:10:00.0: RmInitAdapter failed! (0x26:0x56:1474)"
+OLD_SPACE = "pci 0000:10:00.0: BAR 1: no space for [mem size 0x1000000000 64bit pref]"
+FAILED = "pci 0000:10:00.0: BAR 1: failed to assign [mem size 0x1000000000 64bit pref]"
+NEW_SPACE = "pci 0000:10:00.0: BAR 1 [mem size 0x1000000000 64bit pref]: can't assign; no space"
+OLD_PROBE = "nvidia: probe of 0000:10:00.0 failed with error -1"
+NEW_PROBE = "nvidia 0000:10:00.0: probe with driver nvidia failed with error -1"
+USED = "NVRM: Attempting to remove device 0000:10:00.0 with non-zero usage count!"
+
+
+@pytest.fixture
+def kmsg(tmp_path: Path) -> Path:
+    """A log with a line of long ago."""
+    path = tmp_path / "dev/kmsg"
+    path.parent.mkdir()
+    path.write_text(f"4,1,1,-;{USED}\n", encoding="utf-8")
+    return path
+
+
+def add(path: Path, text: str) -> None:
+    """The kernel writes."""
+    with path.open("a", encoding="utf-8") as log:
+        log.write(text)
+
+
+def test_only_new_lines_count_and_each_once(kmsg: Path, tmp_path: Path) -> None:
+    with KernelLog(tmp_path) as log:
+        assert log.new_lines() == []
+        add(kmsg, f"4,815,162342,-;{XID}\n SUBSYSTEM=pci\n DEVICE=+pci:{A}\nwithout a prefix\n")
+        assert log.new_lines() == [XID, "without a prefix"]
+        assert log.new_lines() == []
+
+
+def test_whole_log_has_the_old_lines(kmsg: Path, tmp_path: Path) -> None:
+    with KernelLog(tmp_path, whole=True) as log:
+        assert log.new_lines() == [USED]
+
+
+def test_line_counts_when_it_is_whole(kmsg: Path, tmp_path: Path) -> None:
+    with KernelLog(tmp_path) as log:
+        add(kmsg, f"4,2,2,-;{XID[:20]}")
+        assert log.new_lines() == []
+        add(kmsg, f"{XID[20:]}\n")
+        assert log.new_lines() == [XID]
+
+
+def test_log_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
+    with KernelLog(tmp_path) as log:
+        assert log.new_lines() == []
+
+
+@pytest.mark.parametrize(("line", "fault"), [
+    (XID, Fault("Xid", XID, 79)), (INIT, Fault("RmInitAdapter", INIT)), (OLD_SPACE, Fault("no space", OLD_SPACE)),
+    (FAILED, Fault("no space", FAILED)), (NEW_SPACE, Fault("no space", NEW_SPACE)), (USED, Fault("in use", USED)),
+    (OLD_PROBE, Fault("probe failed", OLD_PROBE)), (NEW_PROBE, Fault("probe failed", NEW_PROBE))],
+    ids=lambda value: value.kind if isinstance(value, Fault) else "")
+def test_faults_of_a_device(line: str, fault: Fault) -> None:
+    assert faults(["pci 0000:10:00.0: enabling device", line], A) == [fault]
+    assert faults([line], "0000:11:00.0") == []
+    assert faults([line], "0001:10:00.0") == []
+
+
+def test_domain_may_be_written_longer() -> None:
+    line = "NVRM: Xid (PCI:00000000:0a:00): 119, pid=1, Timeout after 6s of waiting for RPC response"
+    assert faults([line], "0000:0a:00.0") == [Fault("Xid", line, 119)]
+
+
+def test_lines_without_an_address_are_nobodys() -> None:
+    assert faults(["NVRM: No NVIDIA GPU found.", "RmInitAdapter failed"], A) == []

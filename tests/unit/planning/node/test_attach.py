@@ -1,0 +1,213 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attaching: what is created, what is asked for, and how an unanswered request is resolved without a second device."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import (
+    Adopt,
+    Attach,
+    CreateResource,
+    DeleteResource,
+    Plan,
+    SetState,
+)
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import (
+    POLL,
+    plan_compose,
+    uncertain,
+)
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.scale import after, plan_scale
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import ComposableResource
+from ansible_collections.composable.infra.tests.unit.planning.builders import (
+    A100,
+    ATTACH_DEADLINE,
+    NOW,
+    T4,
+    attached,
+    compose,
+    node,
+    of,
+    on_machine,
+    one,
+    online,
+    request,
+    resource,
+    settings,
+    used,
+)
+
+
+def test_nothing_wanted_nothing_done() -> None:
+    assert compose() == Plan()
+
+
+def test_one_resource_is_created_for_each_device_that_is_missing() -> None:
+    plan = compose(request(3), online("r", request="request"))
+    assert len(of(plan, CreateResource)) == 2
+    action = of(plan, CreateResource)[0]
+    assert (action.request, action.model, action.machine) == ("request", A100, "machine-0")
+    assert action.reason == "request wants 3, has 1"
+
+
+def test_resource_remembers_which_devices_nobody_owned() -> None:
+    plan = compose(request(1), **on_machine("d2", "mine", "d1", owned=("mine",)))
+    assert one(plan, CreateResource).present == ("d1", "d2")
+
+
+def test_devices_of_another_model_are_not_remembered() -> None:
+    assert one(compose(request(1), attached={"x": T4}), CreateResource).present == ()
+
+
+def test_deleted_resource_does_not_count() -> None:
+    assert len(of(compose(request(1), attached("r", deleting=True)), CreateResource)) == 1
+
+
+def test_resources_of_another_request_do_not_count() -> None:
+    plan = compose(request(1), request(1, T4, "other"), resource("r", T4, request="other", busy=True))
+    assert [a.request for a in of(plan, CreateResource)] == ["request"]
+
+
+@pytest.mark.parametrize("missing", [{"machine": None}, {"blocked": {A100: "none left"}}], ids=["machine", "blocked"])
+def test_nothing_is_created_without_a_machine_or_while_blocked(missing: dict[str, t.Any]) -> None:
+    assert compose(request(1), **missing).actions == ()
+
+
+def test_nothing_is_asked_for_while_the_machine_could_not_be_read() -> None:
+    assert compose(request(1), attached=None).actions == ()
+    assert compose(request(1), resource("r"), attached=None).actions == ()
+
+
+def test_request_that_is_being_deleted_gets_nothing() -> None:
+    assert not of(compose(request(2, deleting=True), resource("r", busy=True)), CreateResource)
+
+
+def test_resource_that_was_not_asked_for_is_attached() -> None:
+    action = one(compose(request(1), resource("r"), **on_machine("foreign")), Attach)
+    assert (action.resource, action.model, action.machine) == ("r", A100, "machine-0")
+    assert action.present == ("foreign",)
+
+
+@pytest.mark.parametrize("missing", [{"machine": None}, {"blocked": {A100: "none left"}}], ids=["machine", "blocked"])
+def test_nothing_is_attached_without_a_machine_or_while_blocked(missing: dict[str, t.Any]) -> None:
+    assert compose(request(1), resource("r"), **missing).actions == ()
+
+
+def test_resource_whose_request_is_under_way_is_left_alone() -> None:
+    assert compose(request(1), resource("r", busy=True)).actions == ()
+
+
+def test_attached_device_waits_for_the_nodes_slice() -> None:
+    assert compose(request(1), attached("r")).actions == ()
+
+
+def test_visible_device_makes_the_resource_online() -> None:
+    action = one(compose(request(1), attached("r", visible=True)), SetState)
+    assert (action.resource, action.state, action.error) == ("r", "Online", "")
+    assert compose(request(1), online("r")).actions == ()
+
+
+def asked(name: str = "r", age: float = 1.0, **more: t.Any) -> t.Any:
+    """A resource that was asked for ``age`` seconds ago; no answer is known."""
+    return resource(name, **{"asked": NOW - age, **more})
+
+
+def test_unanswered_request_takes_the_new_device() -> None:
+    action = one(compose(request(1), asked("r"), **on_machine("d")), Adopt)
+    assert (action.resource, action.device) == ("r", "d")
+
+
+@pytest.mark.parametrize("machine", [
+    on_machine("d", owned=("d",)), on_machine("d", model=T4), on_machine("old"),
+], ids=["owned", "of another model", "there before"])
+def test_device_that_cannot_be_from_this_request_is_not_taken(machine: dict[str, t.Any]) -> None:
+    plan = compose(request(1), asked("r", present=frozenset({"old"})), **machine)
+    assert plan.actions == ()
+    assert plan.wake_at == NOW + POLL
+
+
+def test_one_device_is_adopted_once_by_the_resource_that_asked_first() -> None:
+    view = (asked("late", age=1), asked("early", age=2), request(2))
+    assert [(a.resource, a.device) for a in of(compose(*view, **on_machine("d")), Adopt)] == [("early", "d")]
+    both = of(compose(*view, **on_machine("d", "e")), Adopt)
+    assert {a.device for a in both} == {"d", "e"}
+    assert {a.resource for a in both} == {"early", "late"}
+
+
+def test_each_model_adopts_its_own() -> None:
+    plan = compose(asked("a"), asked("t", model=T4), request(1), request(1, T4, "t4"), attached={"x": T4, "y": A100})
+    assert {a.resource: a.device for a in of(plan, Adopt)} == {"a": "y", "t": "x"}
+
+
+def test_device_that_was_there_before_the_younger_asked_goes_to_the_older() -> None:
+    """Both replies were lost. ``d9`` was there when the younger asked, so the younger's own is ``d1``."""
+    older, younger = asked("older", age=9), asked("younger", age=5, present=frozenset({"d9"}))
+    plan = compose(older, younger, request(2), **on_machine("d1", "d9"))
+    assert {a.resource: a.device for a in of(plan, Adopt)} == {"older": "d9", "younger": "d1"}
+
+
+def test_nothing_is_adopted_while_the_owner_may_be_about_to_answer() -> None:
+    """The new device may be that of the request under way."""
+    plan = compose(asked("r"), asked("flying", busy=True), request(2), **on_machine("d"))
+    assert plan.actions == ()
+    assert plan.wake_at == NOW + POLL
+
+
+def test_request_under_way_for_another_model_bars_nothing() -> None:
+    plan = compose(asked("r"), asked("flying", model=T4, busy=True), request(1), request(1, T4, "t4"),
+                   **on_machine("d"))
+    assert one(plan, Adopt).resource == "r"
+
+
+def test_unanswered_request_is_not_asked_again_before_its_deadline() -> None:
+    plan = compose(request(1), asked("r", age=ATTACH_DEADLINE - 1), **on_machine())
+    assert plan.actions == ()
+    assert plan.wake_at == NOW + POLL
+
+
+def test_unanswered_request_without_effect_is_asked_again() -> None:
+    action = one(compose(request(1), asked("r", age=ATTACH_DEADLINE), **on_machine("x", model=T4)), Attach)
+    assert (action.resource, action.reason) == ("r", "asked 180 s ago without effect")
+
+
+def test_it_is_not_asked_again_unless_the_machine_was_seen() -> None:
+    plan = compose(request(1), asked("r", age=ATTACH_DEADLINE * 9), attached=None)
+    assert plan.actions == ()
+    assert plan.wake_at == NOW + POLL
+
+
+def test_it_is_not_asked_again_while_another_is_under_way() -> None:
+    plan = compose(request(2), asked("r", age=ATTACH_DEADLINE * 9), asked("s", busy=True), **on_machine())
+    assert plan.actions == ()
+
+
+def test_asking_again_remembers_what_is_there_now() -> None:
+    plan = compose(request(1), asked("r", age=ATTACH_DEADLINE, present=frozenset({"was", "is"})), **on_machine("is"))
+    assert one(plan, Attach).present == ("is",)
+
+
+@pytest.mark.parametrize(("part", "expected"), [
+    (asked("r"), True), (asked("r", deleting=True), True), (asked("r", busy=True), False), (resource("r"), False),
+    (attached("r"), False), (asked("r", state="Deleting"), False),
+], ids=["asked", "asked and deleted", "under way", "not asked", "attached", "detached"])
+def test_machine_is_read_afresh_for_unanswered_requests_only(part: t.Any, expected: bool) -> None:
+    assert uncertain(node(part)) is expected
+
+
+def test_created_and_released_in_one_plan_belong_to_different_requests() -> None:
+    plan = compose(request(0), online("r"), request(1, T4, "t4"))
+    assert [a.resource for a in of(plan, DeleteResource)] == ["r"]
+    assert [a.model for a in of(plan, CreateResource)] == [T4]
+
+
+@pytest.mark.parametrize("part", [used("r", request="gone"), online("r", request="gone", created=NOW - 5)],
+                         ids=["in use", "kept for a while"])
+def test_device_of_a_request_that_is_gone_does_not_bring_a_second_one(part: ComposableResource) -> None:
+    view = node(part, **on_machine("device-r", owned=("device-r",)))
+    sized = after(view, plan_scale(view, settings()).actions)
+    assert not of(plan_compose(sized, ATTACH_DEADLINE), CreateResource)

@@ -1,0 +1,229 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""After the choice and after the gate: what the scheduler does, who went away, what a crash leaves."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES, PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import reservation_tracker
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import (
+    GatesKey,
+    NodeKey,
+    NodeRecordsKey,
+    PoolKey,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
+    Json,
+    allocated,
+    announce,
+    ask,
+    bind,
+    choose,
+    gate_names,
+    kept_for,
+    pod,
+    pool,
+    reserved,
+    serve,
+    young,
+)
+
+
+@pytest.fixture
+def opened(held: Bench) -> Callable[..., None]:
+    """A pod whose gate was opened; call with what is then seen of it."""
+    ask(held)
+    serve(held)
+    assert reserved(held) == [("train", "node-0")]
+
+    def see(kind: str = "MODIFIED", node: str = "", **status: t.Any) -> None:
+        raw = held.api.one(PODS, "train", "default")
+        spec = {**raw["spec"], "nodeName": node} if node else raw["spec"]
+        new = {**raw, "spec": spec, "status": {**raw["status"], **status}}
+        held.put(new)
+        held.gating.pod_changed(kind, new, raw)
+
+    return see
+
+
+REFUSED = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes: no room"}]
+
+
+def test_bound_where_it_was_sent(held: Bench, opened: Callable[..., None]) -> None:
+    opened(node="node-0")
+    assert reserved(held) == []
+    assert held.told("NodeMisjudged") == []
+
+
+def test_bound_elsewhere_is_counted_and_frees_the_device(held: Bench, opened: Callable[..., None]) -> None:
+    opened(node="node-7")
+    assert held.metrics.get("gate_misjudged_total", reason="elsewhere") == 1
+    assert held.told("NodeMisjudged") == ["node node-0 was chosen, but the scheduler placed it on node node-7"]
+    assert not node_snapshot(held.state, "node-0").resources[0].hold_alive
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal counts at once."""
+    monkeypatch.setattr(reservation_tracker, "PATIENCE", 0.0)
+
+
+def test_refusal_counts_only_if_it_lasts(held: Bench, opened: Callable[..., None]) -> None:
+    """The scheduler may look before it has seen the device."""
+    opened(conditions=REFUSED)
+    for _unused in range(2):
+        held.later.clear()
+        held.reconcile(GatesKey())
+        assert reserved(held) == [("train", "node-0")]
+        assert [key for key, _when in held.later] == [GatesKey()], "of two appointments the queue keeps the earlier"
+    opened(node="node-0", conditions=[])
+    assert held.metrics.get("gate_misjudged_total", reason="unschedulable") == 0
+
+
+@pytest.mark.usefixtures("impatient")
+def test_device_of_a_refused_pod_is_anybodys_also_where_the_hold_is_written(
+    held: Bench, opened: Callable[..., None]
+) -> None:
+    (raw,) = held.api.of(COMPOSABLE_RESOURCES)
+    assert cohdi.read_hold(raw)[0] == "uid-train"
+    opened(conditions=REFUSED)
+    held.reconcile(GatesKey())
+    assert not node_snapshot(held.state, "node-0").resources[0].hold_alive
+    held.reconcile(NodeRecordsKey("node-0"))
+    assert cohdi.read_hold(held.api.of(COMPOSABLE_RESOURCES)[0])[0] == ""
+
+
+@pytest.mark.usefixtures("impatient")
+def test_refused_by_the_scheduler_is_counted_with_its_words(held: Bench, opened: Callable[..., None]) -> None:
+    opened(conditions=REFUSED)
+    held.reconcile(GatesKey())
+    assert held.metrics.get("gate_misjudged_total", reason="unschedulable") == 1
+    assert "0/1 nodes: no room" in held.told("NodeMisjudged")[0]
+    assert reserved(held) == []
+
+
+def test_not_yet_looked_at_by_the_scheduler_waits(held: Bench, opened: Callable[..., None]) -> None:
+    opened(conditions=[{**REFUSED[0], "reason": "SchedulingGated"}])
+    assert reserved(held) == [("train", "node-0")]
+
+
+@pytest.mark.parametrize(("kind", "status"), [("DELETED", {}), ("MODIFIED", {"phase": "Failed"})])
+def test_ended_pod_frees_the_device(held: Bench, opened: Callable[..., None], kind: str, status: Json) -> None:
+    opened(kind, **status)
+    assert reserved(held) == []
+    assert NodeKey("node-0") in held.keys
+
+
+def test_gate_removed_by_somebody_else_ends_the_booking(held: Bench) -> None:
+    ask(held)
+    held.reconcile(GatesKey())
+    raw = held.api.one(PODS, "train", "default")
+    held.gating.pod_changed("MODIFIED", {**raw, "spec": {**raw["spec"], "schedulingGates": None}}, raw)
+    assert reserved(held) == []
+
+
+def test_new_held_pod_is_planned_soon(held: Bench) -> None:
+    held.gating.pod_changed("ADDED", pod("train"), None)
+    assert [key for key, _when in held.later] == [GatesKey()]
+
+
+def test_nothing_is_decided_before_the_manager_was_seen(held: Bench) -> None:
+    held.state.snapshot = None
+    ask(held)
+    held.reconcile(GatesKey())
+    assert (gate_names(held), reserved(held)) == ([pods.GATE], [])
+    held.later.clear()
+    held.gating.cluster_changed()
+    assert [key for key, _when in held.later] == [GatesKey()]
+
+
+def test_device_of_a_held_pod_stays_until_the_pod_is_planned_again(held: Bench) -> None:
+    """An earlier engine had it attached; its hold time is over when this one begins."""
+    held.put(objects.resource("gpu-a", device="d9", serial="GPU-d9", asked=5000, created=5000), objects.request(),
+             objects.local_slice("GPU-d9"))
+    ask(held)
+    held.reconcile(NodeRecordsKey("node-0"))
+    held.reconcile(NodeKey("node-0"))
+    (resource,) = held.api.of(COMPOSABLE_RESOURCES)
+    assert "deletionTimestamp" not in resource["metadata"]
+    held.reconcile(GatesKey())
+    assert NodeKey("node-0") in held.keys
+    held.run(1)
+    assert (gate_names(held), held.fabric.attaches) == ([], [])
+
+
+def test_changes_matter_only_while_a_pod_waits(held: Bench) -> None:
+    held.reconcile(GatesKey())
+    held.gating.cluster_changed()
+    assert held.later == []
+    held.put(young("train"))
+    held.reconcile(GatesKey())
+    held.later.clear()
+    held.gating.cluster_changed()
+    assert [key for key, _when in held.later] == [GatesKey()]
+
+
+def test_crash_after_the_attach_finds_the_device_again(held: Bench) -> None:
+    """All bookings are lost; the pod is planned anew onto the device that is there."""
+    ask(held)
+    held.reconcile(GatesKey())
+    held.run(1)
+    held.state.reservations.drop("pod-train")
+    announce(held)
+    held.reconcile(GatesKey())
+    held.run(1)
+    assert (gate_names(held), len(held.fabric.attaches), len(held.api.of(COMPOSABLE_RESOURCES))) == ([], 1, 1)
+
+
+@pytest.mark.parametrize("bound_first", [False, True], ids=["the claim is seen first", "the pod is seen first"])
+def test_pods_that_take_each_others_devices_keep_both(held: Bench, bound_first: bool) -> None:
+    """A third pod waits for its own; it must not be let go for a device that the second is about to take."""
+    for name in ("a", "b", "c"):
+        ask(held, name)
+    choose(held)
+    held.run(1)
+    serials = [str(d.serial) for d in held.fabric.attached.values()]
+    held.put(objects.local_slice(*serials[:2]))
+    held.run(1)
+    gone = [name for name in ("a", "b", "c") if not gate_names(held, name)]
+    assert len(gone) == 2
+    first, second = (kept_for(held, name) for name in gone)
+    if bound_first:
+        bind(held, gone[0])
+    held.put(allocated(gone[0], f"gpu-{serials.index(second)}"))
+    held.run(1)
+    assert kept_for(held, gone[1]) == first
+    assert sum(bool(gate_names(held, name)) for name in ("a", "b", "c")) == 1
+    assert len(held.fabric.attaches) == 3
+
+
+def test_pool_is_looked_at_when_a_booking_ends(held: Bench) -> None:
+    ask(held)
+    held.reconcile(GatesKey())
+    assert pool(held) == 3
+    held.keys.clear()
+    held.gating.ends.unreserve("pod-train")
+    assert set(held.keys) == {NodeKey("node-0"), PoolKey(A100, 1)}
+    for key in held.keys:
+        held.reconcile(key)
+    assert pool(held) == 4
+
+
+def test_device_that_was_given_to_its_pod_is_wanted_no_more(held: Bench) -> None:
+    ask(held)
+    serve(held)
+    held.put(allocated("train", "gpu-0"))
+    held.reconcile(PoolKey(A100, 1))
+    assert pool(held) == 4, "the fake manager has four besides"
+    assert reserved(held) == [("train", "node-0")]

@@ -1,0 +1,162 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes that are gone, out of service, or not who they say; and what an administrator deletes."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    COMPOSABILITY_REQUESTS,
+    COMPOSABLE_RESOURCES,
+    NODES,
+)
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import Detach
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
+
+OUT = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
+
+
+@pytest.fixture
+def agent() -> t.Iterator[Bench]:
+    """A node whose agent does not live, with a device that nobody uses."""
+    made = Bench(hands="agent")
+    made.build()
+    made.put(objects.node(), objects.request(size=1))
+    made.fabric.attached["d1"] = device("d1")
+    made.put(objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900, state="Online", created=9000))
+    made.look()
+    yield made
+    made.close()
+
+
+def reconcile(bench: Bench, rounds: int = 4) -> None:
+    for _unused in range(rounds):
+        bench.look()
+        bench.reconcile(NodeKey("node-0"))
+        bench.reconcile(NodeRecordsKey("node-0"))
+        bench.idle()
+
+
+def gone(bench: Bench, seconds: float) -> None:
+    """The Node object is gone for so long."""
+    bench.drop(objects.node())
+    bench.state.absent_nodes.note("node-0", time.time() - seconds)
+
+
+def test_device_of_a_node_that_is_gone_is_returned(agent: Bench) -> None:
+    gone(agent, 301)
+    reconcile(agent)
+    assert agent.fabric.detaches == [("machine-0", "d1")]
+    assert agent.api.of(COMPOSABLE_RESOURCES) == []
+    assert agent.api.one(COMPOSABILITY_REQUESTS, "request")["spec"]["resource"]["size"] == 0
+
+
+def test_device_of_a_node_that_just_went_stays_and_is_looked_at_again(agent: Bench) -> None:
+    gone(agent, 0)
+    reconcile(agent)
+    assert agent.fabric.detaches == []
+    assert any(key == NodeKey("node-0") and when > time.time() + 290 for key, when in agent.later)
+
+
+def test_device_of_a_lost_node_stays_while_a_claim_has_it(agent: Bench) -> None:
+    """Its pod was not collected yet: the slices went with the node."""
+    gone(agent, 301)
+    agent.put(objects.claim("train", objects.local_result("gpu-0")))
+    reconcile(agent)
+    assert agent.fabric.detaches == []
+    assert "claim default/train uses a device of node node-0" in agent.status()["error"]
+    agent.drop(objects.claim("train"))
+    agent.detaches.detach(Detach("node-0", "lost", "gpu-a", "machine-0", "d1", lost=True))
+    agent.idle()
+    assert agent.fabric.detaches == [("machine-0", "d1")]
+
+
+def test_node_that_is_back_keeps_its_device(agent: Bench) -> None:
+    gone(agent, 301)
+    agent.api.put(NODES, objects.node())
+    reconcile(agent)
+    assert agent.fabric.detaches == []
+    assert agent.status()["error"] == "not detached: node node-0 is there again"
+
+
+def test_node_whose_agent_lives_is_not_lost(agent: Bench) -> None:
+    agent.state.hands.lease_changed("node-0", {"metadata": {"name": "node-agent-node-0"}, "spec": {
+        "holderIdentity": "node-0", "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 90}})
+    gone(agent, 301)
+    reconcile(agent)
+    assert agent.fabric.detaches == []
+    assert not node_snapshot(agent.state, "node-0").lost
+
+
+def test_device_of_a_node_that_an_administrator_put_out_of_service_is_returned_at_once(agent: Bench) -> None:
+    raw = objects.node()
+    agent.put({**raw, "spec": {**raw["spec"], "taints": [OUT]}})
+    reconcile(agent)
+    assert agent.fabric.detaches == [("machine-0", "d1")]
+
+
+def test_dead_node_alone_gives_nothing_up(agent: Bench) -> None:
+    """NotReady may be the network: its pods may go on computing."""
+    raw = objects.node()
+    taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+    agent.put({**raw, "spec": {**raw["spec"], "taints": [taint]}})
+    reconcile(agent)
+    assert agent.fabric.detaches == []
+
+
+def test_of_two_nodes_with_one_provider_id_none_is_believed(bench: Bench) -> None:
+    bench.put(objects.node("node-1", "machine-0"), objects.request(size=1))
+    for name, other in (("node-0", "node-1"), ("node-1", "node-0")):
+        found = node_snapshot(bench.state, name)
+        assert (found.machine, found.fabric, found.attached) == (None, None, None)
+        assert found.problem.startswith(f"nodes {name} and {other} have the same providerID (machine machine-0)")
+    reconcile(bench)
+    assert bench.fabric.attaches == []
+    assert any("have the same providerID" in e["message"] for e in bench.reporter.history)
+    bench.drop(objects.node("node-1", "machine-0"))
+    assert node_snapshot(bench.state, "node-0").machine == "machine-0"
+
+
+def test_resource_that_an_administrator_deletes_gives_its_device_back_and_no_other_comes(bench: Bench) -> None:
+    bench.fabric.attached["d1"] = device("d1")
+    bench.put(objects.local_slice("GPU-d1"), objects.request(size=1),
+              objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900, state="Online"))
+    bench.writer.delete_resource("gpu-a")
+    bench.run(5)
+    assert (bench.fabric.attaches, bench.fabric.detaches) == ([], [("machine-0", "d1")])
+    assert bench.api.of(COMPOSABLE_RESOURCES) == []
+    assert bench.api.one(COMPOSABILITY_REQUESTS, "request")["spec"]["resource"]["size"] == 0
+
+
+def test_resource_in_use_that_an_administrator_deletes_leaves_when_its_claim_ends(bench: Bench) -> None:
+    bench.fabric.attached["d1"] = device("d1")
+    used = objects.claim("train", objects.local_result("gpu-0"))
+    bench.put(objects.local_slice("GPU-d1"), objects.request(size=1), used,
+              objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900, state="Online"))
+    bench.writer.delete_resource("gpu-a")
+    bench.run(4)
+    assert (bench.fabric.attaches, bench.fabric.detaches) == ([], [])
+    assert bench.status()["error"] == "not detached: claim default/train uses the device"
+    bench.drop(used)
+    bench.run(5)
+    assert (bench.fabric.attaches, bench.fabric.detaches) == ([], [("machine-0", "d1")])
+
+
+def test_force_that_is_set_later_reaches_the_device(bench: Bench) -> None:
+    bench.fabric.attached["d1"] = device("d1")
+    bench.put(objects.local_slice("GPU-d1"), objects.request(size=0), objects.claim("train", objects.local_result()),
+              objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900, state="Online", deleted=True))
+    bench.run(2)
+    assert bench.fabric.detaches == []
+    bench.put(objects.request(size=0, force_detach=True))
+    bench.run(2)
+    assert bench.fabric.detaches == [("machine-0", "d1")]

@@ -1,0 +1,198 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A device comes and goes with the evidence of its node: what is written, asked and told by the controllers."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
+
+LEASE = {"spec": {"holderIdentity": "node-0", "renewTime": "1", "leaseDurationSeconds": 90}}
+
+
+@pytest.fixture
+def agent() -> Iterator[Bench]:
+    """A node with a machine and a living agent."""
+    made = Bench(hands="agent")
+    made.build()
+    made.put(objects.node())
+    made.state.hands.lease_changed("node-0", LEASE)
+    made.look()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def leaving(agent: Bench) -> Bench:
+    """A deleted ComposableResource whose device is attached, visible and idle."""
+    agent.fabric.attached["d1"] = device("d1")
+    agent.api.paths = {"/apis/resource.k8s.io/v1": {"resources": [{"name": "devicetaintrules"}]}}
+    put(agent, deleted=True, state="Online")
+    agent.put(objects.local_slice("GPU-d1"))
+    return agent
+
+
+def put(bench: Bench, serial: str = "GPU-d1", **more: t.Any) -> None:
+    bench.put(objects.resource("gpu-a", device="d1", serial=serial, asked=900, **more))
+
+
+def write(bench: Bench, evidence: Evidence) -> None:
+    """The node's hands write their evidence, and the watch has seen it."""
+    patch = {"metadata": {"annotations": {cohdi.NODE: evidence.to_json()}}}
+    bench.state.resources.upsert(bench.api.client.merge_patch(COMPOSABLE_RESOURCES, "gpu-a", patch))
+
+
+def notes(bench: Bench) -> dict[str, str]:
+    found: dict[str, str] = bench.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"]["annotations"]
+    return found
+
+
+def reconcile(bench: Bench) -> None:
+    bench.look()
+    bench.reconcile(NodeKey("node-0"))
+    bench.reconcile(NodeRecordsKey("node-0"))
+    bench.idle()
+
+
+def test_a_device_leaves_in_the_order_taint_ask_removal_detach(leaving: Bench) -> None:
+    reconcile(leaving)
+    assert notes(leaving)[cohdi.RELEASE]
+    assert leaving.status()["state"] == "Detaching"
+    assert leaving.told("ReleaseAsked") == ["node node-0 was asked to let its device go"]
+    write(leaving, Evidence("Releasing", "d1"))
+    reconcile(leaving)
+    assert leaving.fabric.detaches == []
+    write(leaving, Evidence("Removed", "d1"))
+    reconcile(leaving)
+    assert leaving.fabric.detaches == [("machine-0", "d1")]
+    assert leaving.status()["state"] == "Deleting"
+
+
+def test_evidence_about_another_device_proves_nothing(leaving: Bench) -> None:
+    reconcile(leaving)
+    write(leaving, Evidence("Removed", "d0"))
+    reconcile(leaving)
+    assert leaving.fabric.detaches == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", json.dumps({"version": 2, "phase": "Removed", "device": "d1"})])
+def test_evidence_that_cannot_be_read_proves_nothing(leaving: Bench, text: str) -> None:
+    reconcile(leaving)
+    patch = {"metadata": {"annotations": {cohdi.NODE: text}}}
+    leaving.state.resources.upsert(leaving.api.client.merge_patch(COMPOSABLE_RESOURCES, "gpu-a", patch))
+    reconcile(leaving)
+    assert leaving.fabric.detaches == []
+
+
+def test_a_claim_that_only_the_api_server_knows_keeps_the_node_from_being_asked(leaving: Bench) -> None:
+    leaving.api.put(CLAIMS, objects.claim("train", objects.local_result("gpu-0")))
+    reconcile(leaving)
+    assert cohdi.RELEASE not in notes(leaving)
+    assert leaving.status()["error"] == "not detached: claim default/train uses the device"
+
+
+def test_a_claim_that_comes_after_the_removal_gets_the_device_back(leaving: Bench) -> None:
+    reconcile(leaving)
+    write(leaving, Evidence("Removed", "d1"))
+    leaving.api.put(CLAIMS, objects.claim("train", objects.local_result("gpu-0")))
+    reconcile(leaving)
+    assert leaving.fabric.detaches == []
+    assert cohdi.RELEASE not in notes(leaving)
+    assert leaving.told("DetachRefused") == ["claim default/train uses the device"]
+
+
+def test_a_refused_ask_is_not_repeated_at_once(leaving: Bench) -> None:
+    leaving.api.put(CLAIMS, objects.claim("train", objects.local_result("gpu-0")))
+    reconcile(leaving)
+    reconcile(leaving)
+    assert leaving.told("DetachRefused") == ["claim default/train uses the device"]
+
+
+def test_an_object_without_the_label_becomes_the_nodes_business_when_it_is_asked(agent: Bench) -> None:
+    agent.fabric.attached["d1"] = device("d1")
+    raw = objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900, deleted=True, state="Online")
+    del raw["metadata"]["labels"][cohdi.TARGET_NODE]
+    agent.put(raw)
+    reconcile(agent)
+    assert agent.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"]["labels"][cohdi.TARGET_NODE] == "node-0"
+
+
+def test_a_device_is_online_when_the_node_is_done_and_the_slice_shows_it(agent: Bench) -> None:
+    agent.fabric.attached["d1"] = device("d1")
+    put(agent)
+    agent.put(objects.request(size=1), objects.local_slice("GPU-d1"))
+    reconcile(agent)
+    assert agent.status()["state"] == "Attaching"
+    write(agent, Evidence("Ready", "d1", uuid="GPU-d1"))
+    reconcile(agent)
+    assert agent.status()["state"] == "Online"
+
+
+def test_a_serial_that_only_the_node_knows_is_used_and_written(agent: Bench) -> None:
+    agent.fabric.attached["d1"] = device("d1")
+    put(agent, serial="")
+    agent.put(objects.request(size=1), objects.local_slice("GPU-d1"))
+    write(agent, Evidence("Ready", "d1", uuid="GPU-d1"))
+    reconcile(agent)
+    assert (agent.status()["state"], agent.status()["device_id"]) == ("Online", "GPU-d1")
+
+
+def test_a_device_that_the_node_cannot_use_is_given_back_and_another_is_not_tried_at_once(agent: Bench) -> None:
+    agent.fabric.attached["d1"] = device("d1")
+    put(agent)
+    agent.put(objects.request(size=1))
+    write(agent, Evidence("Preparing", "d1").with_trouble("NoRoomForBars", "no room for BAR 1", 1.0))
+    reconcile(agent)
+    assert agent.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"]["deletionTimestamp"]
+    assert "no room for BAR 1" in agent.state.blocks.of("node-0", 0.0).values()
+    reconcile(agent)
+    assert [r["metadata"]["name"] for r in agent.state.resources.list()] == ["gpu-a"]
+
+
+def test_nothing_is_attached_to_a_node_whose_agent_is_gone_and_nothing_leaves_it(agent: Bench) -> None:
+    agent.state.hands.lease_gone("node-0")
+    agent.fabric.attached["d1"] = device("d1")
+    put(agent, state="Online")
+    agent.put(objects.request(size=2), objects.local_slice("GPU-d1"))
+    reconcile(agent)
+    assert agent.fabric.attaches == []
+    agent.put(objects.request(size=0))
+    reconcile(agent)
+    assert "deletionTimestamp" not in agent.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"]
+    assert agent.later == []
+
+
+def test_a_missing_agent_is_no_verdict_before_the_fabric_was_seen(agent: Bench) -> None:
+    agent.state.hands.lease_gone("node-0")
+    agent.state.snapshot = None
+    assert not node_snapshot(agent.state, "node-0").blocked
+    agent.look()
+    assert "no node agent" in next(iter(node_snapshot(agent.state, "node-0").blocked.values()))
+
+
+@pytest.mark.parametrize("reason", ["RemovalHung", "LostOnBus"])
+def test_a_node_that_can_take_up_no_device_gets_none(leaving: Bench, reason: str) -> None:
+    """A removal that hangs holds the kernel's lock; beside a lost device the vendor's plugin does not start."""
+    hung = Evidence("Releasing", "d1", uuid="GPU-d1").with_trouble(reason, "the removal of x hangs", 1.0)
+    write(leaving, hung)
+    leaving.put(objects.request("more", model="T4"))
+    reconcile(leaving)
+    assert leaving.fabric.attaches == []
+    told = set(node_snapshot(leaving.state, "node-0").blocked.values())
+    assert told == {"node node-0 takes up no new device meanwhile: the removal of x hangs"}
+    assert "hangs" not in str(node_snapshot(leaving.state, "node-1").blocked)
+    write(leaving, hung.without_trouble())
+    assert not node_snapshot(leaving.state, "node-0").blocked

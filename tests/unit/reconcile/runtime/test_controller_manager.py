@@ -1,0 +1,305 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engine with its threads and watches, on a fake API server and a fake manager."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABLE_RESOURCES,
+    NODES,
+    SLICES,
+)
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, PoolKey, Result
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import controller
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import controller_manager as module
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+    ControllerManager,
+)
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench, kind_of
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import Call, unreachable
+
+
+@pytest.fixture
+def live(config: EngineConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ControllerManager, Bench]]:
+    """An engine that watches and is ready, and its bench; what is put there comes by the watches."""
+    monkeypatch.setattr(module, "SHORTEST_LOOK", 0.01)
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(controller, "RETRY_SECONDS", 0.01)
+    made = Bench()
+    made.api.put(NODES, objects.node())
+    engine = ControllerManager(made.api.client, made.fabric, config, events=False, metrics=made.metrics)
+    made.use(engine)
+    engine.watch()
+    made.wait(engine.ready, "readiness")
+    yield engine, made
+    engine.stop()
+
+
+Live = tuple[ControllerManager, Bench]
+RESULT = objects.pool_result()
+
+
+def happen(bench: Bench, *raws: dict[str, object]) -> None:
+    """The API server has these; the watches tell."""
+    for raw in raws:
+        bench.api.put(kind_of(raw), raw)
+
+
+def told(bench: Bench) -> list[str]:
+    """Conditions of the claim ``train``."""
+    devices = bench.api.one(CLAIMS, "train", "default")["status"].get("devices") or []
+    return [c["type"] for d in devices for c in d["conditions"]]
+
+
+def attached(bench: Bench) -> bool:
+    """Whether some resource has its device written down."""
+    return any((r.get("status") or {}).get("cdi_device_id") for r in bench.api.of(COMPOSABLE_RESOURCES))
+
+
+def test_claim_is_served_by_events_alone(live: Live) -> None:
+    engine, bench = live
+    engine.work()
+    happen(bench, objects.pod(), objects.claim("train", RESULT))
+    bench.wait(lambda: attached(bench), "the attach")
+    happen(bench, objects.local_slice("GPU-d1"))
+    bench.wait(lambda: told(bench) == [objects.RESCHEDULE], "the condition")
+    assert len(bench.fabric.attaches) == 1
+    for name in ("queue_duration_seconds", "reconcile_duration_seconds"):
+        assert bench.metrics.observed(name, controller="node")
+
+
+def test_what_was_there_before_the_start_is_served(live: Live) -> None:
+    engine, bench = live
+    happen(bench, objects.claim("train", RESULT))
+    bench.wait(lambda: engine.state.claims.get("train", "default"), "the watch")
+    assert bench.fabric.attaches == []
+    engine.work()
+    engine.enqueue_all()
+    bench.wait(lambda: attached(bench), "the attach")
+
+
+def test_pools_are_published(live: Live) -> None:
+    engine, bench = live
+    engine.work()
+    engine.enqueue_all()
+    bench.wait(lambda: len(bench.api.of(SLICES)) == 3, "three pools")
+
+
+def test_watching_writes_nothing(live: Live) -> None:
+    _unused, bench = live
+    happen(bench, objects.claim("train", RESULT))
+    bench.wait(lambda: bench.state.claims.get("train", "default"), "the watch")
+    assert bench.api.writes() == []
+
+
+def test_manager_that_is_away_and_comes_back(live: Live) -> None:
+    engine, bench = live
+    engine.work()
+    bench.fabric.snapshot_error = Unavailable("the CDI Manager does not answer")
+    bench.wait(lambda: engine.problems() == ["the CDI Manager does not answer"], "the problem")
+    assert engine.ready()
+    bench.fabric.snapshot_error = None
+    bench.wait(lambda: engine.problems() == [], "the end of the problem")
+    assert bench.told("Recovered") == ["no longer: the CDI Manager does not answer"]
+
+
+def test_look_survives_what_nobody_expects(quiet: Live) -> None:
+    engine, bench = quiet
+    bench.fabric.snapshot_error = KeyError("data")
+    engine._look(time.time())
+    assert engine.problems()
+
+
+def test_worker_survives_a_reconcile_that_fails(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, bench = live
+    reconcile, failed = engine.reconcilers[NodeKey], threading.Event()
+
+    def fail_once(key: NodeKey) -> Result:
+        if not failed.is_set():
+            failed.set()
+            raise ZeroDivisionError("surprise")
+        return reconcile(key)
+
+    monkeypatch.setitem(engine.reconcilers, NodeKey, fail_once)
+    engine.work()
+    engine.queue.add(NodeKey("elsewhere"))
+    bench.wait(lambda: any("surprise" in m for m in bench.told("Trouble")), "the trouble")
+    happen(bench, objects.claim("train", RESULT))
+    bench.wait(lambda: attached(bench), "the attach")
+
+
+def test_quiet_engine_begins_nothing_new(live: Live) -> None:
+    engine, bench = live
+    engine.work()
+    engine.quiesce()
+    happen(bench, objects.claim("train", RESULT))
+    bench.wait(lambda: engine.state.claims.get("train", "default"), "the watch")
+    engine.stop()
+    assert bench.fabric.attaches == []
+
+
+def test_stop_ends_all_threads(config: EngineConfig) -> None:
+    before = set(threading.enumerate())
+    bench = Bench()
+    bench.api.put(NODES, objects.node())
+    engine = ControllerManager(bench.api.client, bench.fabric, config, events=False)
+    engine.watch()
+    engine.work()
+    bench.wait(engine.ready, "readiness")
+    happen(bench, objects.claim("train", RESULT))
+    bench.wait(lambda: attached(bench), "the attach")
+    engine.stop()
+    bench.wait(lambda: not {t for t in set(threading.enumerate()) - before if t.is_alive()}, "the end of all threads")
+
+
+def test_stop_does_not_wait_for_the_manager_and_the_next_engine_adopts(live: Live, config: EngineConfig) -> None:
+    engine, bench = live
+    bench.fabric.gate = threading.Event()
+    engine.work()
+    happen(bench, objects.claim("train", RESULT))
+    assert bench.fabric.asked.wait(10)
+    engine.stop()
+    assert not attached(bench)
+    bench.fabric.gate.set()
+    bench.wait(lambda: bench.fabric.attached or attached(bench), "the attach")
+    second = ControllerManager(bench.api.client, bench.fabric, config, events=False)
+    try:
+        second.watch()
+        bench.wait(second.ready, "readiness")
+        second.work()
+        second.enqueue_all()
+        bench.wait(lambda: attached(bench), "the adoption")
+        assert len(bench.fabric.attaches) == 1
+    finally:
+        second.stop()
+
+
+@pytest.mark.parametrize(("roles", "handover", "needs_look"), [
+    (["scaler"], "reschedule", False), (["scaler"], "gated", True), (["publisher"], "gated", True),
+    (["operator"], "gated", True)])
+def test_role_that_needs_no_manager_is_ready_without_it(config: EngineConfig, roles: list[str], handover: str,
+                                                        needs_look: bool) -> None:
+    config = replace(config, settings=replace(config.settings, handover=handover, _by_pool={}, _by_cdi={}))
+    bench = Bench()
+    bench.fabric.snapshot_error = Unavailable("the CDI Manager does not answer")
+    engine = ControllerManager(bench.api.client, bench.fabric, config, roles=roles, events=False)
+    engine.watch()
+    try:
+        bench.wait(engine.watches.synced, "the lists")
+        assert engine.ready() is not needs_look
+    finally:
+        engine.stop()
+
+
+def test_scaler_alone_asks_no_manager(config: EngineConfig) -> None:
+    bench = Bench()
+    bench.api.put(NODES, objects.node())
+    bench.api.put(CLAIMS, objects.claim("train", RESULT))
+    engine = ControllerManager(bench.api.client, bench.fabric, config, roles=["scaler"], events=False)
+    engine.watch()
+    engine.work()
+    try:
+        bench.wait(lambda: [c for c in bench.api.writes() if c.plural == "composabilityrequests"], "the request")
+    finally:
+        engine.stop()
+    assert (bench.fabric.attaches, bench.fabric.reads) == ([], 0)
+    assert bench.api.of(COMPOSABLE_RESOURCES) == []
+
+
+def test_operator_alone_marks_no_claim(config: EngineConfig) -> None:
+    bench = Bench()
+    for raw in (objects.node(), objects.claim("train", RESULT), objects.request(), objects.local_slice("GPU-d1")):
+        bench.api.put(kind_of(raw), raw)
+    engine = ControllerManager(bench.api.client, bench.fabric, config, roles=["operator"], events=False)
+    engine.watch()
+    engine.work()
+    try:
+        bench.wait(lambda: attached(bench), "the attach")
+    finally:
+        engine.stop()
+    assert told(bench) == []
+    assert "cohdi.io/fabric" not in bench.api.one(NODES, "node-0")["metadata"]["labels"]
+
+
+def test_everything_is_looked_at_once_more(quiet: Live) -> None:
+    engine, bench = quiet
+    bench.put(objects.node("node-1"))
+    engine.enqueue_all()
+    found = set()
+    while not engine.queue.idle():
+        key = engine.queue.get()
+        assert key is not None
+        found.add(key)
+        engine.queue.done(key)
+    assert {NodeKey("node-0"), NodeKey("node-1"), PoolKey(A100, 1)} <= found
+
+
+def test_claim_that_goes_elsewhere_frees_what_was_held_for_it(quiet: Live) -> None:
+    engine, bench = quiet
+    bench.put(objects.resource("r"))
+    engine.state.holds.keep("r", "uid-train")
+    claim = objects.claim("train", objects.local_result("gpu-7", "node-1"), node="node-1")
+    engine.object_changed("MODIFIED", CLAIMS, claim, objects.claim("train"))
+    keys = {engine.queue.get(), engine.queue.get()}
+    assert keys == {NodeKey("node-0"), NodeKey("node-1")}
+
+
+def test_nothing_is_remembered_of_a_resource_that_is_gone(quiet: Live) -> None:
+    engine, bench = quiet
+    raw = objects.resource("r")
+    bench.put(raw)
+    engine.state.holds.keep("r", "uid-train")
+    bench.state.resources.remove(raw)
+    engine.object_changed("DELETED", COMPOSABLE_RESOURCES, raw, raw)
+    assert engine.state.holds.kept_for("uid-train") == []
+
+
+def test_connections_are_kept_warm_also_after_an_outage(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, bench = live
+    monkeypatch.setattr(module, "WARM_SECONDS", 0.01)
+    outage = threading.Event()
+    outage.set()
+
+    def before(call: Call) -> None:
+        if call.verb == "warm" and outage.is_set():
+            raise unreachable()
+
+    def tries() -> int:
+        return sum(call.verb == "warm" for call in bench.api.calls)
+
+    bench.api.before = before
+    engine.work()
+    bench.wait(lambda: tries() >= 2, "another try")
+    outage.clear()
+    seen = tries()
+    bench.wait(lambda: tries() > seen + 1, "warm connections")
+    assert not engine.reporter.history, "whoever needs a connection says what is wrong"
+
+
+def test_problems_are_said_once(quiet: Live) -> None:
+    engine, _bench = quiet
+    engine.state.fabric_problem = "the CDI Manager does not answer"
+    for reflector in engine.watches.reflectors[:3]:
+        reflector.last_error = "the API server does not answer"
+    assert engine.problems() == ["the API server does not answer", "the CDI Manager does not answer"]
+
+
+def test_claims_of_nodes_and_of_held_pods_have_wait_reasons(quiet: Live) -> None:
+    engine, _bench = quiet
+    at_node, held = WaitReason("ns/a", "1 x A100", 5.0, {}), WaitReason("ns/c", "a node", 7.0, {"position": 2})
+    engine.nodes.wait_reasons, engine.gating.wait_reasons = {"node-0": (at_node,)}, (held,)
+    assert engine.wait_reasons() == [at_node, held]

@@ -1,0 +1,157 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which passes a change calls for."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot, Machine
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABILITY_REQUESTS,
+    COMPOSABLE_RESOURCES,
+    NODES,
+    PODS,
+    SLICES,
+    ApiResource,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import Key, NodeKey, PoolKey, RequestKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool import controller
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_mapping import (
+    fabric_keys,
+    keys_of,
+)
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, settings
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
+
+SETTINGS = settings()
+NODE, POOL, REQUEST = NodeKey("node-0"), PoolKey(A100, 1), RequestKey("request")
+Json = dict[str, t.Any]
+
+
+def keys(kind: ApiResource, new: Json, old: Json | None = None) -> set[Key]:
+    """Keys for a change."""
+    return set(keys_of(kind, new, old, SETTINGS))
+
+
+@pytest.mark.parametrize(("kind", "obj", "expected"), [
+    (CLAIMS, objects.claim("c"), set()),
+    (CLAIMS, objects.claim("c", objects.pool_result()), {NODE, POOL}),
+    (CLAIMS, objects.claim("c", objects.local_result()), {NODE}),
+    (CLAIMS, objects.claim("c", objects.pool_result(pool="strange-fabric1")), {NODE}),
+    (CLAIMS, objects.claim("c", objects.pool_result(), node=None), {POOL}),
+    (SLICES, objects.local_slice("GPU-a"), {NODE}),
+    (SLICES, objects.pool_slice("a100-0"), {POOL}),
+    (SLICES, objects.pool_slice("x", pool="strange"), set()),
+    (COMPOSABLE_RESOURCES, objects.resource(), {NODE, REQUEST}),
+    (COMPOSABLE_RESOURCES, objects.resource(request=""), {NODE}),
+    (COMPOSABILITY_REQUESTS, objects.request(), {NODE, REQUEST}),
+    (PODS, objects.pod(), set()),
+])
+def test_new_object(kind: ApiResource, obj: Json, expected: set[Key]) -> None:
+    assert keys(kind, obj) == expected
+
+
+def test_claim_that_moved_concerns_where_it_was_too() -> None:
+    before = objects.claim("c", objects.pool_result(pool="h100-fabric2"), node="node-1")
+    after = objects.claim("c", objects.local_result())
+    assert keys(CLAIMS, after, before) == {NODE, NodeKey("node-1"), PoolKey(H100, 2)}
+
+
+def test_claim_that_was_deallocated_concerns_its_node() -> None:
+    assert NODE in keys(CLAIMS, objects.claim("c"), objects.claim("c", objects.pool_result()))
+
+
+def test_resource_that_changed_its_request_concerns_both() -> None:
+    assert keys(COMPOSABLE_RESOURCES, objects.resource(request="b"), objects.resource(request="a")) == {
+        NODE, RequestKey("a"), RequestKey("b")}
+
+
+def test_node_matters_when_it_is_new() -> None:
+    assert keys(NODES, objects.node()) == {NODE}
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    (objects.node(), objects.node(machine="machine-1")), (objects.node(machine=None), objects.node()),
+    (objects.node(), objects.node(fabric="1")),
+], ids=["machine", "providerID came", "label"])
+def test_node_matters_when_machine_or_labels_changed(before: Json, after: Json) -> None:
+    assert keys(NODES, after, before) == {NODE}
+
+
+def test_heartbeat_of_a_node_matters_to_nobody() -> None:
+    beat = {**objects.node(), "status": {"conditions": [{"type": "Ready", "lastHeartbeatTime": "now"}]}}
+    assert keys(NODES, beat, objects.node()) == set()
+
+
+def snapshot(free: dict[tuple[str, int], int], *devices: str) -> FabricSnapshot:
+    """What the manager shows."""
+    machine = Machine("machine-0", "node-0", 1, tuple(device(d) for d in devices))
+    return FabricSnapshot({"machine-0": machine}, free, 0.0)
+
+
+def looked(bench: Bench, old: FabricSnapshot | None, new: FabricSnapshot) -> set[Key]:
+    """Keys for a look after another one."""
+    bench.state.snapshot = new
+    return set(fabric_keys(bench.state, old, new))
+
+
+def published(bench: Bench, free: dict[tuple[str, int], int], *devices: str) -> FabricSnapshot:
+    """A look whose counts all pools show."""
+    bench.state.snapshot = found = snapshot(free, *devices)
+    for key in controller.pool_keys(bench.state):
+        controller.publish(bench.state, bench.writer, key)
+    return found
+
+
+def test_first_look_concerns_everything(bench: Bench) -> None:
+    assert looked(bench, None, snapshot({(A100, 1): 2, (H100, 1): 0})) == {NODE, POOL, PoolKey(H100, 1)}
+
+
+def test_look_that_shows_nothing_new_concerns_nobody(bench: Bench) -> None:
+    before = published(bench, {(A100, 1): 2}, "d1")
+    assert looked(bench, before, snapshot({(A100, 1): 2}, "d1")) == set()
+
+
+def test_other_count_concerns_its_pool(bench: Bench) -> None:
+    before = published(bench, {(A100, 1): 2, (H100, 1): 1})
+    assert looked(bench, before, snapshot({(A100, 1): 3, (H100, 1): 1})) == {POOL}
+
+
+def test_count_that_could_not_be_read_concerns_nobody(bench: Bench) -> None:
+    assert looked(bench, published(bench, {(A100, 1): 2}), snapshot({})) == set()
+
+
+def test_pool_that_does_not_show_the_same_count_is_looked_at(bench: Bench) -> None:
+    """It was written while a device was on its way that was returned before anybody looked."""
+    before = published(bench, {(A100, 1): 2})
+    bench.put(objects.resource("r", asked=0.0))
+    controller.publish(bench.state, bench.writer, PoolKey(A100, 1))
+    assert looked(bench, before, replace(before, taken=time.time() + 1)) == {POOL}
+    bench.drop(objects.resource("r"))
+    assert looked(bench, before, before) == {POOL}
+
+
+def test_pools_that_must_not_be_written_concern_nobody(bench: Bench) -> None:
+    bench.state.pools_problem = "this API server drops bindingConditions"
+    assert looked(bench, None, snapshot({(A100, 1): 2})) == {NODE}
+
+
+def test_machine_that_changed_concerns_its_node(bench: Bench) -> None:
+    bench.put(objects.node("node-1", "machine-1"), objects.node("node-2", None))
+    free = {(A100, 1): 2}
+    assert looked(bench, published(bench, free, "d1"), snapshot(free, "d2")) == {NODE}
+
+
+def test_machine_that_vanished_concerns_its_node(bench: Bench) -> None:
+    gone = FabricSnapshot({}, {(A100, 1): 2}, 0.0)
+    before = published(bench, {(A100, 1): 2})
+    assert looked(bench, before, gone) == {NODE}

@@ -1,0 +1,68 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Threads of an engine: all end together, and work that nobody waits for is dropped then."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.threads import Threads, run_all
+
+
+def test_work_is_done_without_being_waited_for() -> None:
+    threads, go, done = Threads(), threading.Event(), threading.Event()
+    background = threads.background(1, "test")
+    background.submit(go.wait, 10)
+    background.submit(done.set)
+    assert not done.is_set()
+    go.set()
+    assert done.wait(10)
+    threads.cancel()
+
+
+def test_what_has_not_begun_is_dropped_and_nothing_begins_later() -> None:
+    threads, begun, go, done = Threads(), threading.Event(), threading.Event(), list[str]()
+    background = threads.background(1, "test")
+    ended = threading.Event()
+
+    def first() -> None:
+        begun.set()
+        go.wait(10)
+        ended.set()
+
+    background.submit(first)
+    background.submit(done.append, "second")
+    assert begun.wait(10)
+    threads.cancel()
+    background.submit(done.append, "third")
+    go.set()
+    assert ended.wait(10)
+    assert done == []
+
+
+def test_stop_waits_for_threads_that_were_started_here() -> None:
+    threads, go, ended = Threads(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        go.wait(10)
+        ended.set()
+
+    threads.start(work, "test")
+    go.set()
+    threads.stop(10.0)
+    assert ended.is_set()
+
+
+def test_all_work_is_done_before_the_first_error_is_raised() -> None:
+    threads, done = Threads(), list[int]()
+
+    def fail() -> None:
+        raise ValueError("first")
+
+    with pytest.raises(ValueError, match="first"):
+        run_all(threads.executor(2, "test"), [fail, lambda: done.append(1), lambda: done.append(2)])
+    assert sorted(done) == [1, 2]
+    threads.stop(10.0)

@@ -1,0 +1,259 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The queue: many events are one pass, one key has one worker, delayed keys come when they are due."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.work_queue import (
+    BACKGROUND_TURN,
+    WorkQueue,
+)
+
+
+class Clock:
+    """A wall clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The queue's clock."""
+    made = Clock()
+    monkeypatch.setattr(f"{WorkQueue.__module__}.time.time", made)
+    return made
+
+
+def drain(queue: WorkQueue[str]) -> list[str]:
+    """All keys that are ready, each worked on and done."""
+    found = []
+    while not queue.idle():
+        key = queue.get()
+        assert key is not None
+        found.append(key)
+        queue.done(key)
+    return found
+
+
+def test_keys_come_in_order_and_once() -> None:
+    queue = WorkQueue[str]()
+    for key in ("a", "b", "a", "c", "b"):
+        queue.add(key)
+    assert drain(queue) == ["a", "b", "c"]
+
+
+def test_key_added_while_it_is_worked_on_comes_once_more_and_only_afterwards() -> None:
+    queue = WorkQueue[str]()
+    queue.add("a")
+    assert queue.get() == "a"
+    for _unused in range(3):
+        queue.add("a")
+    queue.add("b")
+    assert queue.get() == "b"
+    queue.done("a")
+    queue.done("b")
+    assert drain(queue) == ["a"]
+
+
+def test_a_wait_is_told_from_the_first_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, told = Clock(), list[tuple[object, float]]()
+    monkeypatch.setattr(f"{WorkQueue.__module__}.time.monotonic", now)
+    queue = WorkQueue[str](waited=lambda key, seconds: told.append((key, seconds)))
+    queue.add("a")
+    now.now += 2
+    queue.add("a")
+    assert queue.get() == "a"
+    queue.add("a")
+    now.now += 3
+    queue.add("a")
+    queue.done("a")
+    now.now += 1
+    assert queue.get() == "a"
+    assert told == [("a", 2), ("a", 4)]
+
+
+def test_idle() -> None:
+    queue = WorkQueue[str]()
+    assert queue.idle()
+    queue.add("a")
+    assert not queue.idle()
+    key = queue.get()
+    assert key is not None
+    assert not queue.idle()
+    queue.done(key)
+    assert queue.idle()
+
+
+def test_delayed_key_comes_when_it_is_due(clock: Clock) -> None:
+    queue = WorkQueue[str]()
+    queue.add_at("a", clock.now + 5)
+    assert queue.idle()
+    clock.now += 4.9
+    assert queue.idle()
+    clock.now += 0.1
+    assert drain(queue) == ["a"]
+
+
+@pytest.mark.parametrize(("first", "second"), [(5, 9), (9, 5)])
+def test_of_two_appointments_the_earlier_is_kept(clock: Clock, first: float, second: float) -> None:
+    queue = WorkQueue[str]()
+    queue.add_at("a", clock.now + first)
+    queue.add_at("a", clock.now + second)
+    clock.now += 5
+    assert drain(queue) == ["a"]
+    clock.now += 10
+    assert drain(queue) == []
+
+
+def test_appointment_after_one_that_was_kept(clock: Clock) -> None:
+    queue = WorkQueue[str]()
+    queue.add_at("a", clock.now + 1)
+    clock.now += 1
+    assert drain(queue) == ["a"]
+    queue.add_at("a", clock.now + 1)
+    clock.now += 1
+    assert drain(queue) == ["a"]
+
+
+def test_due_keys_come_in_the_order_of_their_times(clock: Clock) -> None:
+    queue = WorkQueue[str]()
+    for key, delay in (("c", 3), ("a", 1), ("b", 2)):
+        queue.add_at(key, clock.now + delay)
+    clock.now += 5
+    assert drain(queue) == ["a", "b", "c"]
+
+
+def test_key_due_in_the_past_comes_at_once(clock: Clock) -> None:
+    queue = WorkQueue[str]()
+    queue.add_at("a", clock.now - 1)
+    assert queue.get() == "a"
+
+
+def test_key_that_becomes_due_while_it_is_worked_on_comes_again(clock: Clock) -> None:
+    queue = WorkQueue[str]()
+    queue.add("a")
+    assert queue.get() == "a"
+    queue.add_at("a", clock.now + 1)
+    clock.now += 1
+    assert not queue.idle()
+    queue.done("a")
+    assert drain(queue) == ["a"]
+
+
+def test_ready_and_due_is_one(clock: Clock) -> None:
+    queue = WorkQueue[str]()
+    queue.add("a")
+    queue.add_at("a", clock.now)
+    assert drain(queue) == ["a"]
+
+
+def test_background_waits_for_what_has_priority() -> None:
+    queue = WorkQueue[str](lambda key: 0.0 if str(key).startswith("background") else None)
+    for key in ("background-1", "priority-1", "background-2", "priority-2"):
+        queue.add(key)
+    assert drain(queue) == ["priority-1", "priority-2", "background-1", "background-2"]
+
+
+def test_background_has_its_turn_however_much_has_priority() -> None:
+    queue = WorkQueue[str](lambda key: 0.0 if key == "background" else None)
+    queue.add("background")
+    taken = []
+    for number in range(BACKGROUND_TURN + 1):
+        queue.add(f"priority-{number}")
+        queue.add(f"priority-{number}-b")
+        key = queue.get()
+        assert key is not None
+        taken.append(key)
+        queue.done(key)
+    assert "background" in taken
+    assert taken[0] != "background"
+
+
+def threads(number: int, work: Callable[[], None]) -> list[threading.Thread]:
+    """Started threads."""
+    made = [threading.Thread(target=work, daemon=True) for _unused in range(number)]
+    for thread in made:
+        thread.start()
+    return made
+
+
+def join(made: list[threading.Thread]) -> None:
+    """Wait for the end of all."""
+    for thread in made:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_close_lets_every_waiting_worker_go() -> None:
+    queue, ended = WorkQueue[str](), list[str | None]()
+    made = threads(4, lambda: ended.append(queue.get()))
+    queue.close()
+    join(made)
+    assert ended == [None] * 4
+    queue.add("a")
+    assert queue.get() is None
+
+
+def test_waiting_worker_is_woken_by_a_key() -> None:
+    queue, found = WorkQueue[str](), list[str | None]()
+    made = threads(1, lambda: found.append(queue.get()))
+    queue.add("a")
+    join(made)
+    assert found == ["a"]
+
+
+def test_waiting_worker_is_woken_by_an_appointment() -> None:
+    queue, found = WorkQueue[str](), list[str | None]()
+    made = threads(1, lambda: found.append(queue.get()))
+    queue.add_at("far", time.time() + 3600)
+    queue.add_at("near", time.time() + 0.01)
+    join(made)
+    assert found == ["near"]
+
+
+def test_one_key_has_one_worker_and_no_event_is_lost() -> None:
+    """Many threads add, several work: never two on one key, and the last add of each key is worked on after it."""
+    queue, lock = WorkQueue[int](), threading.Lock()
+    active: Counter[object] = Counter()
+    added: Counter[object] = Counter()
+    seen: dict[object, int] = {}
+    clashes: list[object] = []
+
+    def work() -> None:
+        while (key := queue.get()) is not None:
+            with lock:
+                active[key] += 1
+                if active[key] > 1:
+                    clashes.append(key)
+                seen[key] = added[key]
+            with lock:
+                active[key] -= 1
+            queue.done(key)
+
+    def feed() -> None:
+        for number in range(300):
+            key = number % 7
+            with lock:
+                added[key] += 1
+            queue.add(key)
+
+    workers, feeders = threads(4, work), threads(4, feed)
+    join(feeders)
+    while not queue.idle():
+        threading.Event().wait(0.001)
+    queue.close()
+    join(workers)
+    assert clashes == []
+    assert seen == dict(added)

@@ -5,7 +5,8 @@
 
 Most stages wait for something half of the time, so several at a time keep the processors busy. Stages start in the
 order in which they are named, as soon as one ends. The first one that fails ends the run. The output of the stage that
-began first is printed as it comes, that of the others in its turn, so the output of each stage stays in one piece.
+began first is printed as it comes, that of the others in its turn, so the output of each stage stays in one piece. What
+a failed stage said last stands once more below the table; those that were stopped because of it say no more.
 """
 
 from __future__ import annotations
@@ -20,24 +21,27 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
 PATIENCE = 60.0
+TAIL_LINES = 60
 SUMMARY = re.compile(r"^(=+ )?(\d+ \w+, )*\d+ \w+ in [\d.]+s")
 
 
 @dataclass(slots=True)
 class Result:
-    """One stage: its exit status, seconds, processor seconds, and pytest's counts if it ran pytest."""
+    """One stage: exit status, seconds, processor seconds, pytest's counts if it ran pytest, its last lines."""
 
     stage: str
     status: int
     seconds: float
     processor: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
+    tail: list[str] = field(default_factory=list)
 
 
 class Printer:
@@ -57,13 +61,22 @@ class Printer:
     def line(self, stage: str, line: str) -> None:
         """Print a line if it is the stage's turn, else hold it back."""
         with self._lock:
-            self._held[stage].append(line)
-            self._print()
+            if stage not in self._ended:
+                self._held[stage].append(line)
+                self._print()
 
     def end(self, stage: str) -> None:
         """Let the next stage have its turn."""
         with self._lock:
             self._ended.add(stage)
+            self._print()
+
+    def stop(self, stages: Iterable[str]) -> None:
+        """Forget what was held back of stages that are about to be stopped, and print nothing more of them."""
+        with self._lock:
+            for stage in self._held.keys() & set(stages) - self._ended:
+                self._held[stage] = [f"\n=== {stage}: stopped\n"]
+                self._ended.add(stage)
             self._print()
 
     def _print(self) -> None:
@@ -89,14 +102,16 @@ class Stage:
 
     def _follow(self) -> None:
         counts: dict[str, int] = {}
+        tail = deque[str](maxlen=TAIL_LINES)
         for line in self._process.stdout or ():
             self._printer.line(self.name, line)
+            tail.append(line.rstrip("\n"))
             counts = counts_in(line) or counts
         os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         processor = processor_seconds(self._process.pid)
         status = self._process.wait()
         self._printer.end(self.name)
-        self._ended(Result(self.name, status, time.monotonic() - self._began, processor, counts))
+        self._ended(Result(self.name, status, time.monotonic() - self._began, processor, counts, list(tail)))
 
     def stop(self) -> None:
         """End it with everything it started, as Ctrl-C would."""
@@ -135,6 +150,7 @@ def run(names: list[str], at_once: int) -> list[Result]:
             if results[-1].status:
                 break
     finally:
+        printer.stop(running)
         for stage in running.values():
             stage.stop()
     return results
@@ -167,6 +183,9 @@ def report(results: list[Result], left: list[str], seconds: float) -> list[str]:
         for word, number in result.counts.items():
             total[word] = total.get(word, 0) + number
     summary = ", ".join(words(total)) or "no tests"
+    for result in results:
+        if result.status:
+            lines += ["", f"=== {result.stage} failed; it said last:", *result.tail]
     return [*lines, "", f"===== {summary} in {seconds:.2f}s ====="]
 
 

@@ -21,6 +21,7 @@ from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import Stage, StageOptions
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.tests.e2e.support.front_doors import FrontDoor, open_front_door
+from ansible_collections.composable.infra.tests.e2e.support.node_story import node_story
 from ansible_collections.composable.infra.tests.e2e.support.support import OPENED
 
 HERE = Path(__file__).parent
@@ -44,10 +45,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the logs of the processes that ran when a test failed."""
+    """Show the logs of the processes that ran when a test failed, and what its nodes were about."""
     report = yield
     if report.failed:
         report.sections += [(f"end of the log of {name}", text) for name, text in OPENED.logs()]
+        report.sections += [section for used in getattr(item, "funcargs", {}).values() if isinstance(used, Stage)
+                            for section in node_story(used)]
     return report
 
 

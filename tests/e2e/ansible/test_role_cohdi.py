@@ -37,6 +37,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.settings
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.tests.e2e.ansible.test_role_controllers import CONFIG, OPTIONS
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
+from ansible_collections.composable.infra.tests.e2e.support import by_hand
 from ansible_collections.composable.infra.tests.e2e.support.lab_support import phase
 from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, play, role, well
 from ansible_collections.composable.infra.tests.e2e.support.support import OPENED, attached, run_pods, wait_for
@@ -220,6 +221,7 @@ def used(stage: Stage, run: Run, settings: Json) -> Used:
     device, = connect(config.fabric).attach(machine_uuid("node-0"), A100).devices
     resource = "gpu-3f1c9d52-8a64-4f0e-b7a1-0c5d2e9b6a11"
     _write_as_its_operator(stage, resource, {"device_id": str(device.serial), "cdi_device_id": device.uid})
+    _work_on_node_as_its_operator(stage, "node-0")
     pool = _write_as_its_driver(stage, config.settings)
     # only now, since nobody answers for its webhook
     well(run(**settings))
@@ -243,6 +245,14 @@ def _write_as_its_operator(stage: Stage, name: str, ids: dict[str, str]) -> None
         stage.client.create(kind, {"apiVersion": cohdi.GROUP_VERSION, "kind": kind.kind, "spec": body,
                                    "metadata": {**meta, "finalizers": [cohdi.FINALIZER]}})
         stage.client.merge_patch(kind, meta["name"], {"status": status}, subresource="status")
+
+
+def _work_on_node_as_its_operator(stage: Stage, node: str) -> None:
+    """What it does by exec and by deleting the vendor's plugin pod; our agent keeps still beside it."""
+    folder = stage.lab.node_folder(node)
+    wait_for("the driver has the device", lambda: by_hand.bound(folder))
+    by_hand.run(folder, "nvidia-smi")
+    by_hand.restart_plugin(stage.lab, node)
 
 
 def _write_as_its_driver(stage: Stage, table: Settings) -> str:

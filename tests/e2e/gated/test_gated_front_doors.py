@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
-from ansible_collections.composable.infra.tests.e2e.gated.test_gated import gated, holder
+from ansible_collections.composable.infra.tests.e2e.gated.test_gated import gated, holds_new_pods
 from ansible_collections.composable.infra.tests.e2e.support.front_doors import FrontDoor, open_front_door
 from ansible_collections.composable.infra.tests.e2e.support.modules import run_tasks
 from ansible_collections.composable.infra.tests.e2e.support.support import (
@@ -45,7 +45,7 @@ def test_held_pods_are_served(stage: Stage, timeline: Timeline, front_door: Fron
     """The rulebook's source has new pods held; for a playbook, which runs now and then, the template does it."""
     wanted = {"one": (A100, 1), "two": (A100, 2)}
     if "rulebook" in request.node.name:
-        wait_for("pods are gated", lambda: holder(stage))
+        wait_for("new pods are held", lambda: holds_new_pods(stage))
         since = run_pods(stage, timeline, front_door.serve, wanted)
     else:
         since = mark(stage)

@@ -39,6 +39,8 @@ Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
 TICK_SECONDS = 5.0
 RETRY_SECONDS = 1.0
+# A turn of the bus worker that is about no ComposableResource.
+DEAD = "dead devices"
 PATIENCE = Patience()
 PLUGIN_NAMESPACES = ("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu", "gpu-operator")
 
@@ -176,10 +178,12 @@ class NodeAgent:
         for report in reports:
             self._metrics.xid(report.xid)
         self.devices.look_after(reports)
+        if self._hands.dead_device():
+            self.lane.queue.add(DEAD)
         self._duties.add(_Duty.PLUGIN)
 
     def _work(self, name: str) -> float | None:
-        return self.devices.work(name)
+        return self.devices.clear_dead() if name == DEAD else self.devices.work(name)
 
     def _resource_changed(self, obj: Json, gone: bool) -> None:
         uid = str(obj["metadata"].get("uid"))

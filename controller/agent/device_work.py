@@ -134,6 +134,13 @@ class DeviceWork:
         finally:
             self._changed()
 
+    def clear_dead(self) -> float | None:
+        """Take dead devices off the bus that belong to nobody; the vendor's plugin does not start beside them."""
+        for trouble in self._hands.clear_dead(self._others(None)):
+            log.warning("%s: %s", trouble.reason, trouble.message)
+        self._changed()
+        return None
+
     def look_after(self, reports: t.Sequence[KernelReport]) -> None:
         """Notice devices that are gone from the bus though nobody let them go; ``reports`` are new Xids."""
         for ask in self.asks():
@@ -210,13 +217,17 @@ class DeviceWork:
         self._book.note(ask, self._hands.take_back(ask.evidence, self._noting(ask)))
         self._checked.add(ask.uid)
 
-    def _release(self, ask: Ask, _turn: _Turn) -> float | None:
+    def _release(self, ask: Ask, turn: _Turn) -> float | None:
         before = ask.evidence or Evidence(PREPARING, ask.device, uuid=ask.uuid)
         if not before.address:
             if not self._bringing_up.acquire(blocking=False):
                 return time.time() + BUSY_SECONDS
             try:
                 before = self._identified(ask, before)
+            except NotThereYet:
+                # One that came after its detach was asked for would be pulled while its driver has it.
+                if time.time() - turn.since < self._patience.event:
+                    return time.time() + POLL_SECONDS
             finally:
                 self._bringing_up.release()
         done = self._hands.release(before, self._others(ask), self._noting(ask),
@@ -227,10 +238,13 @@ class DeviceWork:
         return None
 
     def _identified(self, ask: Ask, before: Evidence) -> Evidence:
-        """Evidence of a device that was asked back before it was up: only its driver tells which one it is."""
+        """Evidence of a device that was asked back before it was up: only its driver tells which one it is.
+
+        Raises NotThereYet.
+        """
         try:
             return self._hands.bring_up(Wanted(ask.device, ask.uuid, self._others(ask)), before, self._noting(ask))
-        except (NotThereYet, NodeTrouble):  # the release says what is in its way
+        except NodeTrouble:  # the release says what is in its way
             return self._book.of(ask.uid) or before
 
     def _failed(self, ask: Ask, turn: _Turn, trouble: NodeTrouble) -> float:
@@ -255,8 +269,8 @@ class DeviceWork:
 
         return note
 
-    def _others(self, ask: Ask) -> frozenset[str]:
-        others = [a for a in self.asks() if a.uid != ask.uid]
+    def _others(self, ask: Ask | None) -> frozenset[str]:
+        others = [a for a in self.asks() if ask is None or a.uid != ask.uid]
         known = {a.uuid for a in others}
         known |= {found for a in others if (e := a.evidence) and e.phase != REMOVED for found in (e.uuid, e.address)}
         return frozenset(known - {""})

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence, NodeTrouble
 
 Note = Callable[[Evidence], None]
 
@@ -85,6 +85,9 @@ class Hands(t.Protocol):
 
     def dead_device(self) -> bool:
         """Whether the bus shows a device that answers nothing any more; a plugin does not start beside it."""
+
+    def clear_dead(self, known: frozenset[str]) -> list[NodeTrouble]:
+        """Remove dead devices that came after the agent's first start and are not ``known``; what kept others."""
 
     def plugin(self, evidence: Evidence) -> Plugin | None:
         """The plugin of the device's vendor; None when there is none to tell."""

@@ -16,6 +16,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node import relea
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     NOT_ON_BUS,
     NOT_PROVEN,
+    PREPARING,
     Evidence,
     NodeTrouble,
 )
@@ -89,7 +90,8 @@ class HostHands:
         ports = self._options.ports
         there = [d for d in self._devices(0.0) if d.address not in known and d.uuid not in known
                  and may_be(uuid, d.vendor, d.pci_class) and pci.is_behind(self._root, d.address, ports)]
-        return [d.address for d in there if not uuid or d.uuid == uuid or (d.uuid is None and _may_tell(d))]
+        return [d.address for d in there if not pci.is_lost(self._root, d.address)
+                and (not uuid or d.uuid == uuid or (d.uuid is None and _may_tell(d)))]
 
     def look_for_devices(self) -> None:
         """Rescan the fabric's ports, or the whole bus where the options say so."""
@@ -130,6 +132,22 @@ class HostHands:
             return any(pci.is_lost(self._root, d.address) for d in self._devices(LOOK_SECONDS))
         except NodeTrouble:
             return False
+
+    def clear_dead(self, known: frozenset[str]) -> list[NodeTrouble]:
+        """See the protocol; a dead device of the node itself is left for whoever repairs the node."""
+        kept: list[NodeTrouble] = []
+        for device in self._devices(0.0):
+            if not pci.is_lost(self._root, device.address) or {device.address, device.uuid} & known:
+                continue
+            if device.address in self._before.addresses():
+                continue
+            dead = Evidence(PREPARING, "", uuid=device.uuid or "", address=device.address)
+            try:
+                self.release(dead, known, lambda _evidence: None, lambda: "")
+                log.info("%s was lost and belongs to no ComposableResource; it is off the bus", device.address)
+            except NodeTrouble as trouble:
+                kept.append(trouble)
+        return kept
 
     def plugin(self, evidence: Evidence) -> Plugin | None:
         """See the protocol."""

@@ -180,7 +180,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.composable.infra.plugins.module_utils.node import pci
+from ansible_collections.composable.infra.plugins.module_utils.node import bus, pci
 from ansible_collections.composable.infra.plugins.module_utils.node.bring_up import bring_up
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     PREPARING,
@@ -282,6 +282,9 @@ class Task:
             return self._told()
         before = self.evidence or Evidence(PREPARING, self.uid, uuid="" if by_address else self.device,
                                            address=found.address if found else "")
+        if not before.address:
+            # One that came after its detach was asked for would be pulled while its driver has it.
+            bus.await_device(self.host.root, before.uuid, self.options.event_patience)
         self.evidence = release(self.host, before, self.options, self._note, lambda: "", self.params.get("known") or ())
         return self._told()
 

@@ -69,7 +69,8 @@ class Search:
         """The wanted device by its UUID, or by the address that it had; else the first that may be it."""
         wanted, address = self.wanted.uuid, self.address
         there = [d for d in pci.devices(self.root) if d.address not in self.others and d.uuid not in self.others
-                 and may_be(wanted, d.vendor, d.pci_class) and pci.is_behind(self.root, d.address, self.options.ports)]
+                 and may_be(wanted, d.vendor, d.pci_class) and pci.is_behind(self.root, d.address, self.options.ports)
+                 and not pci.is_lost(self.root, d.address)]
         if self.wanted.address:
             there = [d for d in there if d.address == self.wanted.address]
         if wanted:

@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.gate_lease import NAME
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
+from ansible_collections.composable.infra.tests.e2e.support import by_hand
 from ansible_collections.composable.infra.tests.e2e.support.flow import waits_for
 from ansible_collections.composable.infra.tests.e2e.support.support import (
     all_free,
@@ -194,6 +195,9 @@ def test_pod_deleted_while_its_device_is_attached_leaves_nothing(
     stage.delete_pod("brief")
     controller.wait_for("Detached")
     wait_for("all devices are free", lambda: all_free(stage))
+    for folder in map(stage.lab.node_folder, stage.lab.nodes):
+        assert by_hand.gpus(folder) == []
+        assert "Xid" not in by_hand.kernel_log(folder)
 
 
 def test_device_that_somebody_else_took_is_attached_anew(

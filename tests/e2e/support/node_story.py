@@ -34,8 +34,8 @@ def told(read: Callable[[], str]) -> str:
 
 def resources(stage: Stage) -> str:
     """Name, annotations and status of each."""
-    return "\n".join(f"{item['metadata']['name']}: {json.dumps(item['metadata'].get('annotations'))} {item.get('status')}"
-                     for item in stage.client.list(COMPOSABLE_RESOURCES).items)
+    found = [(item["metadata"], item.get("status")) for item in stage.client.list(COMPOSABLE_RESOURCES).items]
+    return "\n".join(f"{meta['name']}: {json.dumps(meta.get('annotations'))} {status}" for meta, status in found)
 
 
 def plugins(stage: Stage) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.composable.infra.plugins.module_utils.node import bus
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host, Output
 from ansible_collections.composable.infra.plugins.modules import node_device
@@ -82,6 +83,16 @@ def test_evidence_is_that_of_the_annotation(run_module: RunModule, node: FakeNod
     assert [s["step"] for s in away["evidence"]["steps"]] == ["OnBus", "Bound", "Touched", "Idle", "Drained",
                                                               "RemovedFromBus"]
     assert away["evidence"]["phase"] == "Removed"
+
+
+def test_device_that_comes_after_its_release_was_asked_for_is_removed(
+    run_module: RunModule, node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the fabric would pull it from its driver."""
+    monkeypatch.setattr(bus, "await_device", lambda root, uuid, patience: node.ready(C, uuid))
+    away = run(run_module, node, state="absent", uid="cdi-7", device="GPU-c", known=["GPU-a", B])
+    assert away["evidence"]["phase"] == "Removed"
+    assert not node.entry(C).exists()
 
 
 def test_evidence_that_is_none_is_refused(run_module: RunModule, node: FakeNode) -> None:

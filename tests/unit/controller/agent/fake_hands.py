@@ -57,6 +57,7 @@ PATIENCE = 10.0
 class FakeHands:
     """``bus``: UUID of each device by its uid at the CDI Manager; ``hidden`` shows after a look for devices.
 
+    ``dead``: it shows a dead device; one that ``stays_dead`` belongs to a ComposableResource.
     ``troubles``: what the next calls for a device raise. ``gates``: events that a call for a device waits for.
     """
 
@@ -69,6 +70,7 @@ class FakeHands:
     told_feature_discovery: int = 0
     blind: bool = False
     dead: bool = False
+    stays_dead: bool = False
 
     def bring_up(self, wanted: Wanted, before: Evidence, note: Note) -> Evidence:
         if wanted.device not in self.bus:
@@ -117,6 +119,11 @@ class FakeHands:
 
     def dead_device(self) -> bool:
         return self.dead
+
+    def clear_dead(self, known: frozenset[str]) -> list[NodeTrouble]:
+        self.calls.append(("clear_dead", ", ".join(sorted(known))))
+        self.dead = self.stays_dead
+        return []
 
     def plugin(self, evidence: Evidence) -> Plugin | None:
         return PLUGIN

@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.composable.infra.controller.agent.agent import NodeAgent
 from ansible_collections.composable.infra.controller.agent.bus_lane import OVERDUE_SECONDS
+from ansible_collections.composable.infra.controller.agent.device_work import Patience
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
     COMPOSABLE_RESOURCES,
@@ -84,6 +85,32 @@ def test_a_device_that_was_never_up_nor_on_the_bus_is_gone(node: Node) -> None:
     node.api.put(COMPOSABLE_RESOURCES, raw)
     until("it is removed", lambda: node.phase("gpu-3") == REMOVED)
     assert ("release", "dev-3") not in node.hands.calls
+
+
+def test_a_device_that_comes_after_its_release_was_asked_for_is_removed() -> None:
+    """Else the fabric would pull it from its driver, and the vendor's plugin never start beside what is left."""
+    node = Node(patience=Patience(5.0, 10.0))
+    try:
+        agent = node.boot()
+        raw = resource("gpu-3", "dev-3")
+        raw["metadata"].setdefault("annotations", {})[RELEASE] = ASKED
+        node.api.put(COMPOSABLE_RESOURCES, raw)
+        until("the agent has begun", lambda: agent.devices.asked_at("uid-gpu-3") > 0)
+        node.hands.bus["dev-3"] = "GPU-3"
+        until("it is removed", lambda: node.phase("gpu-3") == REMOVED)
+        assert node.hands.calls[-2:] == [("bring_up", "dev-3"), ("release", "dev-3")]
+    finally:
+        node.stop()
+
+
+def test_a_dead_device_of_nobody_is_cleared_away(node: Node) -> None:
+    node.stop()
+    node.hands.dead = True
+    node.boot()
+    until("it is cleared away", lambda: not node.hands.dead)
+    told = [known for what, known in node.hands.calls if what == "clear_dead"]
+    assert len(told) == 1
+    assert {"GPU-1", "GPU-2"} < set(told[0].split(", "))
 
 
 def test_a_device_of_a_claim_stays_usable_and_says_whose_it_is(node: Node) -> None:

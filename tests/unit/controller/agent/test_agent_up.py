@@ -202,7 +202,7 @@ def test_a_plugin_is_left_alone_beside_a_dead_device(monkeypatch: pytest.MonkeyP
     """It would not start again, and the claims of the node's other devices would be without it."""
     monkeypatch.setattr(plugin_work, "DEAD_SECONDS", 0.05)
     with running() as node:
-        node.hands.bus["dev-1"], node.hands.dead = "GPU-1", True
+        node.hands.bus["dev-1"], node.hands.dead, node.hands.stays_dead = "GPU-1", True, True
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         agent = node.boot()
         until("the device is touched", lambda: node.steps("gpu-1") == ["OnBus", "Bound", "Touched"])

@@ -78,6 +78,46 @@ def test_another_that_comes_first_is_not_waited_out(node: FakeNode) -> None:
     assert hands.bring_up(Wanted("dev-2", "GPU-b"), Evidence(PREPARING, "dev-2"), noted.append).address == A
 
 
+def die(node: FakeNode, address: str) -> None:
+    """The fabric has pulled the device: its configuration reads as all ones."""
+    (node.entry(address) / "config").write_bytes(b"\xff" * 64)
+
+
+def test_a_dead_device_is_not_taken_for_the_new_one(node: FakeNode) -> None:
+    hands, noted = hands_of(node), list[Evidence]()
+    hands.take_stock()
+    node.come(Card(A, "GPU-old"))
+    die(node, A)
+    node.come(Card(B, "GPU-a"))
+    done = hands.bring_up(Wanted("dev-1"), START, noted.append)
+    assert done.address == B
+    assert {each.address for each in noted} <= {"", B}
+
+
+def test_dead_devices_of_nobody_are_cleared_away(node: FakeNode) -> None:
+    """Not that of a ComposableResource, whose release does it, nor one that the node itself has."""
+    node.come(Card(A, "GPU-own"), "nvidia")
+    hands = hands_of(node)
+    hands.take_stock()
+    node.ready(B, "GPU-b")
+    node.ready(C, "GPU-c")
+    for address in (A, B, C):
+        die(node, address)
+    assert hands.clear_dead(frozenset({C})) == []
+    assert [address for address in (A, B, C) if node.entry(address).exists()] == [A, C]
+
+
+def test_a_dead_device_that_is_open_stays_and_is_told(node: FakeNode) -> None:
+    hands = hands_of(node)
+    hands.take_stock()
+    node.ready(A, "GPU-a")
+    node.hold(0)
+    die(node, A)
+    trouble, = hands.clear_dead(NOBODY)
+    assert trouble.reason == "OpenOnNode"
+    assert node.entry(A).exists()
+
+
 def test_a_first_touch_that_fails_is_told_as_such(node: FakeNode) -> None:
     node.come(Card(A, "GPU-a", broken="touch"))
     with pytest.raises(NodeTrouble, match="RmInitAdapter failed") as failed:

@@ -42,12 +42,20 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
+class Size:
+    """How many devices of a model one machine must and may have; None: not limited."""
+
+    minimum: int | None
+    maximum: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class FabricSnapshot:
     """What a manager showed: ``machines`` by uid, ``free`` devices by (model, fabric).
 
     A count that could not be had is absent from ``free``; the reason is in ``problems`` under
     ``"<model>/<fabric>"``. ``taken``: seconds since the epoch, before the first question was asked; ``read``: after
-    the last answer, 0 when nobody noted it.
+    the last answer, 0 when nobody noted it. ``sizes``: by machine uid and model, where the manager limits them.
     """
 
     machines: Mapping[str, Machine]
@@ -55,6 +63,7 @@ class FabricSnapshot:
     taken: float
     problems: Mapping[str, str] = field(default_factory=dict)
     read: float = 0.0
+    sizes: Mapping[str, Mapping[str, Size]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,11 @@ def machine(node: Mapping[str, t.Any]) -> str:
     return provider.rpartition("/")[2] if provider.startswith(PROVIDER_PREFIX) else ""
 
 
+def capacity(node: Mapping[str, t.Any]) -> dict[str, str]:
+    """What a node has in all, by resource, as Kubernetes writes quantities."""
+    return {str(name): str(amount) for name, amount in ((node.get("status") or {}).get("capacity") or {}).items()}
+
+
 def out_of_service(node: Mapping[str, t.Any]) -> bool:
     """Whether an administrator said that the node is shut down."""
     return any(taint.get("key") == OUT_OF_SERVICE for taint in (node.get("spec") or {}).get("taints") or ())

@@ -249,7 +249,7 @@ class _Compose:
         size = 0 if request.deleting else request.size
         if len(live) > size:
             self._release(live, len(live) - size, f"{request.name} wants {size}, has {len(live)}")
-        elif len(live) < size and self.snapshot.machine and self._may_ask(request.model):
+        elif len(live) < size and self.snapshot.machine and self._may_ask(request.model) and not request.lacks:
             reason, foreign = f"{request.name} wants {size}, has {len(live)}", self._foreign(request.model)
             self.actions += [CreateResource(self.snapshot.name, reason, name, request.name, request.model,
                                             self.snapshot.machine, foreign, request.force_detach)
@@ -304,19 +304,26 @@ def uncertain(snapshot: NodeSnapshot) -> bool:
                for r in snapshot.resources)
 
 
-def request_status(spec: Mapping[str, t.Any], children: list[ComposableResource], error: str) -> dict[str, t.Any]:
+def request_status(spec: Mapping[str, t.Any], children: list[ComposableResource], error: str,
+                   deleting: bool = False) -> dict[str, t.Any]:
     """Status of a ComposabilityRequest as composable-resource-operator writes it.
 
     ``spec``: its ``spec.resource``; ``children``: its ComposableResources; ``error``: why nothing comes, or empty.
     """
-    live = [r for r in children if not r.deleting]
-    complete = len(live) == spec.get("size") and all(r.state == ONLINE for r in live)
-    status: dict[str, t.Any] = {"state": "Running" if complete else "Updating", "scalarResource": dict(spec)}
+    status: dict[str, t.Any] = {"state": _request_state(spec, children, deleting), "scalarResource": dict(spec)}
     if error:
         status["error"] = error
     if children:
         status["resources"] = {r.name: _entry(r) for r in sorted(children, key=lambda r: r.name)}
     return status
+
+
+def _request_state(spec: Mapping[str, t.Any], children: list[ComposableResource], deleting: bool) -> str:
+    if deleting:
+        return "Cleaning" if children else "Deleting"
+    live = [r for r in children if not r.deleting]
+    complete = len(live) == spec.get("size") and all(r.state == ONLINE for r in live)
+    return "Running" if complete else "Updating"
 
 
 def _entry(resource: ComposableResource) -> dict[str, str]:

@@ -248,10 +248,18 @@ def plan_device_labels(snapshot: NodeSnapshot, settings: Settings) -> list[Actio
 
 
 def plan_fabric_label(snapshot: NodeSnapshot, settings: Settings) -> list[Action]:
-    """The label that ties the node to its fabric: CoHDI's composable-dra-driver, ``cohdi.io/fabric``."""
-    value = None if snapshot.fabric is None else str(snapshot.fabric)
-    return _changed(snapshot, {settings.label("fabric"): value}, snapshot.problem
-                    or f"fabric of machine {snapshot.machine}")
+    """The labels that the publisher writes: ``cohdi.io/fabric`` ties the node to its fabric, and the limits of its
+    machine are in ``cohdi.io/<k8s-device-name>-size-min`` and ``-size-max``.
+
+    A limit that is none is no label; a model whose limits the CDI Manager does not tell is left as it is.
+
+    Source: CoHDI's composable-dra-driver.
+    """
+    wanted = {settings.label("fabric"): None if snapshot.fabric is None else str(snapshot.fabric)}
+    for model in settings.models:
+        for which, limit in zip(("min", "max"), snapshot.sizes.get(model.cdi_model_name, ()), strict=False):
+            wanted[settings.label(f"{model.k8s_device_name}-size-{which}")] = None if limit is None else str(limit)
+    return _changed(snapshot, wanted, snapshot.problem or f"fabric and limits of machine {snapshot.machine}")
 
 
 def _changed(snapshot: NodeSnapshot, wanted: dict[str, str | None], reason: str) -> list[Action]:

@@ -141,7 +141,7 @@ class ComposableResource:
 
 @dataclass(frozen=True, slots=True)
 class ComposabilityRequest:
-    """A ComposabilityRequest for this node."""
+    """A ComposabilityRequest for this node. ``lacks``: what of ``other_spec`` the node does not have, in a sentence."""
 
     name: str
     uid: str
@@ -149,6 +149,7 @@ class ComposabilityRequest:
     size: int
     deleting: bool = False
     force_detach: bool = False
+    lacks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,8 @@ class NodeSnapshot:
     can do the node's part now, empty when somebody can. ``fabric_seen``: the CDI Manager was seen once by this process.
     ``may_release``: False while pods are held that an earlier process may have attached devices for. ``lost``: why its
     node is certainly out of use, empty when it is not; ``lost_at``: when it will count as that, in seconds since the
-    epoch. ``last_machine``: which one a node had that is gone now.
+    epoch. ``last_machine``: which one a node had that is gone now. ``sizes``: by model, the smallest and largest number
+    of devices that the CDI Manager allows on the machine; a number that is None is not limited.
     """
 
     name: str
@@ -188,6 +190,7 @@ class NodeSnapshot:
     lost: str = ""
     lost_at: float | None = None
     last_machine: str = ""
+    sizes: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
 
     def forced(self, resource: ComposableResource) -> bool:
         """Whether the device leaves whatever is found: by its own word, or by that of its ComposabilityRequest now."""

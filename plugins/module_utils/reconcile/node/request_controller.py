@@ -26,6 +26,8 @@ class RequestController:
         spec = raw["spec"]["resource"]
         node = node_snapshot(self._state, spec.get("target_node") or "")
         children = [resource for resource in node.resources if resource.request == key.name]
-        error = node.blocked.get(spec["model"], "") or (node.problem if spec["size"] else "")
-        self._writer.request_status(key.name, request_status(spec, children, error))
+        lacks = next((request.lacks for request in node.requests if request.name == key.name), "")
+        error = node.blocked.get(spec["model"], "") or ((node.problem or lacks) if spec["size"] else "")
+        deleting = bool(raw["metadata"].get("deletionTimestamp"))
+        self._writer.request_status(key.name, request_status(spec, children, error, deleting))
         return Result()

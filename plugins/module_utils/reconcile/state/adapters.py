@@ -14,6 +14,7 @@ from ...kube.objects.device_users import DeviceName
 from ...kube.times import parse_time
 from ...node import evidence
 from ...node.evidence import Evidence
+from ...planning.node.capacity import lacks
 from ...planning.node.compose import ATTACHING
 from ...planning.node.demand import FAILED, PREPARING, READY, RESCHEDULE
 from ...planning.node.scale import FAILED_CONDITION, RESCHEDULE_CONDITION
@@ -70,11 +71,16 @@ def _result(result: Json, settings: Settings) -> PoolResult:
     return PoolResult(result["driver"], result["pool"], result["device"], model, fabric)
 
 
-def read_request(raw: Json) -> ComposabilityRequest:
-    """A ComposabilityRequest."""
+def read_request(raw: Json, node: Json | None = None) -> ComposabilityRequest:
+    """A ComposabilityRequest for a node."""
     spec = raw["spec"]["resource"]
     return ComposabilityRequest(raw["metadata"]["name"], raw["metadata"]["uid"], spec["model"], int(spec["size"]),
-                                bool(raw["metadata"].get("deletionTimestamp")), bool(spec.get("force_detach")))
+                                bool(raw["metadata"].get("deletionTimestamp")), bool(spec.get("force_detach")),
+                                _lacks(node, spec) if node else "")
+
+
+def _lacks(node: Json, spec: Json) -> str:
+    return lacks(node["metadata"]["name"], nodes.capacity(node), spec.get("other_spec") or {})
 
 
 def read_evidence(raw: Json) -> Evidence | None:
@@ -166,6 +172,12 @@ def machine_of(node: Json | None, snapshot: FabricSnapshot | None) -> tuple[str 
     if machine.fabric is None:
         return None, None, f"machine {uid} is on no fabric"
     return uid, machine.fabric, ""
+
+
+def sizes_of(snapshot: FabricSnapshot | None, machine: str | None) -> dict[str, tuple[int | None, int | None]]:
+    """The limits that the CDI Manager has for a machine, by model; empty where it tells none."""
+    found = snapshot.sizes.get(machine, {}) if snapshot and machine else {}
+    return {model: (size.minimum, size.maximum) for model, size in found.items()}
 
 
 def attached_models(snapshot: FabricSnapshot | None, machine: str | None) -> dict[str, str] | None:

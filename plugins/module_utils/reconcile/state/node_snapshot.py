@@ -43,12 +43,12 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
         fabric=fabric, problem=problem, exists=raw is not None,
         claims=(*of_pools, *_reserved_claims(state, name, fabric)), over_quota=over_quota(state, of_pools),
         resources=tuple(_resource(state, each, users.get(each["metadata"]["name"]), now) for each in resources),
-        requests=tuple(adapters.read_request(r) for r in state.requests.by("node", name)),
+        requests=tuple(adapters.read_request(r, raw) for r in state.requests.by("node", name)),
         other_requests=frozenset(r["metadata"]["name"] for r in state.requests.by("node", "")),
         attached=attached, owned=frozenset(uid for uid in attached or () if state.resources.by("device", uid)),
         blocked=_blocked(state, name, resources, now), unread=unread, no_hands=state.hands.missing(name),
         fabric_seen=state.snapshot is not None, may_release=may_release, lost=lost, lost_at=lost_at,
-        last_machine=last_machine)
+        last_machine=last_machine, sizes=adapters.sizes_of(state.snapshot, machine))
 
 
 def _last_machine(resources: list[Json]) -> str:

@@ -12,10 +12,9 @@ import pytest
 
 from ansible_collections.composable.infra.emulator.dialects.cm.body import INCREASE, REMOVE, Resize, resize
 from ansible_collections.composable.infra.emulator.dialects.shared.fsas.errors import MALFORMED, FsasError
-from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, Size
 from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.cm.wire import (
     Entry,
-    Size,
     Spec,
     increase_body,
     remove_body,

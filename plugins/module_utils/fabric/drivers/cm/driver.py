@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from urllib.parse import quote
 
-from ...api import Capabilities, Device, FabricSnapshot, Machine, Proof, Started, Task
+from ...api import Capabilities, Device, FabricSnapshot, Machine, Proof, Size, Started, Task
 from ...config import FabricConfig
 from ...errors import FabricError, Missing
 from ...http.request import Request
@@ -91,14 +91,18 @@ class CmDriver:
         return self._fm.free(machine_uid, model)
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
-        """FM's list of machines and its count of free devices per (model, fabric)."""
-        return self._fm.snapshot(models)
+        """FM's list of machines and its count of free devices per (model, fabric), and CM's limits of machines."""
+        found = self._fm.snapshot(models)
+        try:
+            return replace(found, sizes=self.sizes())
+        except FabricError as error:
+            return replace(found, problems={**found.problems, "node groups": error.message})
 
     def devices(self) -> tuple[Device, ...]:
         """Devices attached to any machine; free ones are only counted."""
         return tuple(device for machine in self.machines() for device in machine.devices)
 
-    def sizes(self) -> Mapping[str, Mapping[str, wire.Size]]:
+    def sizes(self) -> Mapping[str, Mapping[str, Size]]:
         """How many of each model every machine must and may have: by machine uid, then by model.
 
         A node group's machines are alike, so one member speaks for all, as in CoHDI (its labels ``size-min`` and
@@ -168,7 +172,7 @@ class CmDriver:
         looks = (tolerant(lambda: self._fm.free(key.machine, key.model, key.kind)) for _attempt in range(LOOKS))
         return next((found for found in looks if found is not None), None)
 
-    def _group_sizes(self, group: str) -> dict[str, Mapping[str, wire.Size]]:
+    def _group_sizes(self, group: str) -> dict[str, Mapping[str, Size]]:
         members = read_reply(self._session, Request("GET", self._v2(group), f"read node group {group}"), wire.members)
         if not members:
             return {}

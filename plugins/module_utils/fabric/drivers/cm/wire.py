@@ -14,7 +14,7 @@ import typing as t
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ...api import Device
+from ...api import Device, Size
 from ..shared.fsas import health
 from ..shared.replies import Unreadable
 
@@ -22,14 +22,6 @@ COMPLETE: t.Final = "ADD_COMPLETE"
 ADD_FAILED: t.Final = "ADD_FAILED"
 REMOVE_FAILED: t.Final = "REMOVE_FAILED"
 ENDED: t.Final = (COMPLETE, ADD_FAILED, REMOVE_FAILED)
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How many devices of a model one machine must and may have; None: not limited."""
-
-    minimum: int | None
-    maximum: int | None
 
 
 @dataclass(frozen=True, slots=True)

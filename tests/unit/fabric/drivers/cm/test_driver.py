@@ -13,8 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Capabilities
-from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.cm.wire import Size
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Capabilities, Size
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import (
     Busy,
     FabricError,

@@ -11,9 +11,9 @@ import typing as t
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Size
 from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.cm.wire import (
     MachineDocument,
-    Size,
     Spec,
     document,
     groups,

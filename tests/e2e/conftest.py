@@ -20,8 +20,8 @@ from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_S
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import Stage, StageOptions
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.tests.e2e.node_story import node_story
 from ansible_collections.composable.infra.tests.e2e.support.front_doors import FrontDoor, open_front_door
-from ansible_collections.composable.infra.tests.e2e.support.node_story import node_story
 from ansible_collections.composable.infra.tests.e2e.support.support import OPENED
 
 HERE = Path(__file__).parent

@@ -76,6 +76,9 @@ def run(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def bare(lab: Lab, run: Run) -> dict[str, str]:
     """The API server without anything of ours (a lab brings CRDs and RBAC along), as it was stored then."""
     well(run(controllers_state="absent", controllers_remove_crds=True))
+    # the lab has made the namespace, so the role has left it there
+    lab.api.request("DELETE", NAMESPACE)
+    wait_for("the namespace is gone", lambda: not lab.api.exists(NAMESPACE))
     return stored(lab)
 
 

@@ -109,8 +109,39 @@ def test_rules_can_be_refused(lab: Lab, whole: Played, run: Run) -> None:
     assert not lab.api.exists(f"{PROMETHEUS}/prometheusrules/composable-infra")
 
 
+def test_a_namespace_of_others_stays(lab: Lab, whole: Played, run: Run) -> None:
+    space = "/api/v1/namespaces/theirs"
+    lab.api.request("POST", "/api/v1/namespaces", {"metadata": {"name": "theirs", "labels": {"team": "training"}}})
+    before = {name for name in stored(lab) if name != "serviceaccounts theirs/default" and "kube-root-ca" not in name}
+    well(run(monitoring_namespace="theirs"))
+    assert lab.api.exists(f"{space}/configmaps/composable-infra-dashboard")
+    assert lab.api.get(space)["metadata"]["labels"] == {"team": "training", "kubernetes.io/metadata.name": "theirs"}
+    gone = well(run(monitoring_namespace="theirs", monitoring_state="absent"))
+    told = gone.result("Remove the namespace when nothing of others is in it")
+    assert "somebody else has made it" in told["msg"]
+    assert before <= set(stored(lab))
+    assert not lab.api.exists(f"{space}/configmaps/composable-infra-dashboard")
+    lab.api.request("DELETE", space)
+
+
+def test_our_namespace_stays_while_others_use_it(lab: Lab, whole: Played, run: Run) -> None:
+    settings = "/api/v1/namespaces/composable-monitoring/configmaps"
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
+    lab.api.request("POST", settings, body)
+    check = well(run("--check", monitoring_state="absent", monitoring_dcgm_exporter=True))
+    apply = well(run(monitoring_state="absent", monitoring_dcgm_exporter=True))
+    for played in (check, apply):
+        told = played.result("Remove the namespace when nothing of others is in it")
+        assert (told["left"], told["changed"]) == (["ConfigMap settings"], False)
+    assert {item["metadata"]["name"] for item in lab.api.get(settings)["items"]} == {"settings", "kube-root-ca.crt"}
+    lab.api.request("DELETE", f"{settings}/settings")
+    assert well(run(monitoring_dcgm_exporter=True)).changed
+
+
 def test_absent_leaves_the_api_server_as_it_was(lab: Lab, bare: dict[str, str], whole: Played, run: Run) -> None:
-    well(run(monitoring_state="absent", monitoring_dcgm_exporter=True))
+    check = well(run("--check", monitoring_state="absent", monitoring_dcgm_exporter=True))
+    apply = well(run(monitoring_state="absent", monitoring_dcgm_exporter=True))
+    assert check.changed == apply.changed
     for plural in KINDS:
         lab.api.request("DELETE", f"{DEFINITIONS}/{plural}.monitoring.coreos.com")
     lab.processes.wait_until("the kinds are gone", lambda: "monitoring.coreos.com" not in {

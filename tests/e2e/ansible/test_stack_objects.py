@@ -198,8 +198,6 @@ def test_machine_config_of_rhcos(tmp_path: Path) -> None:
 def test_subscription_of_olm(tmp_path: Path, role: str, channel: str, package: str) -> None:
     said = {channel: "stable", "composable_platform": "openshift"}
     items = evaluated(tmp_path, role, template(role, "subscription.yml.j2"), **said)["items"]
-    assert [item["kind"] for item in items] == ["Namespace", "OperatorGroup", "Subscription"]
-    assert {item["metadata"].get("namespace", item["metadata"]["name"]) for item in items} == {
-        items[0]["metadata"]["name"]
-    }
-    assert (items[2]["spec"]["name"], items[2]["spec"]["channel"]) == (package, "stable")
+    assert [item["kind"] for item in items] == ["OperatorGroup", "Subscription"]
+    assert {item["metadata"]["namespace"] for item in items} == {items[0]["metadata"]["name"]}
+    assert (items[1]["spec"]["name"], items[1]["spec"]["channel"]) == (package, "stable")

@@ -163,10 +163,12 @@ class FakeApi:
         with self._lock:
             return copy.deepcopy(self._found(res, name, namespace))
 
-    def list(self, res: ApiResource, *_unused: t.Any, **__: t.Any) -> ObjectList:
+    def list(self, res: ApiResource, namespace: str | None = None, *_unused: t.Any, **__: t.Any) -> ObjectList:
+        """All of a kind, or those of one namespace; selectors are not looked at."""
         self._called("list", res.plural, "")
         with self._lock:
-            return ObjectList(self.of(res), str(self._version))
+            found = [o for o in self.of(res) if namespace in (None, o["metadata"].get("namespace"))]
+            return ObjectList(found, str(self._version))
 
     def watch(self, res: ApiResource, resource_version: str, *_unused: t.Any, **__: t.Any) -> FakeStream:
         """What changed after a version, then what changes."""

@@ -1,0 +1,214 @@
+#!/usr/bin/python
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A namespace that is removed only by those who made it, and only when nobody else has anything in it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: owned_namespace
+short_description: Create a namespace, and remove it only when it is ours and empty
+version_added: 1.0.0
+description:
+  - Creates a namespace with the label C(app.kubernetes.io/managed-by=composable.infra). A namespace that is there
+    already is used as it is and gets no label, since somebody else has made it.
+  - Removes a namespace only when it has this label and nothing of anybody else is left in it. Otherwise the namespace
+    stays, nothing is changed, and the result and a warning say why.
+  - Objects that Kubernetes or OpenShift put into every namespace do not count, nor do those that are being deleted or
+    that go with their owner. Events, Leases and EndpointSlices do not count either, and what has the same label as the
+    namespace is ours.
+author:
+  - composable.infra contributors (@composable-infra)
+extends_documentation_fragment:
+  - composable.infra.cluster
+options:
+  name:
+    description: Name of the namespace.
+    type: str
+    required: true
+  state:
+    description: Whether the namespace shall exist.
+    type: str
+    choices: [present, absent]
+    default: present
+  own_objects:
+    description:
+      - Objects that may go together with the namespace, because the caller has made them. Each has at least a
+        C(kind) and either a C(name) or C(metadata.name), so that whole definitions can be given.
+      - Objects of other namespaces and of the cluster may be among them; they are not looked at.
+    type: list
+    elements: dict
+    default: []
+  own_releases:
+    description:
+      - Names of Helm releases of the namespace whose objects may go together with it.
+      - What a chart marks with the annotation C(helm.sh/resource-policy=keep) counts all the same.
+    type: list
+    elements: str
+    default: []
+  wait:
+    description:
+      - Whether to wait until the namespace is gone, and before it is created until one that is being deleted is gone.
+    type: bool
+    default: true
+  wait_timeout:
+    description: Most seconds to wait.
+    type: float
+    default: 300
+attributes:
+  check_mode:
+    description: Asks the API server for a dry run and writes nothing.
+    support: full
+  diff_mode:
+    description: Returns name and labels of the namespace before and after.
+    support: full
+  platform:
+    description: Runs where Python and the network path to the API server are.
+    platforms: posix
+    support: full
+notes:
+  - To have a namespace removed that was made in another way, give it the label first.
+  - Removing needs permission to list all kinds of objects in the namespace. A kind that may not be listed keeps it.
+"""
+
+EXAMPLES = r"""
+- name: Have a namespace for the driver
+  composable.infra.owned_namespace:
+    name: dra-driver-nvidia-gpu
+
+- name: Remove it when nobody has anything else in it
+  composable.infra.owned_namespace:
+    name: dra-driver-nvidia-gpu
+    state: absent
+    own_releases: [dra-driver-nvidia-gpu]
+"""
+
+RETURN = r"""
+namespace:
+  description: The namespace after the task, or as it would be. None when it does not exist.
+  returned: success
+  type: dict
+  sample:
+    apiVersion: v1
+    kind: Namespace
+    metadata: {name: dra-driver-nvidia-gpu, labels: {app.kubernetes.io/managed-by: composable.infra}}
+left:
+  description: What keeps the namespace that should have gone, as kind and name.
+  returned: success
+  type: list
+  elements: str
+  sample: [ConfigMap settings, Deployment other]
+msg:
+  description: Why the namespace stays.
+  returned: when it should have gone and stays
+  type: str
+  sample: "namespace monitoring stays: it still holds ConfigMap settings"
+"""
+
+import typing as t
+from collections.abc import Mapping
+
+from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NAMESPACES, Object
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.object_applier import Change, ObjectApplier
+from ansible_collections.composable.infra.plugins.module_utils.kube.namespace_contents import NamespaceContents
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import MANAGED_BY
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.leftovers import Own
+
+OWNER = "composable.infra"
+SHOWN = 10
+SPEC: dict[str, t.Any] = {
+    "argument_spec": {
+        **module_base.CLUSTER_OPTIONS,
+        "name": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "own_objects": {"type": "list", "elements": "dict", "default": []},
+        "own_releases": {"type": "list", "elements": "str", "default": []},
+        "wait": {"type": "bool", "default": True},
+        "wait_timeout": {"type": "float", "default": 300.0},
+    },
+    "supports_check_mode": True,
+}
+
+
+def work(module: module_base.TaskContext) -> dict[str, t.Any]:
+    """Have the namespace, or remove it if it is ours and empty.
+
+    Returns ``changed``, ``namespace``, ``left`` and ``diff``; ``msg`` and ``warnings`` when it stays. Raises
+    BadConfiguration, NotReached when a wait ends too soon, else ApiError.
+    """
+    params = module.params
+    namespaces = ObjectApplier(module_base.cluster(params), NAMESPACES, module.check_mode)
+    if params["state"] == "present":
+        return _result(_have(namespaces, params))
+    own = Own((MANAGED_BY, OWNER), frozenset(_place(item) for item in params["own_objects"]),
+              frozenset(params["own_releases"]))
+    return _have_not(namespaces, params, own)
+
+
+def _have(namespaces: ObjectApplier, params: Mapping[str, t.Any]) -> Change:
+    name = params["name"]
+    if params["wait"] and not namespaces.dry and _leaving(namespaces.find(name)):
+        namespaces.wait(name, lambda obj: not _leaving(obj), params["wait_timeout"], _conditions)
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {MANAGED_BY: OWNER}}}
+    return namespaces.have(name, body, {})
+
+
+def _have_not(namespaces: ObjectApplier, params: Mapping[str, t.Any], own: Own) -> dict[str, t.Any]:
+    name, before = params["name"], namespaces.find(params["name"])
+    if before is not None and not _leaving(before):
+        left, why = _reasons(namespaces, before, own)
+        if why:
+            told = f"namespace {name} stays: {why}"
+            return {**_result(Change(before, before)), "left": left, "msg": told, "warnings": [told]}
+    change = namespaces.have_not(name)
+    if params["wait"] and not namespaces.dry:
+        namespaces.wait(name, lambda obj: obj is None, params["wait_timeout"], _conditions)
+        change = Change(change.before, None)
+    return _result(change)
+
+
+def _reasons(namespaces: ObjectApplier, before: Object, own: Own) -> tuple[list[str], str]:
+    """What is left in the namespace, and in words why it has to stay."""
+    if (before["metadata"].get("labels") or {}).get(MANAGED_BY) != OWNER:
+        return [], f"it has no label {MANAGED_BY}={OWNER}, so somebody else has made it"
+    left = NamespaceContents(namespaces.client).left(before["metadata"]["name"], own)
+    more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
+    return left, f"it still holds {', '.join(left[:SHOWN])}{more}" if left else ""
+
+
+def _place(item: Mapping[str, t.Any]) -> tuple[str, str]:
+    name = item.get("name") or (item.get("metadata") or {}).get("name")
+    if not item.get("kind") or not name:
+        raise BadConfiguration("own_objects", sorted(item), "each needs a kind, and a name or metadata.name")
+    return str(item["kind"]), str(name)
+
+
+def _leaving(obj: Object | None) -> bool:
+    return obj is not None and bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def _conditions(obj: Object | None) -> str:
+    """What the namespace controller says that it waits for."""
+    conditions = ((obj or {}).get("status") or {}).get("conditions") or []
+    told = [str(c.get("message")) for c in conditions if c.get("status") == "True" and c.get("message")]
+    return "; ".join(told) or "it is still being deleted"
+
+
+def _result(change: Change) -> dict[str, t.Any]:
+    return {"changed": change.changed, "namespace": change.after, "left": [], "diff": change.diff(_shown)}
+
+
+def _shown(obj: Object) -> dict[str, t.Any]:
+    return {"name": obj["metadata"]["name"], "labels": obj["metadata"].get("labels") or {}}
+
+
+def main() -> None:
+    """Entry of the module."""
+    module_base.main(SPEC, work)
+
+
+if __name__ == "__main__":
+    main()

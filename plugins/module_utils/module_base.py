@@ -100,12 +100,13 @@ def cluster(params: Mapping[str, t.Any]) -> Client:
 class TaskContext:
     """What a piece of work sees of its task, whether it runs as a module or within Ansible's own process.
 
-    ``say``: tells how far it is, where that can be shown while the task runs.
+    ``say``: tells how far it is, where that can be shown while the task runs. ``warn``: tells what the user has to see.
     """
 
     params: Mapping[str, t.Any]
     check_mode: bool
     say: Callable[[str], object] = lambda text: None
+    warn: Callable[[str], object] = lambda text: None
 
 
 Work = Callable[[TaskContext], dict[str, t.Any]]
@@ -122,7 +123,7 @@ def run_work(work: Work, task: TaskContext) -> dict[str, t.Any]:
 def main(spec: Mapping[str, t.Any], work: Work) -> None:
     """Entry of a module whose work needs nothing but a TaskContext."""
     module = AnsibleModule(**spec)
-    result = run_work(work, TaskContext(module.params, module.check_mode))
+    result = run_work(work, TaskContext(module.params, module.check_mode, warn=module.warn))
     if result.get("failed"):
         module.fail_json(**result)
     module.exit_json(**result)

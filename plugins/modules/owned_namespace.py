@@ -136,7 +136,7 @@ SPEC: dict[str, t.Any] = {
 def work(module: module_base.TaskContext) -> dict[str, t.Any]:
     """Have the namespace, or remove it if it is ours and empty.
 
-    Returns ``changed``, ``namespace``, ``left`` and ``diff``; ``msg`` and ``warnings`` when it stays. Raises
+    Returns ``changed``, ``namespace``, ``left`` and ``diff``, and ``msg`` when it stays. Raises
     BadConfiguration, NotReached when a wait ends too soon, else ApiError.
     """
     params = module.params
@@ -145,7 +145,10 @@ def work(module: module_base.TaskContext) -> dict[str, t.Any]:
         return _result(_have(namespaces, params))
     own = Own((MANAGED_BY, OWNER), frozenset(_place(item) for item in params["own_objects"]),
               frozenset(params["own_releases"]))
-    return _have_not(namespaces, params, own)
+    result = _have_not(namespaces, params, own)
+    if "msg" in result:
+        module.warn(result["msg"])
+    return result
 
 
 def _have(namespaces: ObjectApplier, params: Mapping[str, t.Any]) -> Change:
@@ -161,8 +164,7 @@ def _have_not(namespaces: ObjectApplier, params: Mapping[str, t.Any], own: Own) 
     if before is not None and not _leaving(before):
         left, why = _reasons(namespaces, before, own)
         if why:
-            told = f"namespace {name} stays: {why}"
-            return {**_result(Change(before, before)), "left": left, "msg": told, "warnings": [told]}
+            return {**_result(Change(before, before)), "left": left, "msg": f"namespace {name} stays: {why}"}
     change = namespaces.have_not(name)
     if params["wait"] and not namespaces.dry:
         namespaces.wait(name, lambda obj: obj is None, params["wait_timeout"], _conditions)

@@ -60,7 +60,8 @@ class InProcess(ActionBase):
         secrets = set(checked._no_log_values)
         if checked.error_messages:
             return _clean({"failed": True, "msg": checked.errors.msg}, secrets)
-        task = TaskContext(checked.validated_parameters, bool(self._task.check_mode), self._say)
+        task = TaskContext(checked.validated_parameters, bool(self._task.check_mode), self._say,
+                           Display().warning)
         return _clean({"changed": False} | run_work(type(self).work, task), secrets)
 
     def _say(self, text: str) -> None:

@@ -29,7 +29,8 @@ OPTIONS = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Options come from nowhere but the test."""
+    """Options come from nowhere but the test, and so do warnings."""
+    monkeypatch.setattr("ansible.module_utils.common.warnings._global_warnings", {})
     for name in list(os.environ):
         if name.startswith(("COMPOSABLE_", "K8S_AUTH_")) or name == "KUBECONFIG":
             monkeypatch.delenv(name)

@@ -17,6 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.client import object_applier
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, Unavailable, Unreachable
+from ansible_collections.composable.infra.plugins.module_utils.module_base import TaskContext
 from ansible_collections.composable.infra.plugins.modules import owned_namespace
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 
@@ -93,9 +94,18 @@ def test_one_of_others_is_used_and_never_ours(run_module: RunModule, api: FakeAp
     assert (found["changed"], found["left"], found["failed"]) == (False, [], False)
     assert found["msg"] == ("namespace gpu stays: it has no label app.kubernetes.io/managed-by=composable.infra, "
                             "so somebody else has made it")
-    assert [warning["event"]["msg"] for warning in found["warnings"]] == [found["msg"]]
     assert found["namespace"]["metadata"]["labels"] == {"team": "training"}
     assert api.writes() == []
+
+
+def test_that_it_stays_is_a_warning(api: FakeApi) -> None:
+    """Nobody reads the results of tasks that change nothing."""
+    told: list[str] = []
+    given = {"name": "gpu", "state": "absent", "own_objects": [], "own_releases": [], "wait": True, "wait_timeout": 1}
+    assert owned_namespace.work(TaskContext(given, False, warn=told.append))["changed"] is False
+    assert told == []
+    api.put(NAMESPACES, {"metadata": {"name": "gpu", "uid": "u"}})
+    assert owned_namespace.work(TaskContext(given, False, warn=told.append))["msg"] == told[0]
 
 
 @pytest.mark.usefixtures("ours")

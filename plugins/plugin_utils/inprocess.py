@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.parameters import remove_values
+from ansible.module_utils.errors import AnsibleValidationErrorMultiple, UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
@@ -59,10 +60,15 @@ class InProcess(ActionBase):
         checked = validator.validate(dict(self._task.args))
         secrets = set(checked._no_log_values)
         if checked.error_messages:
-            return _clean({"failed": True, "msg": checked.errors.msg}, secrets)
+            return _clean({"failed": True, "msg": self._refusal(checked.errors)}, secrets)
         task = TaskContext(checked.validated_parameters, bool(self._task.check_mode), self._say,
                            Display().warning)
         return _clean({"changed": False} | run_work(type(self).work, task), secrets)
+
+    def _refusal(self, errors: AnsibleValidationErrorMultiple) -> str:
+        """In the words of AnsibleModule, which names the module where an option is unknown."""
+        unknown = isinstance(errors[0], UnsupportedError)
+        return f"Unsupported parameters for ({self._task.action}) module: {errors.msg}" if unknown else str(errors.msg)
 
     def _say(self, text: str) -> None:
         Display().v(f"{self._task.action}: {text}")

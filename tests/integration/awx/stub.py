@@ -30,6 +30,13 @@ class Refused(Exception):
         self.status, self.body = status, body
 
 
+# The credential type for hosts, which AWX brings. Source: ansible/awx, awx/main/models/credential.py, ManagedCredentialType.
+MACHINE: Json = {"name": "Machine", "kind": "ssh", "managed": True, "injectors": {}, "inputs": {"fields": [
+    {"id": "username", "type": "string"}, {"id": "password", "type": "string", "secret": True},
+    {"id": "ssh_key_data", "type": "string", "secret": True, "multiline": True},
+    {"id": "become_method", "type": "string"}, {"id": "become_password", "type": "string", "secret": True}]}}
+
+
 class Awx:
     """The state, and what was asked of it. `project`: the folder whose playbooks the project has."""
 
@@ -41,6 +48,7 @@ class Awx:
         self.writes: list[tuple[str, str]] = []
         self.jobs: list[Json] = []
         self._next, self.lock = 0, threading.Lock()
+        self._create("credential_types", MACHINE)
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Json) -> tuple[int, t.Any]:
         """Status and body. Raises Refused."""

@@ -78,7 +78,7 @@ def named(awx: Awx, kind: str) -> dict[str, Json]:
 
 def test_everything_is_there(awx: Awx, made: Played) -> None:
     counts = {kind: len(items) for kind, items in awx.items.items()}
-    assert counts == {"organizations": 1, "teams": 1, "credential_types": 2, "credentials": 2, "projects": 1,
+    assert counts == {"organizations": 1, "teams": 1, "credential_types": 3, "credentials": 2, "projects": 1,
                       "execution_environments": 1, "inventories": 1, "inventory_sources": 2,
                       "notification_templates": 1, "job_templates": 8, "workflow_job_templates": 2,
                       "workflow_job_template_nodes": 4, "workflow_approval_templates": 2, "schedules": 2}
@@ -188,3 +188,18 @@ def test_bad_input_is_named(run: Run, made: Played, variables: Json, words: str)
     refused = run(**variables)
     assert refused.status != 0
     assert words in "".join(refused.failures)
+
+
+def test_jobs_that_work_on_hosts_can_log_in(awx: Awx, made: Played, run: Run) -> None:
+    """AWX's own credential type Machine; the other jobs cannot reach the hosts."""
+    inputs = {"username": "admin", "ssh_key_data": "-----BEGIN KEY-----", "become_method": "sudo"}
+    well(run(awx_machine_inputs=inputs))
+    (number,) = [n for n, item in awx.items["credentials"].items() if item["name"] == "Hosts of the nodes"]
+    assert "BEGIN KEY" not in made.output
+    carriers = {awx.items["job_templates"][int(path.split("/")[-3])]["name"] for path, linked in awx.linked.items()
+                if path.startswith("/api/v2/job_templates/") and path.endswith("/credentials/") and number in linked}
+    assert carriers == {f"Composable {name}" for name in
+                        ("attach", "scale pass", "detach", "bootstrap", "verify", "uninstall")}
+    assert well(run(awx_machine_inputs=inputs)).changed == []
+    well(run(awx_state="absent", awx_machine_inputs=inputs))
+    assert number not in awx.items["credentials"]

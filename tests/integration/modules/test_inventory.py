@@ -21,6 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.tests.bench.modules import measured
 from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi
 from ansible_collections.composable.infra.tests.integration.modules.conftest import A100, L40S, Json, mark, run
+from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
 EVIL = "{{ lookup('ansible.builtin.pipe', 'echo pwned') }}"
@@ -146,6 +147,7 @@ def kubeconfig(attached: Emulator, tmp_path: Path) -> Iterator[str]:
     (device,) = (d for d in attached.state()["devices"] if d["state"] == "attached")
     nodes = [objects.node(n, machine_uuid(n)) for n in ("node-0", "node-1", "node-2")]
     nodes[2]["spec"]["unschedulable"] = True
+    nodes[2]["metadata"].setdefault("labels", {})["node-role.kubernetes.io/control-plane"] = ""
     waiting = objects.claim("train", objects.pool_result(), node="node-1")
     server = FakeApi(None)
     for kind, items in ((NODES, nodes), (SLICES, [objects.local_slice(device["serial"])]), (CLAIMS, [waiting])):
@@ -178,6 +180,12 @@ def test_cluster_without_a_manager(kubeconfig: str, folder: Path) -> None:
     assert graph(inventory(folder, path, "--graph")) == {
         "all": [], "ungrouped": [], "waiting": ["node-1"], "cordoned": ["node-2"],
         "not_ready": ["node-0", "node-1", "node-2"]}
+
+
+def test_shipped_inventory_makes_the_group_that_the_playbooks_prepare(kubeconfig: str, folder: Path) -> None:
+    shipped = yaml.safe_load((ROOT / "inventories" / "cluster.yml").read_text(encoding="utf-8"))
+    path = source(folder, "shipped.cluster.yml", **shipped, kubeconfig=kubeconfig)
+    assert graph(inventory(folder, path, "--graph"))["gpu_nodes"] == ["node-0", "node-1"]
 
 
 def test_cluster_that_cannot_be_reached(emulator: Emulator, folder: Path) -> None:

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 from types import SimpleNamespace
 
 import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Refused
 from ansible_collections.composable.infra.plugins.module_utils.module_base import TaskContext
@@ -78,6 +81,17 @@ def test_bad_arguments_are_a_failure(args: Result, said: str) -> None:
     found = action(args).run()
     assert found["failed"]
     assert said in found["msg"]
+
+
+@pytest.mark.parametrize("args", [
+    {"name": "x", "surprise": 1}, {"surprise": 1, "another": 2}, {"name": "x", "count": "many"}, {"count": 2},
+    {"count": "many", "name": "x", "surprise": 1},
+])
+def test_bad_arguments_are_refused_in_the_words_of_a_module(args: Result, capsys: pytest.CaptureFixture[str]) -> None:
+    named = {**args, "_ansible_module_name": "composable.infra.echo"}
+    with patch_module_args(named), pytest.raises(SystemExit):
+        AnsibleModule(**SPEC)
+    assert action(args).run()["msg"] == json.loads(capsys.readouterr().out)["msg"]
 
 
 def test_check_mode_reaches_the_work() -> None:

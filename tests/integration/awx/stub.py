@@ -30,7 +30,7 @@ class Refused(Exception):
         self.status, self.body = status, body
 
 
-# The credential type for hosts, which AWX brings. Source: ansible/awx, awx/main/models/credential.py, ManagedCredentialType.
+# The credential type for hosts, which AWX brings. Source: ansible/awx, awx/main/models/credential.py.
 MACHINE: Json = {"name": "Machine", "kind": "ssh", "managed": True, "injectors": {}, "inputs": {"fields": [
     {"id": "username", "type": "string"}, {"id": "password", "type": "string", "secret": True},
     {"id": "ssh_key_data", "type": "string", "secret": True, "multiline": True},

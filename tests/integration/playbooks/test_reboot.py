@@ -15,7 +15,8 @@ from pathlib import Path
 
 import yaml
 
-from ansible_collections.composable.infra.tests.e2e.support.played import Json, collections_root, play, well
+from ansible_collections.composable.infra.lab.demo.front_doors import collections_root
+from ansible_collections.composable.infra.tests.e2e.support.played import Json, play, well
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 # Writes its arguments down; as k8s_info it answers with the next of the prepared nodes.

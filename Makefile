@@ -19,7 +19,7 @@ SCENARIOS := molecule-operations molecule-gpu_stack molecule-awx molecule-node_p
 
 # make test: what can tell within a minute, then the longest first, so that none is left over at the end
 QUICK_STAGES := $(GATES) unit
-LONG_STAGES := e2e molecule-operations sanity integration molecule-gpu_stack conformance ansible-lint molecule-awx \
+LONG_STAGES := e2e molecule-operations sanity integration molecule-gpu_stack conformance chaos ansible-lint molecule-awx \
   molecule-node_prepare molecule-lab importer docs-lint execution-environment
 
 # Compiled files in one place, also where the environment says to write none: otherwise each of the many processes of a
@@ -42,13 +42,17 @@ ARGS ?=
 FULL ?=
 CONFORMANCE := $(if $(FULL),CONFORMANCE_PROFILES=all CONFORMANCE_RUNS=200)
 
+# make chaos: how many random runs, and the seed of the first; without one it is random
+RUNS ?= 200
+SEED ?=
+
 # how many test files of a stage run at a time
 PARALLEL ?= 2
 
 # How many stages run at a time. One more than processors: the end-to-end tests mostly wait for the scheduler.
 AT_ONCE ?= 3
 
-.PHONY: help setup demo test gates unit integration molecule conformance managers-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build clean execution-environment
+.PHONY: help setup demo test gates unit integration chaos molecule conformance managers-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build clean execution-environment
 
 help: ## list what can be made
 	@echo "composable.infra: make TARGET"
@@ -75,6 +79,10 @@ integration: setup ## tests of parts together: real TLS on loopback
 
 conformance: setup ## every CDI Manager's emulator under faults; FULL=1: every fault, 200 random histories of each
 	@$(CONFORMANCE) $(PYTEST) tests/conformance -n $(PARALLEL) --dist loadgroup $(ARGS)
+
+chaos: setup ## random workloads under random faults, in virtual time: RUNS=200, SEED of the first; a failure is made small
+	@PYTHONHASHSEED=0 $(PYTEST) tests/chaos -n $(PARALLEL) --dist load $(ARGS)
+	@$(PROGRAM).tests.chaos --runs $(RUNS) --parallel $(PARALLEL) $(if $(SEED),--seed $(SEED))
 
 managers-page: setup ## write docs/managers.md from the code and the conformance checks
 	@$(PROGRAM).tests.conformance.managers_page

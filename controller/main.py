@@ -91,21 +91,26 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
         stop.set()
 
     leadership = LeaderElection(client, config.lease_namespace, sorted(roles), give_way)
-    engine.fence.require(lambda: leadership.held)
     try:
         health.start()
         log.info("listening on http://%s", health.address)
-        engine.watch()
-        if leadership.lead(stop):
-            log.info("leading as %s", ", ".join(sorted(roles)))
-            if _all_read(stop, engine):
-                _act(stop, engine)
+        serve(engine, leadership, stop)
     finally:
         health.stop()
         engine.stop()
         leadership.leave()
         log.info("stopped")
     return LOST_LEASE if lost.is_set() else OK
+
+
+def serve(engine: ControllerManager, leadership: LeaderElection, stop: threading.Event) -> None:
+    """Watch, wait for the turn to lead, and act until stopped. Whoever does not lead asks and writes nothing."""
+    engine.fence.require(lambda: leadership.held)
+    engine.watch()
+    if leadership.lead(stop):
+        log.info("leading as %s", ", ".join(sorted(engine.roles)))
+        if _all_read(stop, engine):
+            _act(stop, engine)
 
 
 def _act(stop: threading.Event, engine: ControllerManager) -> None:

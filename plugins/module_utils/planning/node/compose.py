@@ -206,8 +206,11 @@ class _Compose:
                    if r.name != resource.name)
 
     def _adopt(self, resource: ComposableResource) -> bool:
-        """Adopt an unowned device of the model; True when the resource is dealt with for now."""
-        if any(r.busy and r.model == resource.model for r in self.snapshot.resources):
+        """Adopt an unowned device of the model; True when the resource is dealt with for now.
+
+        One that was attached for another is left to that one, which may be about to hear of it.
+        """
+        if any(r.busy or (r.asked and r.operation and not r.device_uid) for r in self._like(resource)):
             self.wake.append(self.snapshot.now + POLL)
             return True
         taken = self.snapshot.owned | resource.present | self.adopted
@@ -236,8 +239,17 @@ class _Compose:
                                        self._foreign(resource.model)))
 
     def _may_ask(self, model: str) -> bool:
-        """Nothing is asked for where the model is refused, or where nobody knows which devices were there before."""
-        return self.snapshot.attached is not None and model not in self.snapshot.blocked
+        """Nothing is asked for where the model is refused, or where nobody knows which devices were there before.
+
+        Nor while one is being detached: should the answer be lost, it must not come back for another meanwhile.
+        """
+        known = self.snapshot.attached is not None and model not in self.snapshot.blocked
+        return known and not any(r.model == model and self._may_be_off(r) for r in self.snapshot.resources)
+
+    def _may_be_off(self, resource: ComposableResource) -> bool:
+        """Whether the CDI Manager may have been asked to detach the device, and nobody has written down that it did."""
+        detaching = resource.node_work.removed or self.snapshot.forced(resource) or bool(self.snapshot.lost)
+        return resource.deleting and bool(resource.device_uid) and resource.state != DELETING and detaching
 
     def _foreign(self, model: str) -> tuple[str, ...]:
         attached = self.snapshot.attached or {}

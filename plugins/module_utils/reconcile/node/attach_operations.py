@@ -48,6 +48,8 @@ class AttachOperations:
         self.state, self.writer, self.fabric, self.fence = state, writer, fabric, fence
         self.reporter, self.metrics, self._on_finished = reporter, metrics, on_finished
         self.stopping = threading.Event()
+        self._arriving: dict[str, str] = {}
+        self._lock = threading.Lock()
         self._pool = threads.executor(parallel, "fabric")
 
     def stop(self) -> None:
@@ -92,7 +94,8 @@ class AttachOperations:
     def _adopt(self, action: Adopt) -> None:
         machine = action.machine or cohdi.read_intent(self.state.resources.get(action.resource) or {"metadata": {}})[0]
         found = {d.uid: d for d in self.fabric.machine(machine).devices}
-        if device := found.get(action.device):
+        device = found.get(action.device)
+        if device and not self._owner(action.resource, device):
             self._record(action.resource, device)
             self.reporter.tell(action.resource, "Adopted", f"device {device.uid} was attached by an earlier request")
 
@@ -114,11 +117,25 @@ class AttachOperations:
             self._failed(action.resource, str(error), "")
             self.stopping.wait(ASK_AGAIN)
             return
-        device = next((d for d in found if not self.state.resources.by("device", d.uid)), None)
+        device = next((d for d in found if not self._owner(action.resource, d)), None)
         if device is None:
             self.writer.operation(action.resource, None)
         else:
             self._arrived(action.resource, action.node, model, device)
+
+    def _owner(self, name: str, device: Device) -> str:
+        """Which other ComposableResource has a device or is about to have it; empty for none, and then this one is."""
+        with self._lock:
+            owners = [r["metadata"]["name"] for r in self.state.resources.by("device", device.uid)]
+            found = [owner for owner in [*owners, self._arriving.get(device.uid, name)] if owner != name]
+            if not found:
+                self._arriving[device.uid] = name
+        return next(iter(found), "")
+
+    def _end(self, name: str) -> None:
+        with self._lock:
+            self._arriving = {uid: owner for uid, owner in self._arriving.items() if owner != name}
+        self.state.operations.end(name)
 
     def submit(self, name: str, node: str, work: Callable[[], None]) -> None:
         """Run it on a thread of its own; nobody waits for that thread, so what goes wrong must be said there."""
@@ -131,7 +148,7 @@ class AttachOperations:
             except Exception as error:
                 self.reporter.tell(name, "Failed", f"{type(error).__name__}: {error}", type_="Warning")
             finally:
-                self.state.operations.end(name)
+                self._end(name)
                 self._on_finished(node)
 
         self._pool.submit(run)
@@ -195,10 +212,8 @@ class AttachOperations:
         self.writer.intent(name, machine, [uid for uid in here if not self.state.resources.by("device", uid)])
 
     def _arrived(self, name: str, node: str, model: str, device: Device) -> None:
-        owners = [r for r in self.state.resources.by("device", device.uid) if r["metadata"]["name"] != name]
-        if owners:
-            self._failed(name, f"the CDI Manager answered with device {device.uid}, which "
-                               f"{owners[0]['metadata']['name']} already owns", "")
+        if owner := self._owner(name, device):
+            self._failed(name, f"the CDI Manager answered with device {device.uid}, which {owner} already owns", "")
             return
         self._record(name, device)
         self.reporter.tell(name, "Attached", f"device {device.serial or device.uid} ({model}) attached to node {node}")

@@ -63,9 +63,9 @@ class DetachOperations:
 
     def _prove(self, action: Detach) -> None:
         """Asked right before the request. Raises Withdrawn with what keeps the device, ApiError when nobody knows."""
-        self._fence.check_request()
         if not action.force and (reason := self._keeps(action)):
             raise Withdrawn(reason)
+        self._fence.check_request()  # last: the claims are read before, and leadership may end meanwhile
 
     def _keeps(self, action: Detach) -> str:
         """Why a device must not be detached now; a claim that has it gets it back from the node."""

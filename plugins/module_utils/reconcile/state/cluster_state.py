@@ -101,7 +101,8 @@ class ClusterState:
             users = self.users(node)
             for name in users:
                 self.last_uses.note(name, now)
-            self.holds.pass_on({name: claim["metadata"]["uid"] for name, claim in users.items()})
+            moving = {claim["metadata"]["uid"] for claim in users.values() if claims.binding_results(claim)}
+            self.holds.pass_on({name: claim["metadata"]["uid"] for name, claim in users.items()}, moving)
 
     def _note_absence(self, node: str, now: float) -> None:
         """Since when a node is gone, and since when nobody knows of a ComposableResource whether it was asked for."""

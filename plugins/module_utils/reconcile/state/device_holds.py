@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ...kube.objects import cohdi
 from ...kube.watch.store import Store
@@ -68,14 +68,16 @@ class DeviceHolds:
             other._by_claim.update({claim: set(names) for claim, names in self._by_claim.items()})
         return other
 
-    def pass_on(self, users: Mapping[str, str]) -> None:
+    def pass_on(self, users: Mapping[str, str], moving: Collection[str] = ()) -> None:
         """Claims use these devices (claim uid by ComposableResource).
 
         A used device is kept for nobody. The scheduler takes any device that fits: when a claim took a device that was
         kept for a second claim, the device that was kept for the first is now kept for the second. All other holds of
-        a claim that uses a device end.
+        a claim that uses a device end. Claims of ``moving`` have devices of a pool beside it and will be allocated
+        anew: what is kept stays until then.
         """
         with self._lock:
+            users = {name: taker for name, taker in users.items() if taker not in moving}
             for name, taker in users.items():
                 if (raw := self._resources.get(name)) is None:
                     continue

@@ -261,7 +261,7 @@ class Writer:
         """Write a condition onto the allocation it was decided for; False when that allocation is no more."""
         raw = self.state.claims.first("uid", action.claim)
         for _unused in range(3):
-            if raw is None or adapters.claim_phase(raw) != PREPARING or already_set(raw, action.condition):
+            if raw is None or not _waits_on(raw, action.node) or already_set(raw, action.condition):
                 return False
             body = device_conditions(raw, action.condition, "True", "DeviceConditionUpdated", action.reason,
                                      format_time(time.time()))
@@ -304,6 +304,12 @@ class Writer:
 def _unchanged(raw: Json) -> Json:
     """As ``metadata`` of a patch: the object must be the one that was read, and as it was read."""
     return {key: raw["metadata"][key] for key in ("uid", "resourceVersion")}
+
+
+def _waits_on(claim: Json, node: str) -> bool:
+    """Whether it is still allocated there and waits for devices of a pool; it may have been allocated anew."""
+    here = bool(claims.binding_results(claim)) and claims.node(claim) == node
+    return here and adapters.claim_phase(claim) == PREPARING
 
 
 def _allocation(claim: Json) -> t.Any:

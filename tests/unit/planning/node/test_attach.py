@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
     CreateResource,
     DeleteResource,
     Plan,
+    Resume,
     SetState,
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import (
@@ -23,13 +25,17 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.node.com
     uncertain,
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.scale import after, plan_scale
-from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import ComposableResource
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import (
+    ComposableResource,
+    NodeWork,
+)
 from ansible_collections.composable.infra.tests.unit.planning.builders import (
     A100,
     ATTACH_DEADLINE,
     NOW,
     T4,
     attached,
+    claim,
     compose,
     node,
     of,
@@ -156,6 +162,32 @@ def test_nothing_is_adopted_while_the_owner_may_be_about_to_answer() -> None:
     plan = compose(asked("r"), asked("flying", busy=True), request(2), **on_machine("d"))
     assert plan.actions == ()
     assert plan.wake_at == NOW + POLL
+
+
+def test_nothing_is_adopted_beside_an_operation_that_an_earlier_process_began() -> None:
+    """The new device may be that of the operation, which is asked about at the same time."""
+    plan = compose(asked("r"), asked("begun", operation="op-1"), request(2), **on_machine("d"))
+    assert of(plan, Adopt) == []
+    assert one(plan, Resume).resource == "begun"
+    assert plan.wake_at == NOW + POLL
+
+
+LET_GO = NodeWork(asked=True, removed=True)
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_nothing_is_asked_for_while_a_device_is_being_detached(busy: bool) -> None:
+    """When the answer is lost, the device may be off, and could come back for the new one; nobody would know."""
+    off = online("off", deleting=True, visible=False, node_work=LET_GO, busy=busy)
+    view = (off, resource("new"), request(2), claim("c"))
+    assert not {CreateResource, Attach} & {type(action) for action in compose(*view).actions}
+    gone = replace(off, state="Deleting", device_uid="")
+    assert [a.resource for a in of(compose(gone, *view[1:]), Attach)] == ["new"]
+
+
+def test_device_that_its_node_has_not_let_go_bars_nothing() -> None:
+    view = (online("off", deleting=True, node_work=NodeWork(asked=True)), resource("new"), request(1), claim("c"))
+    assert [a.resource for a in of(compose(*view), Attach)] == ["new"]
 
 
 def test_request_under_way_for_another_model_bars_nothing() -> None:

@@ -131,6 +131,17 @@ def test_detach_that_waited_in_a_batch_is_not_asked_after_leadership_was_lost(le
     assert len(leaving.api.writes()) == writes
 
 
+def test_detach_is_not_asked_when_leadership_was_lost_while_the_claims_were_read(leaving: Bench, leads: Leads) -> None:
+    def lose(call: Call) -> None:
+        leads.now = leads.now and call.plural != "resourceclaims"
+
+    leaving.api.before = lose
+    leaving.detaches.detach(DETACH)
+    leaving.idle()
+    assert not leads.now, "the claims were read"
+    assert leaving.fabric.detaches == []
+
+
 def test_node_is_asked_for_nothing_after_leadership_was_lost(leaving: Bench, leads: Leads) -> None:
     leads.now = False
     leaving.detaches.ask_release(AskRelease("node-0", "no longer wanted", "gpu-a"))

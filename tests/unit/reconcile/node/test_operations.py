@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -13,11 +14,12 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
-from ansible_collections.composable.infra.plugins.module_utils.planning.actions import CreateResource
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import Adopt, CreateResource, Resume
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import attach_operations
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import Call
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
 CREATE = CreateResource("node-0", "wanted", "gpu-new", "request", A100, "machine-0")
@@ -72,6 +74,39 @@ def test_resources_that_share_an_operation_share_its_devices(bench: Bench) -> No
     bench.run(4)
     assert {bench.status(n)["cdi_device_id"] for n in ("gpu-a", "gpu-b")} == {"d7", "d8"}
     assert bench.fabric.attaches == []
+
+
+def test_device_goes_to_one_of_two_that_hear_of_it_at_the_same_time(bench: Bench) -> None:
+    crashed(bench, "gpu-a", "gpu-b")
+    bench.fabric.operations["op-1"] = [device("d7"), device("d8")]
+    both = threading.Barrier(2, timeout=5)
+
+    def together(call: Call) -> None:
+        if call.subresource == "status" and call.body["status"].get("cdi_device_id"):
+            both.wait()
+
+    bench.api.before = together
+    for name in ("gpu-a", "gpu-b"):
+        bench.operations.resume(Resume("node-0", "an earlier process asked for it", name, "op-1"))
+    bench.idle()
+    assert {bench.status(name)["cdi_device_id"] for name in ("gpu-a", "gpu-b")} == {"d7", "d8"}
+
+
+def test_adopted_device_is_given_to_nobody_else_meanwhile(bench: Bench) -> None:
+    bench.put(objects.request(size=2), *[objects.resource(name, asked=5) for name in ("gpu-a", "gpu-b")])
+    bench.fabric.attached["d7"] = device("d7")
+    second = Adopt("node-0", "an earlier request attached it unanswered", "gpu-b", "d7")
+
+    def adopted(call: Call) -> None:
+        if call.subresource == "status" and call.name == "gpu-a":
+            bench.operations.adopt(second)
+            bench.wait(lambda: "gpu-b" not in bench.state.operations, "the end of the second")
+
+    bench.api.before = adopted
+    bench.operations.adopt(replace(second, resource="gpu-a"))
+    bench.idle()
+    assert bench.status("gpu-a")["cdi_device_id"] == "d7"
+    assert "cdi_device_id" not in bench.status("gpu-b")
 
 
 @pytest.mark.parametrize("error", [Missing("no such operation"), Refused("it failed")])

@@ -53,6 +53,19 @@ def test_what_was_left_stays_left_at_the_next_look(crossed: Bench) -> None:
         assert kept(crossed) == {"a": "two"}
 
 
+def test_claim_that_is_to_be_allocated_anew_keeps_what_is_kept_for_it(bench: Bench) -> None:
+    """The scheduler gave it a device of the node, which is kept for another, and one of the pool."""
+    visible(bench, "a", "b")
+    bench.put(objects.claim("one"))
+    bench.state.holds.keep("a", "uid-one")
+    mixed = (objects.local_result("gpu-0"), objects.pool_result())
+    bench.put(objects.claim("two", *mixed, devices=[objects.told(mixed[1], objects.RESCHEDULE)]))
+    bench.state.holds.keep("b", "uid-two")
+    assert kept(bench) == {"b": "two"}
+    bench.put(objects.claim("two", objects.local_result("gpu-1")))
+    assert kept(bench) == {"a": "one"}
+
+
 def test_what_is_to_be_written_follows(crossed: Bench) -> None:
     crossed.state.note_uses(["node-0"])
     assert crossed.state.unwritten_holds("node-0") == [("a", "uid-two")]

@@ -114,6 +114,21 @@ def test_claim_that_changes_all_the_time_is_given_up(bench: Bench) -> None:
     assert len(bench.api.writes(CLAIMS)) == 3
 
 
+@pytest.mark.parametrize("result", [objects.local_result(), None], ids=["a device of the node", "none"])
+def test_claim_that_was_allocated_anew_before_the_write_is_not_marked(
+    bench: Bench, result: dict[str, t.Any] | None
+) -> None:
+    bench.put(objects.claim("train", *([result] if result else [])))
+    assert not bench.writer.mark_claim(MARK)
+    assert bench.api.writes() == []
+
+
+def test_claim_that_was_allocated_on_another_node_before_the_write_is_not_marked(bench: Bench) -> None:
+    bench.put(objects.claim("train", RESULT, node="node-1"))
+    assert not bench.writer.mark_claim(MARK)
+    assert conditions(bench) == []
+
+
 def test_claim_that_is_unknown_is_not_marked(bench: Bench) -> None:
     assert not bench.writer.mark_claim(MARK)
     assert bench.api.calls == []

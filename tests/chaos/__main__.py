@@ -1,0 +1,124 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``make chaos``: random workloads under random faults; prints what was violated, made small, and how to repeat it.
+
+Exit status: 0 all is well, 1 something was violated, 2 the arguments cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from ansible_collections.composable.infra.tests.chaos.invariants import kinds
+from ansible_collections.composable.infra.tests.chaos.runs import Outcome, run, scenario
+from ansible_collections.composable.infra.tests.chaos.scenario import Scenario
+from ansible_collections.composable.infra.tests.chaos.shrinking import shrink
+
+# The order of sets of texts depends on it, and with that the order in which things are done.
+HASH_SEED = "0"
+
+
+@dataclass
+class Total:
+    """What many runs came to."""
+
+    runs: int = 0
+    attaches: int = 0
+    virtual: float = 0.0
+    failed: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """One more run."""
+        self.runs += 1
+        self.attaches += outcome.attaches
+        self.virtual += outcome.lasted
+        self.failed += bool(outcome.violations)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    it = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    it.add_argument("--runs", type=_number, default=200, help="how many runs (default: %(default)s)")
+    it.add_argument("--seed", type=_number, help="of the first run; each next one has the next (default: a random one)")
+    it.add_argument("--parallel", type=_number, default=2, help="processes that share the runs (default: %(default)s)")
+    it.add_argument("--scenario", help="repeat one run: a file with the JSON that a failing run prints")
+    it.add_argument("--log", action="store_true", help="with --scenario: print all that happened")
+    return it
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 12:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 up, is {text!r}")
+    return int(text)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run, and say what came of it; returns the exit status."""
+    args = parser().parse_args(argv)
+    if args.scenario:
+        return _repeat(args.scenario, args.log)
+    seed = random.SystemRandom().randrange(10**9) if args.seed is None else args.seed
+    print(f"chaos: {args.runs} runs, again with SEED={seed} RUNS={args.runs}", flush=True)
+    began, total = time.monotonic(), Total()
+    for outcome in outcomes(range(seed, seed + args.runs), max(1, args.parallel)):
+        total.add(outcome)
+        if outcome.violations:
+            print(report(outcome), flush=True)
+    print(f"chaos: {total.runs - total.failed} passed, {total.failed} failed in {time.monotonic() - began:.1f} s; "
+          f"{total.attaches} devices attached in {total.virtual / 3600:.1f} simulated hours")
+    return 1 if total.failed else 0
+
+
+def outcomes(seeds: Sequence[int], parallel: int) -> Iterator[Outcome]:
+    """What came of each seed, in their order."""
+    if parallel == 1:
+        yield from map(of_seed, seeds)
+        return
+    with ProcessPoolExecutor(parallel) as pool:
+        yield from pool.map(of_seed, seeds, chunksize=max(1, min(10, len(seeds) // (2 * parallel))))
+
+
+def of_seed(seed: int) -> Outcome:
+    """One run."""
+    return run(scenario(seed))
+
+
+def report(outcome: Outcome) -> str:
+    """What a failing run violated, and the smallest scenario that does the same."""
+    wanted = kinds(outcome.violations)
+
+    def fails(smaller: Scenario) -> bool:
+        return bool(kinds(run(smaller).violations) & wanted)
+
+    small = shrink(outcome.scenario, fails)
+    last = run(small)
+    lines = [f"run {outcome.scenario.seed} failed; again with: make chaos RUNS=1 SEED={outcome.scenario.seed}",
+             *(f"  {said}" for said in outcome.violations),
+             f"  {len(small.steps)} of its {len(outcome.scenario.steps)} steps are enough for:",
+             *(f"    {said}" for said in last.violations), *(f"    {step}" for step in small.steps),
+             f"  as JSON: {small.to_json()}"]
+    return "\n".join(lines)
+
+
+def _repeat(path: str, log: bool) -> int:
+    with open(path, encoding="utf-8") as file:
+        outcome = run(Scenario.from_json(file.read()))
+    for line in (*(outcome.log if log else ()), *outcome.violations):
+        print(line)
+    return 1 if outcome.violations else 0
+
+
+if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
+        os.environ["PYTHONHASHSEED"] = HASH_SEED
+        os.execv(sys.executable, [sys.executable, "-m", "ansible_collections.composable.infra.tests.chaos",
+                                  *sys.argv[1:]])
+    sys.exit(main())

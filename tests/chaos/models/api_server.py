@@ -1,0 +1,309 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An API server in memory that is as strict as the real one where the engine depends on it.
+
+resourceVersions and uids are never given twice; preconditions hold; finalizers keep what is deleted; status is a
+subresource; a change that changes nothing makes no event; a watch begins at its version, ends, and may be too old.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, urlsplit
+
+from ansible_collections.composable.infra.plugins.module_utils.kube import api_resources
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import ApiResource
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.tests.chaos.models import patches
+from ansible_collections.composable.infra.tests.chaos.models.patches import Json
+
+TAINT_RULES = ApiResource("resource.k8s.io/v1alpha3", "devicetaintrules", "DeviceTaintRule", False)
+KINDS = {kind.plural: kind for kind in (*vars(api_resources).values(), TAINT_RULES) if isinstance(kind, ApiResource)}
+_WITH_STATUS = frozenset({"pods", "nodes", "resourceclaims", "composabilityrequests", "composableresources"})
+Key = tuple[str, str, str]
+OnChange = Callable[[str, str, Json, "Json | None"], object]
+
+
+class Refusal(Exception):
+    """An answer that is no 2xx."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.reason = status, reason
+
+    def body(self, name: str = "x") -> bytes:
+        """The metav1.Status."""
+        return json.dumps({"kind": "Status", "code": self.status, "reason": self.reason, "message": str(self),
+                           "details": {"name": name}}).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request as it came in. ``point`` names it: the verb, the kind, and the subresource if there is one."""
+
+    method: str
+    kind: ApiResource
+    namespace: str
+    name: str
+    subresource: str
+    query: t.Mapping[str, str]
+    body: Json
+    content_type: str
+
+    @property
+    def point(self) -> str:
+        verb = {"POST": "create", "PUT": "replace", "PATCH": "patch", "DELETE": "delete"}.get(self.method)
+        verb = verb or ("watch" if "watch" in self.query else "get" if self.name else "list")
+        return f"{verb} {self.kind.plural}" + (f"/{self.subresource}" if self.subresource else "")
+
+
+@dataclass
+class Watch:
+    """An open watch; ``put`` is called with each event, None for its end."""
+
+    kind: str
+    selects: Callable[[Json], bool]
+    put: Callable[[bytes | None], object]
+    known: set[Key] = field(default_factory=set)
+
+
+@dataclass
+class ApiServer:
+    """``wall``: its clock. ``taint_rules``: whether DeviceTaintRule is served. ``on_change(kind, type, object, old)``
+    is told of every change at once."""
+
+    wall: Callable[[], float]
+    taint_rules: bool = True
+    on_change: list[OnChange] = field(default_factory=list)
+    objects: dict[Key, Json] = field(default_factory=dict)
+    version: int = 1000
+    oldest: int = 1000
+    _made: int = 0
+    _history: deque[tuple[int, str, Key, str, Json, Json | None]] = field(default_factory=deque)
+    _watches: list[Watch] = field(default_factory=list)
+
+    def of(self, plural: str) -> list[Json]:
+        """All objects of a kind, not to be changed."""
+        return [obj for key, obj in self.objects.items() if key[0] == plural]
+
+    def find(self, plural: str, name: str, namespace: str = "") -> Json | None:
+        """One object, not to be changed."""
+        return self.objects.get((plural, namespace, name))
+
+    def handle(self, call: Call) -> bytes:
+        """The answer to a request other than a watch. Raises Refusal."""
+        if call.kind is TAINT_RULES and not self.taint_rules:
+            raise Refusal(404, "NotFound", "the server could not find the requested resource")
+        if call.method == "GET":
+            return json.dumps(self._read(call)).encode()
+        if call.method == "POST":
+            return json.dumps(self.create(call.kind.plural, call.body, call.namespace,
+                                          dry_run="dryRun" in call.query)).encode()
+        if call.method == "DELETE":
+            self.delete(call.kind.plural, call.name, call.namespace,
+                        (call.body.get("preconditions") or {}).get("uid"))
+            return b'{"kind": "Status"}'
+        return json.dumps(self._change(call)).encode()
+
+    def discovery(self, path: str) -> bytes:
+        """What a group has, as far as the engine asks. Raises Refusal."""
+        if path == "/apis/resource.k8s.io/v1alpha3" and self.taint_rules:
+            return json.dumps({"resources": [{"name": TAINT_RULES.plural}]}).encode()
+        if path == "/apis/resource.k8s.io/v1":
+            return json.dumps({"resources": [{"name": "resourceclaims"}]}).encode()
+        raise Refusal(404, "NotFound", "the server could not find the requested resource")
+
+    def create(self, plural: str, body: Json, namespace: str = "", dry_run: bool = False) -> Json:
+        """Store a new object. Raises Refusal."""
+        meta = body["metadata"]
+        self._made += 1
+        name = meta.get("name") or f"{meta['generateName']}{self._made:05d}"
+        namespace = namespace or meta.get("namespace") or ""
+        if (plural, namespace, name) in self.objects:
+            raise Refusal(409, "AlreadyExists", f'{plural} "{name}" already exists')
+        new = {**body, "metadata": {**meta, "name": name, "uid": f"uid-{self._made}-{name}", "generation": 1,
+                                    "creationTimestamp": format_time(self.wall())}}
+        if namespace:
+            new["metadata"]["namespace"] = namespace
+        if plural.startswith("compos"):
+            new.pop("status", None)
+        new.setdefault("apiVersion", KINDS[plural].group_version)
+        new.setdefault("kind", KINDS[plural].kind)
+        return new if dry_run else self._store(plural, new, None)
+
+    def delete(self, plural: str, name: str, namespace: str = "", uid: str | None = None) -> None:
+        """Delete, or mark what has finalizers. Raises Refusal."""
+        old = self._found(plural, name, namespace)
+        if uid and uid != old["metadata"]["uid"]:
+            raise Refusal(409, "Conflict", f"uid is not {uid}")
+        if old["metadata"].get("deletionTimestamp"):
+            return
+        self._store(plural, patches.merged(old, {"metadata": {"deletionTimestamp": format_time(self.wall())}}), old)
+
+    def update(self, plural: str, name: str, namespace: str, patch: Json, subresource: str = "") -> Json:
+        """A merge patch by a model. Raises Refusal."""
+        old = self._found(plural, name, namespace)
+        return self._store(plural, patches.merged(old, patch), old)
+
+    def put(self, plural: str, obj: Json) -> Json:
+        """A whole object by a model, at the version that it was read. Raises Refusal."""
+        meta = obj["metadata"]
+        old = self._found(plural, meta["name"], meta.get("namespace") or "")
+        _check(old, obj)
+        return self._store(plural, obj, old)
+
+    def forget_history(self) -> None:
+        """Versions up to now are too old to watch from, and every watch that is open ends with that."""
+        self._history.clear()
+        self.oldest = self.version
+        gone = Refusal(410, "Expired", "too old resource version")
+        for watch in self._watches:
+            watch.put(b'{"type": "ERROR", "object": ' + gone.body() + b"}\n")
+        self.drop_watches()
+
+    def drop_watches(self) -> None:
+        """Every watch ends."""
+        watches, self._watches = self._watches, []
+        for watch in watches:
+            watch.put(None)
+
+    def watch(self, call: Call, put: Callable[[bytes | None], object]) -> Watch:
+        """Begin a watch at its version. Raises Refusal."""
+        since = int(call.query.get("resourceVersion") or self.version)
+        if since < self.oldest:
+            raise Refusal(410, "Expired", f"too old resource version: {since}")
+        made = Watch(call.kind.plural, _selector(call.query), put)
+        for version, plural, key, kind, obj, old in self._history:
+            if version > since and plural == made.kind:
+                _tell(made, key, kind, obj, old)
+        self._watches.append(made)
+        return made
+
+    def end(self, watch: Watch) -> None:
+        """A watch is not wanted any more."""
+        if watch in self._watches:
+            self._watches.remove(watch)
+
+    def _read(self, call: Call) -> Json:
+        if call.name:
+            return self._found(call.kind.plural, call.name, call.namespace)
+        selects = _selector(call.query)
+        items = [obj for key, obj in self.objects.items()
+                 if key[0] == call.kind.plural and call.namespace in ("", key[1]) and selects(obj)]
+        return {"items": items, "metadata": {"resourceVersion": str(self.version)}}
+
+    def _change(self, call: Call) -> Json:
+        plural = call.kind.plural
+        old = self._found(plural, call.name, call.namespace)
+        _check(old, call.body)
+        if call.method == "PUT":
+            new = dict(call.body)
+        elif "strategic" in call.content_type:
+            new = patches.strategic(old, call.body)
+        elif "apply" in call.content_type:
+            new = patches.applied(old, call.body)
+        else:
+            new = patches.merged(old, call.body)
+        if call.subresource == "status":
+            new = {**old, "status": new.get("status") or {}}
+        elif plural in _WITH_STATUS:
+            new = patches.merged({**new, "status": None}, {"status": old.get("status")})
+        kept = {key: old["metadata"][key] for key in ("uid", "creationTimestamp", "name", "resourceVersion")}
+        return self._store(plural, {**new, "metadata": {**new["metadata"], **kept}}, old)
+
+    def _found(self, plural: str, name: str, namespace: str) -> Json:
+        try:
+            return self.objects[plural, namespace or "", name]
+        except KeyError:
+            raise Refusal(404, "NotFound", f'{plural} "{name}" not found') from None
+
+    def _store(self, plural: str, new: Json, old: Json | None) -> Json:
+        if plural == "resourceclaims":
+            new = patches.of_allocation(new)
+        if old is not None and new == old:
+            return old
+        self.version += 1
+        meta = {**new["metadata"], "resourceVersion": str(self.version)}
+        if not meta.get("finalizers"):
+            meta.pop("finalizers", None)
+        new = {**new, "metadata": meta}
+        key = (plural, meta.get("namespace") or "", meta["name"])
+        gone = bool(meta.get("deletionTimestamp")) and not meta.get("finalizers") and plural != "pods"
+        if gone:
+            self.objects.pop(key, None)
+        else:
+            self.objects[key] = new
+        self._tell(key, "DELETED" if gone else "MODIFIED" if old else "ADDED", new, old)
+        return new
+
+    def remove(self, plural: str, name: str, namespace: str = "") -> None:
+        """An object goes, whatever its finalizers say: a pod that its kubelet has ended."""
+        old = self._found(plural, name, namespace)
+        del self.objects[plural, namespace, name]
+        self.version += 1
+        last = {**old, "metadata": {**old["metadata"], "resourceVersion": str(self.version)}}
+        self._tell((plural, namespace, name), "DELETED", last, old)
+
+    def _tell(self, key: Key, kind: str, obj: Json, old: Json | None) -> None:
+        self._history.append((self.version, key[0], key, kind, obj, old))
+        if len(self._history) > 2000:
+            self.oldest = self._history.popleft()[0]
+        for watch in self._watches:
+            if watch.kind == key[0]:
+                _tell(watch, key, kind, obj, old)
+        for listener in self.on_change:
+            listener(key[0], kind, obj, old)
+
+
+def parse(method: str, path: str, body: bytes | None, content_type: str) -> Call | None:
+    """A request as the server sees it; None for a path that names no kind."""
+    parts = urlsplit(path)
+    pieces = [piece for piece in parts.path.split("/") if piece][2 if path.startswith("/api/") else 3:]
+    namespace = ""
+    if len(pieces) >= 3 and pieces[0] == "namespaces":
+        namespace, pieces = pieces[1], pieces[2:]
+    if not pieces or pieces[0] not in KINDS:
+        return None
+    name, subresource = (*pieces[1:], "", "")[:2]
+    query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+    return Call(method, KINDS[pieces[0]], namespace, name, subresource, query, json.loads(body or b"{}"), content_type)
+
+
+def _tell(watch: Watch, key: Key, kind: str, obj: Json, old: Json | None) -> None:
+    """An object that is selected no more is gone for this watch."""
+    was, selected = old is not None and watch.selects(old), watch.selects(obj)
+    if not (was or selected):
+        return
+    shown = "DELETED" if kind == "DELETED" or not selected else kind if was else "ADDED"
+    watch.put(b'{"type": "' + shown.encode() + b'", "object": ' + json.dumps(obj).encode() + b"}\n")
+
+
+def _check(old: Json, body: Json) -> None:
+    for key in ("uid", "resourceVersion"):
+        wanted = (body.get("metadata") or {}).get(key)
+        if wanted and wanted != old["metadata"].get(key):
+            raise Refusal(409, "Conflict", f"{key} is not {wanted}")
+
+
+def _selector(query: t.Mapping[str, str]) -> Callable[[Json], bool]:
+    labels = [pair.split("=", 1) for pair in query.get("labelSelector", "").split(",") if pair]
+    fields = [pair.split("=", 1) for pair in query.get("fieldSelector", "").split(",") if pair]
+
+    def selects(obj: Json) -> bool:
+        of_object = obj["metadata"].get("labels") or {}
+        return (all(of_object.get(name) == value for name, value in labels)
+                and all(_field(obj, name) == value for name, value in fields))
+
+    return selects
+
+
+def _field(obj: Json, path: str) -> str:
+    value: t.Any = obj
+    for name in path.split("."):
+        value = (value or {}).get(name)
+    return str(value or "")

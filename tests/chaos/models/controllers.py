@@ -1,0 +1,110 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The processes that are tested: replicas of the controller as shipped, and the gate reaper. One that ends is started
+again, as the kubelet does."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import typing as t
+from dataclasses import dataclass, field
+from functools import partial
+
+from ansible_collections.composable.infra.controller.gate_reaper import Reaper
+from ansible_collections.composable.infra.controller.main import serve
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import ROLES, EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+    ControllerManager,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
+from ansible_collections.composable.infra.tests.chaos.models.cdi_manager import CdiManager
+from ansible_collections.composable.infra.tests.chaos.models.node import NAMESPACE
+from ansible_collections.composable.infra.tests.chaos.models.transport import Network
+from ansible_collections.composable.infra.tests.chaos.simulation import stand_ins
+from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Process, Simulation, Task
+
+REAPER_GRACE, REAPER_SECONDS = 30.0, 5.0
+
+
+@dataclass
+class Replica:
+    """One replica, in its life of now."""
+
+    process: Process
+    task: Task
+    engine: ControllerManager | None = None
+
+
+@dataclass
+class Controllers:
+    """``count`` replicas, of which one leads."""
+
+    simulation: Simulation
+    network: Network
+    manager: CdiManager
+    config: EngineConfig
+    count: int = 2
+    clock_offset: float = 0.0
+    replicas: dict[int, Replica] = field(default_factory=dict)
+    processes: list[Process] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Begin them all, and keep them alive."""
+        for slot in range(self.count):
+            self.simulation.spawn(self.simulation.outside, f"kubelet-{slot}", partial(self._keep, slot))
+        reaper = Process("gate-reaper")
+        self.processes.append(reaper)
+        self.simulation.spawn(reaper, "reaper", lambda: self._reap(reaper))
+
+    def leader(self) -> Replica | None:
+        """The one whose Lease the API server has; it may be frozen or dead by now."""
+        for replica in self.replicas.values():
+            if replica.engine and replica.engine.fence._held is not None and replica.engine.fence.open:
+                return replica
+        return None
+
+    def of(self, process: Process) -> Replica | None:
+        """The replica of a process."""
+        return next((r for r in self.replicas.values() if r.process is process), None)
+
+    def _keep(self, slot: int) -> None:
+        number = 0
+        while True:
+            process = Process(f"controller-{slot}.{number}")
+            process.clock_offset = self.clock_offset
+            self.processes.append(process)
+            replica = Replica(process, self.simulation.spawn(process, "main", partial(self._main, slot, process)))
+            self.replicas[slot] = replica
+            self.simulation.join(replica.task)
+            if not process.dead:
+                self.simulation.kill(process)
+            if replica.engine:
+                self.told += [f"{process.name}: {e['reason']} {e['about']}: {e['message']}"
+                              for e in replica.engine.reporter.history]
+            number += 1
+            self.simulation.sleep(self.simulation.rng.uniform(0.5, 3.0))
+
+    def _main(self, slot: int, process: Process) -> None:
+        client = self.network.client(process)
+        driver = t.cast(FabricManager, self.manager.driver(process))
+        engine = ControllerManager(client, driver, self.config, events=False)
+        stop = t.cast(threading.Event, stand_ins.Event())
+        leadership = LeaderElection(client, NAMESPACE, sorted(ROLES), stop.set)
+        self.replicas[slot].engine = engine
+        try:
+            serve(engine, leadership, stop)
+        finally:
+            engine.stop()
+            leadership.leave()
+
+    def _reap(self, process: Process) -> None:
+        reaper = Reaper(self.network.client(process), NAMESPACE, REAPER_GRACE)
+        while True:
+            with contextlib.suppress(ApiError):
+                reaper.look()
+            self.simulation.sleep(REAPER_SECONDS)

@@ -1,0 +1,212 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node: its kernel, the node agent, the vendor's DRA plugin, which looks at the devices when it starts and never
+again, and the kubelet. It is a model; what the agent really does is tested with it (tests/unit/controller/agent).
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from ansible_collections.composable.infra.controller.agent.agent_lease import DURATION_SECONDS
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, pods
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    CLAIM_IN_USE,
+    OPEN_ON_NODE,
+    READY,
+    REMOVED,
+    Evidence,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import (
+    AGENT_LABELS,
+    AGENT_LEASE,
+)
+from ansible_collections.composable.infra.tests.chaos.models.cdi_manager import CdiManager
+from ansible_collections.composable.infra.tests.chaos.models.patches import Json
+from ansible_collections.composable.infra.tests.chaos.models.transport import Network
+from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Process, Simulation
+
+NAMESPACE = "composable-infra"
+RENEW_SECONDS = 30.0
+
+
+@dataclass
+class Node:
+    """``bus``: UUIDs of devices that have a driver, with their minor numbers. ``open``: who uses which. ``pulled``:
+    devices that the fabric took while they were on the bus. ``reads_claims``: whether the hands look at the claims
+    before a removal, as the node agent does, or only at who has the device open, as playbooks may.
+    """
+
+    simulation: Simulation
+    network: Network
+    manager: CdiManager
+    driver: str
+    name: str
+    machine: str
+    bus: dict[str, int] = field(default_factory=dict)
+    open: dict[str, str] = field(default_factory=dict)
+    pulled: list[str] = field(default_factory=list)
+    agent_down: bool = False
+    reads_claims: bool = True
+    _removed: set[str] = field(default_factory=set)
+    _seen: dict[str, float] = field(default_factory=dict)
+    _announced: dict[str, int] = field(default_factory=dict)
+    _minors: dict[str, int] = field(default_factory=dict)
+    _plugin_starts: float = 0.0
+    _renewed: float = -1e9
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.simulation.rng.random())
+        self.process = Process(self.name)
+        self.server = self.network.server
+
+    def start(self) -> None:
+        """Begin."""
+        self.simulation.spawn(self.process, "node", self._run)
+
+    def restart_plugin(self) -> None:
+        """The plugin's pod is deleted: it comes back in a moment, and looks."""
+        if not self._plugin_starts:
+            self._plugin_starts = self.simulation.now + self.rng.uniform(0.2, 1.0)
+
+    def restart_agent(self) -> None:
+        """What it had in memory is gone; what is on the bus stays."""
+        self._seen.clear()
+        self._removed &= {uuid for uuid in self._removed if uuid not in self.bus}
+
+    def _run(self) -> None:
+        while True:
+            self.simulation.sleep(self.rng.uniform(0.15, 0.3))
+            self._kernel()
+            if self.network.down:
+                continue
+            self._plugin()
+            self._kubelet()
+            if not self.agent_down:
+                self._lease()
+                self._agent()
+
+    def _kernel(self) -> None:
+        """What comes is seen a moment later; what goes while it has a driver is pulled from under it."""
+        there = {d.spec.serial for d in self.manager.pool.shown(self.machine)}
+        for uuid in [uuid for uuid in self.bus if uuid not in there]:
+            self.pulled.append(uuid)
+            del self.bus[uuid]
+        self._removed &= there
+        self._minors = {uuid: minor for uuid, minor in self._minors.items() if uuid in there}
+        self._seen = {uuid: when for uuid, when in self._seen.items() if uuid in there}
+        for uuid in sorted(there - self.bus.keys() - self._removed):
+            since = self._seen.setdefault(uuid, self.simulation.now + self.rng.uniform(0.1, 0.8))
+            if since <= self.simulation.now and not self.agent_down:
+                self.bus[uuid] = self._minors.setdefault(uuid, min(set(range(99)) - set(self._minors.values())))
+
+    def _plugin(self) -> None:
+        if self._plugin_starts and self._plugin_starts <= self.simulation.now:
+            self._plugin_starts = 0.0
+            self._announce()
+
+    def _announce(self) -> None:
+        self._announced = dict(self.bus)
+        name = f"{self.name}-{self.driver}"
+        models = {d.spec.serial: d.spec.model for d in self.manager.pool.devices.values()}
+        devices = [{"name": f"gpu-{minor}", "attributes": {
+            "uuid": {"string": uuid}, "productName": {"string": f"NVIDIA {models[uuid]}"}}}
+            for uuid, minor in sorted(self.bus.items(), key=lambda pair: pair[1])]
+        old = self.server.find("resourceslices", name)
+        generation = old["spec"]["pool"]["generation"] + 1 if old else 1
+        spec = {"driver": self.driver, "nodeName": self.name, "devices": devices,
+                "pool": {"name": self.name, "generation": generation, "resourceSliceCount": 1}}
+        if old:
+            self.server.put("resourceslices", {**old, "spec": spec})
+        else:
+            self.server.create("resourceslices", {"metadata": {"name": name}, "spec": spec})
+
+    def _kubelet(self) -> None:
+        for pod in self.server.of("pods"):
+            if pods.bound(pod) != self.name:
+                continue
+            meta = pod["metadata"]
+            if meta.get("deletionTimestamp"):
+                self.open = {uuid: uid for uuid, uid in self.open.items() if uid != meta["uid"]}
+                self.server.remove("pods", meta["name"], meta["namespace"])
+            elif pods.phase(pod) != "Running" and (found := self._prepared(pod)) is not None:
+                self.open.update(dict.fromkeys(found, meta["uid"]))
+                self.server.update("pods", meta["name"], meta["namespace"], {"status": {"phase": "Running"}})
+
+    def _prepared(self, pod: Json) -> list[str] | None:
+        """UUIDs of the pod's devices, None as long as one of them is not there."""
+        by_name = {f"gpu-{minor}": uuid for uuid, minor in self._announced.items()}
+        found = []
+        for name in pods.claim_names(pod).values():
+            claim = self.server.find("resourceclaims", name or "", pod["metadata"]["namespace"])
+            for result in claims.results(claim) if claim else [None]:
+                uuid = by_name.get(result["device"]) if result and result["pool"] == self.name else None
+                if uuid is None or uuid not in self.bus or uuid in self.open:
+                    return None
+                found.append(uuid)
+        return found
+
+    def _lease(self) -> None:
+        if self.simulation.now - self._renewed < RENEW_SECONDS:
+            return
+        self._renewed = self.simulation.now
+        name = AGENT_LEASE + self.name
+        spec = {"holderIdentity": self.name, "renewTime": format_micro_time(self.server.wall()),
+                "leaseDurationSeconds": DURATION_SECONDS}
+        if self.server.find("leases", name, NAMESPACE):
+            self.server.update("leases", name, NAMESPACE, {"spec": spec})
+        else:
+            self.server.create("leases", {"metadata": {"name": name, "labels": AGENT_LABELS}, "spec": spec}, NAMESPACE)
+
+    def _agent(self) -> None:
+        label = cohdi.node_label(self.name)
+        for raw in self.server.of("composableresources"):
+            device = (raw.get("status") or {}).get("cdi_device_id")
+            if device and (raw["metadata"].get("labels") or {}).get(cohdi.TARGET_NODE) == label:
+                self._work(raw, device)
+        if self._announced.keys() != self.bus.keys():
+            self.restart_plugin()
+
+    def _work(self, raw: Json, device: str) -> None:
+        known = Evidence.parse(cohdi.annotation(raw, cohdi.NODE))
+        known = known if known and known.device == device else None
+        physical = self.manager.pool.devices.get(device)
+        uuid = physical.spec.serial if physical else ""
+        if cohdi.annotation(raw, cohdi.RELEASE):
+            self._release(raw, device, uuid, known)
+            return
+        self._removed.discard(uuid)
+        ready = known and known.phase == READY and not known.trouble
+        if uuid in self.bus and uuid in self._announced and not ready:
+            self._write(raw, Evidence(READY, device, uuid=uuid))
+
+    def _release(self, raw: Json, device: str, uuid: str, known: Evidence | None) -> None:
+        """Prove it idle, remove it, withdraw it; then say so."""
+        if known and known.phase == REMOVED:
+            return
+        if uuid in self.bus:
+            if trouble := self._in_use(uuid):
+                said = Evidence(READY, device, uuid=uuid).with_trouble(*trouble, self.server.wall())
+                if not (known and known.trouble and known.trouble.reason == trouble[0]):
+                    self._write(raw, said)
+                return
+            del self.bus[uuid]
+        self._removed.add(uuid)
+        if uuid not in self._announced:
+            self._write(raw, Evidence(REMOVED, device, uuid=uuid))
+
+    def _in_use(self, uuid: str) -> tuple[str, str] | None:
+        if uuid in self.open:
+            return OPEN_ON_NODE, "a process has it open"
+        name = f"gpu-{self._announced.get(uuid)}"
+        for claim in self.server.of("resourceclaims") if self.reads_claims else ():
+            if any(pool == self.name and device == name for _driver, pool, device in claims.device_keys(claim)):
+                return CLAIM_IN_USE, f"claim {claim['metadata']['name']} uses it"
+        return None
+
+    def _write(self, raw: Json, evidence: Evidence) -> None:
+        note = {"metadata": {"annotations": {cohdi.NODE: evidence.to_json()}}}
+        self.server.update("composableresources", raw["metadata"]["name"], "", note)

@@ -1,0 +1,60 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A run as data: how large the cluster is, and what happens when. The same scenario gives the same run."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+Value: t.TypeAlias = "str | int | float"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something happens ``at`` a second of the run. ``kind`` is a key of workload.DO or faults.DO."""
+
+    at: float
+    kind: str
+    with_: Mapping[str, Value] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        told = " ".join(f"{key}={value}" for key, value in self.with_.items())
+        return f"{self.at:7.2f} {self.kind} {told}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """``seed``: of everything that the steps leave open, latencies above all. Times in seconds."""
+
+    seed: int
+    nodes: int = 3
+    fabrics: int = 1
+    devices: Mapping[str, int] = field(default_factory=dict)
+    replicas: int = 2
+    asynchronous: bool = False
+    taint_rules: bool = True
+    agents_read_claims: bool = True
+    attach: float = 1.0
+    detach: float = 0.5
+    hold: float = 5.0
+    scan: float = 3.0
+    lag: float = 0.02
+    steps: tuple[Step, ...] = ()
+
+    def without(self, dropped: set[int]) -> Scenario:
+        """The same with fewer steps."""
+        return replace(self, steps=tuple(step for n, step in enumerate(self.steps) if n not in dropped))
+
+    def to_json(self) -> str:
+        """A text from which it can be repeated."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Scenario:
+        """What to_json gave."""
+        data = json.loads(text)
+        return Scenario(**{**data, "steps": tuple(Step(**step) for step in data["steps"])})

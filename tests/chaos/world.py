@@ -1,0 +1,148 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A cluster, a fabric and the controllers in one process, as a scenario wants them."""
+
+from __future__ import annotations
+
+import random
+import typing as t
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ansible_collections.composable.infra.emulator import machine_uuid
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.tests.chaos.models import cdi_manager, transport
+from ansible_collections.composable.infra.tests.chaos.models.api_server import ApiServer, Call
+from ansible_collections.composable.infra.tests.chaos.models.cdi_manager import CdiManager
+from ansible_collections.composable.infra.tests.chaos.models.controllers import Controllers
+from ansible_collections.composable.infra.tests.chaos.models.kube_controllers import ClaimController
+from ansible_collections.composable.infra.tests.chaos.models.kube_scheduler import KubeScheduler
+from ansible_collections.composable.infra.tests.chaos.models.node import Node
+from ansible_collections.composable.infra.tests.chaos.models.transport import Network
+from ansible_collections.composable.infra.tests.chaos.scenario import Scenario
+from ansible_collections.composable.infra.tests.chaos.simulation import stand_ins
+from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Killed, Process, Simulation
+from ansible_collections.composable.infra.tests.chaos.workload import NAMESPACES
+from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER, rows
+
+ATTACH_TIMEOUT, HOLD_TIMEOUT, PLACEMENT_TIMEOUT = 15.0, 10.0, 40.0
+_FABRIC = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
+           "password": "p", "realm": "r", "client_id": "c", "client_secret": "s", "attach_timeout": ATTACH_TIMEOUT}
+
+
+@dataclass
+class World:
+    """Everything that a run has. ``fates``: which part of the requests to whom go wrong now, and how. ``armed``: what
+    happens to the controller that next comes to a point."""
+
+    simulation: Simulation
+    scenario: Scenario
+    fates: list[tuple[str, str, float]] = field(default_factory=list)
+    armed: list[dict[str, t.Any]] = field(default_factory=list)
+    frozen: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        scenario = self.scenario
+        self.rng = random.Random(self.simulation.rng.random())
+        names = [f"node-{number}" for number in range(scenario.nodes)]
+        pool = cdi_manager.fabric(names, dict(scenario.devices), scenario.fabrics, scenario.attach, scenario.detach)
+        self.server = ApiServer(self._wall, scenario.taint_rules)
+        self.manager = CdiManager(self.simulation, pool, scenario.asynchronous)
+        self.network = Network(self.simulation, self.server)
+        self.network.lag = (0.001, scenario.lag)
+        self.scheduler = KubeScheduler(self.simulation, self.server)
+        self.claims = ClaimController(self.simulation, self.server)
+        self.nodes = [Node(self.simulation, self.network, self.manager, DRIVER, name, machine_uuid(name),
+                           reads_claims=scenario.agents_read_claims) for name in names]
+        self.controllers = Controllers(self.simulation, self.network, self.manager, self._config(),
+                                       scenario.replicas)
+        self.manager.fate, self.network.fate = self._fate_at_manager, self._fate_at_server
+        self.manager.at_point = self.network.at_point = self._at_point
+
+    def start(self) -> None:
+        """A cluster as it is before the first pod, and everybody at work."""
+        for name, opted_in in NAMESPACES.items():
+            self.server.create("namespaces", {"metadata": {"name": name, "labels": {pods.OPT: "true"} if opted_in
+                                                           else {}}})
+        expression = f'device.driver == "{DRIVER}"'
+        self.server.create("deviceclasses", {"metadata": {"name": DRIVER}, "spec": {
+            "selectors": [{"cel": {"expression": expression}}]}})
+        for number, node in enumerate(self.nodes):
+            self.server.create("nodes", {
+                "metadata": {"name": node.name, "labels": {"zone": f"zone-{number % 2}"}},
+                "spec": {"providerID": f"fsas-cdi://{node.machine}"},
+                "status": {"allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"},
+                           "conditions": [{"type": "Ready", "status": "True"}]}})
+            node.start()
+        self.scheduler.start()
+        self.claims.start()
+        self.controllers.start()
+
+    def heal(self) -> None:
+        """No fault goes on, and none is waiting for its moment."""
+        self.fates.clear()
+        self.armed.clear()
+        self.manager.down = self.network.down = self.scheduler.down = False
+        for node in self.nodes:
+            node.agent_down = False
+            self.server.update("nodes", node.name, "", {"spec": {"unschedulable": None}})
+        for process in self.controllers.processes:
+            if process.frozen:
+                self.simulation.thaw(process)
+
+    def node(self, with_: Mapping[str, t.Any]) -> Node:
+        """The node of a step; a smaller cluster has fewer."""
+        return self.nodes[int(with_["node"]) % len(self.nodes)]
+
+    def later(self, seconds: float, what: Callable[[], object]) -> None:
+        """Do something in a while."""
+        self.simulation.spawn(self.simulation.outside, "later", what, seconds)
+
+    def freeze(self, process: Process, seconds: float) -> None:
+        """A process stands still for a while, and then goes on as if nothing had been."""
+        self.simulation.freeze(process)
+        self.frozen.append(self.simulation.now + seconds)
+        self.later(seconds, lambda: self.simulation.thaw(process))
+
+    def processes(self) -> list[Process]:
+        """All that there are."""
+        return [*self.controllers.processes, self.scheduler.process, self.claims.process, self.manager.process,
+                self.simulation.outside, *(node.process for node in self.nodes)]
+
+    def _wall(self) -> float:
+        return stand_ins.EPOCH + self.simulation.now
+
+    def _config(self) -> EngineConfig:
+        scenario = self.scenario
+        return EngineConfig.from_dict({
+            "device_info": rows(), "fabric": _FABRIC, "scan_interval": scenario.scan, "workers": 4,
+            "node_hands": "agent", "device_no_removal_duration": scenario.hold, "handover_timeout": 15.0,
+            "hold_timeout": HOLD_TIMEOUT, "placement_timeout": PLACEMENT_TIMEOUT, "gone_node_duration": 60.0})
+
+    def _drawn(self, whom: str) -> str | None:
+        return next((fate for part, fate, share in self.fates if part == whom and self.rng.random() < share), None)
+
+    def _fate_at_manager(self, what: str) -> str:
+        return self._drawn("manager") or cdi_manager.FINE
+
+    def _fate_at_server(self, process: Process, call: Call) -> str:
+        fate = self._drawn("api") or transport.FINE
+        return transport.FINE if fate == transport.CONFLICT and call.method not in ("PUT", "PATCH") else fate
+
+    def _at_point(self, point: str, process: Process) -> None:
+        """A controller is at a point at which something may be waiting for it."""
+        found = next((entry for entry in self.armed if entry["point"] == point), None)
+        if found is None or self.controllers.of(process) is None:
+            return
+        found["left"] -= 1
+        if found["left"] > 0:
+            return
+        self.armed.remove(found)
+        if "seconds" in found:
+            self.freeze(process, found["seconds"])
+            self.simulation.sleep(0.0)
+        else:
+            self.simulation.kill(process)
+            raise Killed

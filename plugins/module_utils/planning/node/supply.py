@@ -73,13 +73,14 @@ def stuck(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
 
 
 def stuck_device(snapshot: NodeSnapshot, models: Collection[str]) -> str:
-    """Why no pod may be sent to the node for a device of these models, in a sentence; empty when it may."""
+    """Why no pod may be sent to the node for a device of these models, in a sentence; empty when it may.
+
+    What keeps the device is told on its ComposableResource only: it may be a process of another tenant.
+    """
     found = next((r for r in snapshot.resources if r.model in models and stuck(r, snapshot)), None)
     if found is None:
         return ""
-    why = found.node_work.trouble or snapshot.no_hands
-    return (f"{found.serial or found.name} is leaving node {snapshot.name} and cannot ({why}); the scheduler could "
-            "choose it")
+    return f"{found.serial or found.name} is leaving node {snapshot.name} and cannot now; the scheduler could choose it"
 
 
 def kept(surplus: list[ComposableResource], snapshot: NodeSnapshot, settings: Settings) -> tuple[int, float | None]:

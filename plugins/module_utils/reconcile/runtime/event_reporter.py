@@ -31,14 +31,17 @@ class EventReporter:
         self._lock = threading.Lock()
 
     def tell(self, resource: str, reason: str, message: str, *, type_: str = "Normal") -> None:
-        """Something happened to a ComposableResource: tell it and every claim and pod that waits for its model."""
+        """Something happened to a ComposableResource: tell it, and every claim and pod that waits for its model.
+
+        Nobody waits for a device that leaves, and what keeps it may be a claim or a process of another tenant.
+        """
         self.note(reason, resource, message, type_)
         raw = self._state.resources.get(resource)
         if self._recorder is None or raw is None:
             return
         if type_ == "Warning":
             self._recorder.event(raw, reason, message, type_)
-        for claim in self._waiting(raw):
+        for claim in self._waiting(raw) if not raw["metadata"].get("deletionTimestamp") else ():
             self.about_claim(claim, reason, message, type_)
 
     def about_claim(self, claim: Json, reason: str, message: str, type_: str = "Normal") -> None:

@@ -99,6 +99,7 @@ def test_request_gets_its_default_policy(lab: Lab) -> None:
         {"model": ""},
         {"allocation_policy": "roundrobin"},
         {"other_spec": {"memory": -1}},
+        {"allocation_policy": "differentnode", "target_node": "node-0"},
     ],
 )
 def test_request_that_upstream_refuses_is_refused(lab: Lab, wrong: dict[str, Any]) -> None:

@@ -128,7 +128,7 @@ class Bench:
         nodes = NodeController(state, planner, executor, writer, reporter, self.queue)
         self.reconcilers = {
             NodeKey: nodes.reconcile, NodeRecordsKey: nodes.write_records, PoolKey: pools.reconcile,
-            RequestKey: RequestController(state, writer, enabled=True).reconcile,
+            RequestKey: RequestController(state, writer, self.queue, enabled=True).reconcile,
             GatesKey: self.gating.reconcile, NominationsKey: self.gating.nominate}
 
     def reconcile(self, key: Key) -> None:

@@ -265,17 +265,17 @@ class _Compose:
             reason, foreign = f"{request.name} wants {size}, has {len(live)}", self._foreign(request.model)
             self.actions += [CreateResource(self.snapshot.name, reason, name, request.name, request.model,
                                             self.snapshot.machine, foreign, request.force_detach)
-                             for name in _new_names(request, children, size - len(live))]
-        if request.deleting and not children:
+                             for name in _new_names(request, self.snapshot.name, children, size - len(live))]
+        if request.deleting and not (children or request.nodeless):
             self.actions.append(FinishRequest(self.snapshot.name, "no ComposableResource is left", request.name))
 
     def _release(self, live: list[ComposableResource], n: int, reason: str) -> None:
         free = [r for r in live if self.snapshot.forced(r) or not (r.taken or stays(r, self.snapshot))]
-        for resource in sorted(free, key=_surplus_order)[:n]:
+        for resource in sorted(free, key=surplus_order)[:n]:
             self.actions.append(DeleteResource(self.snapshot.name, reason, resource.name))
 
 
-def _surplus_order(resource: ComposableResource) -> tuple[int, float, str]:
+def surplus_order(resource: ComposableResource) -> tuple[int, float, str]:
     """CoHDI's order of what goes first (composable-resource-operator), idle longest first within a rank."""
     if resource.taken:
         rank = 6
@@ -290,9 +290,9 @@ def _surplus_order(resource: ComposableResource) -> tuple[int, float, str]:
     return rank, resource.idle_since, resource.name
 
 
-def _new_names(request: ComposabilityRequest, children: list[ComposableResource], count: int) -> list[str]:
+def _new_names(request: ComposabilityRequest, node: str, children: list[ComposableResource], count: int) -> list[str]:
     """Names as composable-resource-operator gives, the type and a UUID: the same for whoever sees the same children."""
-    seen = "/".join([request.name, *sorted(child.uid for child in children)])
+    seen = "/".join([request.name, *([node] if request.nodeless else ()), *sorted(child.uid for child in children)])
     return [f"gpu-{uuid5(NAMESPACE_OID, f'{seen}/{number}')}" for number in range(count)]
 
 
@@ -317,12 +317,14 @@ def uncertain(snapshot: NodeSnapshot) -> bool:
 
 
 def request_status(spec: Mapping[str, t.Any], children: list[ComposableResource], error: str,
-                   deleting: bool = False) -> dict[str, t.Any]:
+                   deleting: bool = False, allocating: bool = False) -> dict[str, t.Any]:
     """Status of a ComposabilityRequest as composable-resource-operator writes it.
 
     ``spec``: its ``spec.resource``; ``children``: its ComposableResources; ``error``: why nothing comes, or empty.
+    ``allocating``: it names no node, and not all of its devices have one.
     """
-    status: dict[str, t.Any] = {"state": _request_state(spec, children, deleting), "scalarResource": dict(spec)}
+    state = "NodeAllocating" if allocating and not deleting else _request_state(spec, children, deleting)
+    status: dict[str, t.Any] = {"state": state, "scalarResource": dict(spec)}
     if error:
         status["error"] = error
     if children:

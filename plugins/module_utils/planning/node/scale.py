@@ -197,7 +197,8 @@ class _ScalePlan:
         self.wake += [w for w in rested if w > self.snapshot.now]
         wanted = have.bound + self.taken[name] + self.waiting[name]
         low, high = limits(self.snapshot, model, self.settings)
-        self._set_size(name, min(max(wanted + staying, low), max(high, have.bound)), wanted, staying)
+        size = min(max(wanted + staying, low), max(high, have.bound)) - self.snapshot.elsewhere(name)
+        self._set_size(name, max(0, size), wanted, staying)
 
     def _set_size(self, model: str, size: int, wanted: int, staying: int) -> None:
         request = self.snapshot.request(model)

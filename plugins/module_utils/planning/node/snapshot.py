@@ -141,7 +141,10 @@ class ComposableResource:
 
 @dataclass(frozen=True, slots=True)
 class ComposabilityRequest:
-    """A ComposabilityRequest for this node. ``lacks``: what of ``other_spec`` the node does not have, in a sentence."""
+    """A ComposabilityRequest for this node. ``lacks``: what of ``other_spec`` the node does not have, in a sentence.
+
+    ``nodeless``: it names no node; ``size`` is the share of this one, and nobody but its author changes its own.
+    """
 
     name: str
     uid: str
@@ -150,6 +153,7 @@ class ComposabilityRequest:
     deleting: bool = False
     force_detach: bool = False
     lacks: str = ""
+    nodeless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,7 @@ class NodeSnapshot:
 
     ``machine`` and ``fabric`` are None when the CDI Manager knows no machine for the node; ``problem`` then says why.
     ``attached`` maps device uid to model for all that the manager shows on the machine, None when it was not read.
-    ``other_requests`` are ComposabilityRequests that exist and are not for this node alone. ``blocked`` maps a model to
+    ``other_requests`` are ComposabilityRequests that name no node and were not planned yet. ``blocked`` maps a model to
     the reason why it cannot be attached here for now. ``unread``: a fresh reading of the machine was needed and could
     not be had. ``over_quota``: by uid, why the namespace of a claim may not have its devices. ``no_hands``: why nobody
     can do the node's part now, empty when somebody can. ``fabric_seen``: the CDI Manager was seen once by this process.
@@ -201,9 +205,14 @@ class NodeSnapshot:
         return [r for r in self.resources if r.model == model and not r.deleting]
 
     def request(self, model: str) -> ComposabilityRequest | None:
-        """The ComposabilityRequest for a model, the oldest name when there are several."""
-        found = [r for r in self.requests if r.model == model and not r.deleting]
+        """The ComposabilityRequest for a model and this node alone, the first name when there are several."""
+        found = [r for r in self.requests if r.model == model and not (r.deleting or r.nodeless)]
         return min(found, key=lambda r: r.name) if found else None
+
+    def elsewhere(self, model: str) -> int:
+        """Devices of a model here that belong to requests which name no node: they are in no other request's size."""
+        nodeless = {r.name for r in self.requests if r.nodeless} | self.other_requests
+        return sum(r.request in nodeless for r in self.live(model))
 
     def models(self) -> list[str]:
         """Every model that something on this node speaks of, sorted."""

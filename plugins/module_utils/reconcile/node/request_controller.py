@@ -1,33 +1,110 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The status of ComposabilityRequests, as composable-resource-operator writes it."""
+"""ComposabilityRequests: nodes for those that name none, and the status as composable-resource-operator writes it."""
 
 from __future__ import annotations
 
+import time
+
+from ...kube.objects import nodes
+from ...planning.node.allocation import SAME_NODE, Allocation, Candidate, NodelessRequest, allocate
 from ...planning.node.compose import request_status
-from ..keys import RequestKey, Result
-from ..state.cluster_state import ClusterState
+from ...planning.node.demand import conflict, installed
+from ...planning.node.snapshot import ComposableResource, NodeSnapshot
+from ..keys import Key, NodeKey, RequestKey, Result
+from ..runtime.work_queue import WorkQueue
+from ..state import adapters
+from ..state.cluster_state import ClusterState, Json
 from ..state.node_snapshot import node_snapshot
 from ..state.writer import Writer
 
+# A request that names no node and found too few is looked at again after so many seconds, as upstream does.
+RETRY_SECONDS = 30.0
+
 
 class RequestController:
-    """Reconciles the status of requests where the operator is played here (``enabled``)."""
+    """Reconciles requests where the operator is played here (``enabled``)."""
 
-    def __init__(self, state: ClusterState, writer: Writer, *, enabled: bool) -> None:
-        self._state, self._writer, self._enabled = state, writer, enabled
+    def __init__(self, state: ClusterState, writer: Writer, queue: WorkQueue[Key], *, enabled: bool) -> None:
+        self._state, self._writer, self._queue, self._enabled = state, writer, queue, enabled
 
     def reconcile(self, key: RequestKey) -> Result:
-        """Write state and children of one request, and why nothing comes. Raises kube.errors.ApiError."""
+        """Choose nodes where none is named; write state and children, and why nothing comes. Raises ApiError."""
         raw = self._state.requests.get(key.name)
+        if raw is None:
+            self._state.shares.forget(key.name)
         if raw is None or not self._enabled:
             return Result()
-        spec = raw["spec"]["resource"]
-        node = node_snapshot(self._state, spec.get("target_node") or "")
+        spec, deleting = raw["spec"]["resource"], bool(raw["metadata"].get("deletionTimestamp"))
+        if not spec.get("target_node"):
+            return self._nodeless(raw, deleting)
+        node = node_snapshot(self._state, spec["target_node"])
         children = [resource for resource in node.resources if resource.request == key.name]
         lacks = next((request.lacks for request in node.requests if request.name == key.name), "")
         error = node.blocked.get(spec["model"], "") or ((node.problem or lacks) if spec["size"] else "")
-        deleting = bool(raw["metadata"].get("deletionTimestamp"))
         self._writer.request_status(key.name, request_status(spec, children, error, deleting))
         return Result()
+
+    def _nodeless(self, raw: Json, deleting: bool) -> Result:
+        """Its devices are asked for by the nodes that were chosen, each for its share."""
+        if self._state.snapshot is None:
+            return Result(time.time() + RETRY_SECONDS)
+        name, spec = raw["metadata"]["name"], raw["spec"]["resource"]
+        children = [adapters.read_resource(each, self._state.settings)
+                    for each in self._state.resources.by("request", name)]
+        if deleting and not children:
+            self._writer.finish_request(name)
+            return Result()
+        found = self._allocate(raw, children, 0 if deleting else int(spec["size"]))
+        for node in self._state.shares.set(name, found.shares):
+            self._queue.add_change(NodeKey(node))
+        self._writer.request_status(name, request_status(
+            spec, children, found.error or self._trouble(found, spec["model"]), deleting, bool(found.error)))
+        return Result(time.time() + RETRY_SECONDS if found.error else None)
+
+    def _allocate(self, raw: Json, children: list[ComposableResource], size: int) -> Allocation:
+        name, spec = raw["metadata"]["name"], raw["spec"]["resource"]
+        request = NodelessRequest(name, spec["model"], size, spec.get("allocation_policy") or SAME_NODE)
+        taken = self._occupied(name)
+        snapshot = self._state.snapshot
+        free = {fabric: n for (model, fabric), n in (snapshot.free if snapshot else {}).items()
+                if model == request.model}
+        candidates = [self._candidate(node, raw, taken) for node in self._state.nodes.list()] if size else []
+        return allocate(request, children, candidates, free, self._state.shares.of(name) or {})
+
+    def _occupied(self, name: str) -> set[str]:
+        """Nodes of other requests with the policy ``samenode``."""
+        found: set[str] = set()
+        for other in self._state.requests.list():
+            spec = other["spec"]["resource"]
+            if other["metadata"]["name"] != name and (spec.get("allocation_policy") or SAME_NODE) == SAME_NODE:
+                shares = self._state.shares.of(other["metadata"]["name"]) or {}
+                found |= {node for node, n in shares.items() if n}
+                found |= {spec["target_node"]} if spec.get("target_node") and spec["size"] else set()
+        return found
+
+    def _candidate(self, node: Json, raw: Json, taken: set[str]) -> Candidate:
+        name, model = node["metadata"]["name"], raw["spec"]["resource"]["model"]
+        snapshot = node_snapshot(self._state, name)
+        problem = _problem(node) or adapters.read_request(raw, node).lacks.removeprefix(f"node {name} ")
+        problem = problem or snapshot.problem or snapshot.blocked.get(model, "") or self._excluded(snapshot, model)
+        return Candidate(name, snapshot.fabric, problem, name in taken)
+
+    def _excluded(self, snapshot: NodeSnapshot, name: str) -> str:
+        model = self._state.settings.model(name)
+        others = {n: m for n, m in installed(snapshot, self._state.settings).items() if n != name}
+        found = conflict(model, others) if model else None
+        return f"{name} cannot be together with {found.cdi_model_name}" if found else ""
+
+    def _trouble(self, found: Allocation, model: str) -> str:
+        """Why the chosen nodes do not get their devices now."""
+        blocked = (node_snapshot(self._state, node).blocked.get(model, "") for node, n in found.shares.items() if n)
+        return next((why for why in blocked if why), "")
+
+
+def _problem(node: Json) -> str:
+    """Why nothing is sent to a node that has no device of the request yet."""
+    if (node.get("spec") or {}).get("unschedulable"):
+        return "unschedulable"
+    return "" if nodes.ready(node) else "not ready"

@@ -112,7 +112,7 @@ class ControllerManager:
         executor = Executor(state, writer, self.operations, detaches, self.rescheduler, self.gating, reporter,
                             self.threads)
         self.nodes = NodeController(state, self.planner, executor, writer, reporter, self.queue)
-        self.requests = RequestController(state, writer, enabled=OPERATOR in self.roles)
+        self.requests = RequestController(state, writer, self.queue, enabled=OPERATOR in self.roles)
         self.reconcilers: dict[type, Callable[[t.Any], Result]] = {
             NodeKey: self.nodes.reconcile, NodeRecordsKey: self.nodes.write_records, PoolKey: self.pools.reconcile,
             RequestKey: self.requests.reconcile, GatesKey: self.gating.reconcile,

@@ -37,7 +37,8 @@ def _keys(kind: ApiResource, obj: Json, settings: Settings) -> Iterator[Key]:
         if request := (obj["metadata"].get("labels") or {}).get(cohdi.MANAGED_BY):
             yield RequestKey(request)
     elif kind == COMPOSABILITY_REQUESTS:
-        yield NodeKey(obj["spec"]["resource"].get("target_node") or "")
+        if node := obj["spec"]["resource"].get("target_node"):
+            yield NodeKey(node)
         yield RequestKey(obj["metadata"]["name"])
 
 

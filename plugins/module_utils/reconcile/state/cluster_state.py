@@ -31,6 +31,7 @@ from .memory import (
     ShownDevices,
 )
 from .node_hands import AGENT, NodeHands
+from .node_shares import NodeShares
 from .reservations import Reservations
 
 Json = dict[str, t.Any]
@@ -62,6 +63,7 @@ class ClusterState:
         self.absent_nodes, self.doubts = FirstSeen(), FirstSeen()
         self.operations, self.blocks, self.last_uses = OperationsUnderWay(), AttachBlocks(), LastUses()
         self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
+        self.shares = NodeShares()
 
     def copy(self) -> ClusterState:
         """The same objects and look at the fabric with a memory of its own, for a forecast: what it changes is its
@@ -74,6 +76,7 @@ class ClusterState:
         other.absent_nodes, other.doubts = self.absent_nodes.copy(), self.doubts.copy()
         other.last_uses, other.tainted = self.last_uses.copy(), set(self.tainted)
         other.held, other.returns, other.attaches = self.held.copy(), self.returns.copy(), self.attaches.copy()
+        other.shares = self.shares.copy()
         return other
 
     def forget(self, resource: str) -> None:

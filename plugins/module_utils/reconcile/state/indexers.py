@@ -28,6 +28,10 @@ def _target(obj: Json) -> Iterable[Hashable]:
     return (spec.get("target_node") or "",)
 
 
+def _managed_by(obj: Json) -> Iterable[Hashable]:
+    return ((obj["metadata"].get("labels") or {}).get(cohdi.MANAGED_BY) or "",)
+
+
 def _device_uid(obj: Json) -> Iterable[Hashable]:
     uid = (obj.get("status") or {}).get("cdi_device_id") or cohdi.reclaimed(obj)
     return (uid,) if uid else ()
@@ -78,6 +82,6 @@ SLICES: t.Final[Indexes] = {"node": _slice_node, "pool": _slice_pool, "uuid": _s
                             "device": _slice_devices}
 NODES: t.Final[Indexes] = {"machine": _machine}
 REQUESTS: t.Final[Indexes] = {"node": _target}
-RESOURCES: t.Final[Indexes] = {"node": _target, "device": _device_uid, "held": _held_for,
+RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device": _device_uid, "held": _held_for,
                                "model": lambda o: (o["spec"]["model"],)}
 PODS: t.Final[Indexes] = {"uid": _uid, "node": _pod_node, "gated": _gated}

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from ...kube.objects import claims, cohdi, nodes
 from ...node.evidence import LOST_ON_BUS, REMOVAL_HUNG
 from ...planning.node.compose import ONLINE
 from ...planning.node.demand import RESCHEDULE
-from ...planning.node.snapshot import Claim, ComposableResource, NodeSnapshot
+from ...planning.node.snapshot import Claim, ComposabilityRequest, ComposableResource, NodeSnapshot
 from . import adapters
 from .cluster_state import ClusterState, Json
 from .device_fit import with_misfits
@@ -43,12 +44,22 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
         fabric=fabric, problem=problem, exists=raw is not None,
         claims=(*of_pools, *_reserved_claims(state, name, fabric)), over_quota=over_quota(state, of_pools),
         resources=tuple(_resource(state, each, users.get(each["metadata"]["name"]), now) for each in resources),
-        requests=tuple(adapters.read_request(r, raw) for r in state.requests.by("node", name)),
-        other_requests=frozenset(r["metadata"]["name"] for r in state.requests.by("node", "")),
+        requests=(*(adapters.read_request(r, raw) for r in state.requests.by("node", name) if name),
+                  *_nodeless(state, name, raw)),
+        other_requests=frozenset(r["metadata"]["name"] for r in state.requests.by("node", "")
+                                 if state.shares.of(r["metadata"]["name"]) is None),
         attached=attached, owned=frozenset(uid for uid in attached or () if state.resources.by("device", uid)),
         blocked=_blocked(state, name, resources, now), unread=unread, no_hands=state.hands.missing(name),
         fabric_seen=state.snapshot is not None, may_release=may_release, lost=lost, lost_at=lost_at,
         last_machine=last_machine, sizes=adapters.sizes_of(state.snapshot, machine))
+
+
+def _nodeless(state: ClusterState, node: str, raw: Json | None) -> Iterator[ComposabilityRequest]:
+    """Requests that name no node, with the share that was planned for this one."""
+    for request in state.requests.by("node", ""):
+        share = (state.shares.of(request["metadata"]["name"]) or {}).get(node)
+        if share is not None:
+            yield replace(adapters.read_request(request, raw), size=share, nodeless=True)
 
 
 def _last_machine(resources: list[Json]) -> str:

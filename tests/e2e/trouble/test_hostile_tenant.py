@@ -8,11 +8,13 @@ The first 24 ways are unit tests, in tests/unit/hostile_tenant. Each attempt her
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from collections.abc import Iterator
 
 import pytest
 
+from ansible_collections.composable.infra.lab.api import ApiRefusal
 from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, pod_body
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
@@ -56,6 +58,8 @@ BINDINGS = ApiResource(RBAC, "clusterrolebindings", "ClusterRoleBinding", False)
 ROLE_BINDINGS = ApiResource(RBAC, "rolebindings", "RoleBinding", True)
 ADMISSION = "admissionregistration.k8s.io/v1"
 POLICIES = ApiResource(ADMISSION, "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False)
+# What the ClusterRole edit is made of, also where nobody aggregates it.
+EDIT = ("edit", "system:aggregate-to-edit", "system:aggregate-to-view")
 POLICY_BINDINGS = ApiResource(ADMISSION, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", False)
 
 
@@ -67,21 +71,34 @@ class Tenants:
         self.stage, self.admin = stage, stage.client
         self.admin.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RED}})
         post = lab.api.request
-        post("POST", f"/api/v1/namespaces/{RED}/serviceaccounts", {"metadata": {"name": "tenant"}})
+        self._accounts()
         rule = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims", "resourceclaimtemplates"],
                 "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]}
         post("POST", f"/apis/{RBAC}/namespaces/{RED}/roles", {"metadata": {"name": "claims"}, "rules": [rule]})
-        for kind, name in (("ClusterRole", "edit"), ("Role", "claims")):
+        for kind, name in (*(("ClusterRole", role) for role in EDIT), ("Role", "claims")):
             post("POST", f"/apis/{RBAC}/namespaces/{RED}/rolebindings", {
-                "metadata": {"name": name}, "roleRef": {"apiGroup": RBAC.split("/")[0], "kind": kind, "name": name},
+                "metadata": {"name": name.replace(":", "-")},
+                "roleRef": {"apiGroup": RBAC.split("/")[0], "kind": kind, "name": name},
                 "subjects": [{"kind": "ServiceAccount", "name": "tenant", "namespace": RED}]})
         self.red = Client(Connection.load(str(lab.service_account_kubeconfig(RED, "tenant"))))
-        wait_for("the tenant has its rights", self._may_create_pods)
+        self.said = ""
+        try:
+            wait_for("the tenant has its rights", self._may_create_pods, 20.0)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.said}") from None
+
+    def _accounts(self) -> None:
+        """Its own, and the one of its pods, which a cluster's controllers may make a moment later, or not at all."""
+        for name in ("tenant", "default"):
+            with contextlib.suppress(ApiRefusal):
+                self.stage.lab.api.request("POST", f"/api/v1/namespaces/{RED}/serviceaccounts",
+                                           {"metadata": {"name": name}})
 
     def _may_create_pods(self) -> bool:
         try:
             self.red.create(PODS, body("probe", pod_body("probe", None)), dry_run=True)
-        except Forbidden:
+        except Forbidden as error:
+            self.said = error.message
             return False
         return True
 

@@ -193,10 +193,12 @@ class Judge:
                 mistaken[device.machine or "", device.spec.model] -= 1
             else:
                 found.append(f"device {uid} on {device.machine}")
-        found += [f"ComposableResource {r['metadata']['name']} {r.get('status')}"
-                  for r in world.server.of("composableresources")
-                  if (r.get("status") or {}).get("device_id") not in self._ambiguous_serials()]
-        return found + [f"DeviceTaintRule {r['metadata']['name']}" for r in world.server.of("devicetaintrules")]
+        found += [f"ComposableResource {raw['metadata']['name']} {raw.get('status')}"
+                  for raw in world.server.of("composableresources")
+                  if (raw.get("status") or {}).get("device_id") not in self._ambiguous_serials()]
+        alive = tuple(raw["metadata"]["name"] for raw in world.server.of("composableresources"))
+        rules = [rule["metadata"]["name"] for rule in world.server.of("devicetaintrules")]
+        return found + [f"DeviceTaintRule {name}" for name in rules if not (alive and name.startswith(alive))]
 
     def end(self) -> None:
         """What is judged once, at the end."""

@@ -115,8 +115,11 @@ class Judge:
     def _on_change(self, plural: str, kind: str, obj: Json, old: Json | None) -> None:
         if plural == "pods" and kind == "DELETED":
             self._held.pop(obj["metadata"]["uid"], None)
-        device = (obj.get("status") or {}).get("cdi_device_id") if plural == "composableresources" else None
-        if not device or kind == "DELETED":
+        if plural != "composableresources" or kind == "DELETED":
+            return
+        self._note_unseen(obj)
+        device = (obj.get("status") or {}).get("cdi_device_id")
+        if not device:
             return
         owners = [r["metadata"]["name"] for r in self._world.server.of(plural)
                   if (r.get("status") or {}).get("cdi_device_id") == device]
@@ -124,6 +127,12 @@ class Judge:
             self.say(DOUBLE, f"device {device} belongs to {' and '.join(sorted(owners))}")
         if device in self.foreign and device not in self.ambiguous:
             self.say(THEFT, f"{obj['metadata']['name']} adopted an administrator's device {device}")
+
+    def _note_unseen(self, raw: Json) -> None:
+        """An intent may be written while the CDI Manager does not answer, by the last look at it."""
+        machine, asked, present = cohdi.read_intent(raw)
+        if asked and not (raw.get("status") or {}).get("cdi_device_id"):
+            self.ambiguous |= {uid for uid in self.foreign if self._on(uid) == machine and uid not in present}
 
     def look(self) -> None:
         """What is judged by time, now and then: how long pods are held, and what nodes lost."""

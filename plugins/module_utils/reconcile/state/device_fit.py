@@ -18,9 +18,13 @@ from .memory import Handovers
 
 
 def with_misfits(state: ClusterState, claim: Claim, raw: Json, resources: Sequence[Json]) -> Claim:
-    """A claim that is preparing, with what does not fit it on its node, and why."""
+    """A claim that is preparing, with what does not fit it on its node, and why.
+
+    Devices of models that it does not want say nothing: another claim of its pod may wait for them.
+    """
     if claim.phase != PREPARING:
         return claim
+    resources = [resource for resource in resources if resource["spec"]["model"] in claim.need()]
     names = [resource["metadata"]["name"] for resource in resources]
     vain = {name: why for name, why in state.handovers.vain(claim.uid).items() if name in names}
     found: dict[str, str] = {}

@@ -14,7 +14,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.memory import Handovers
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
-from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, T4
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
@@ -139,3 +139,16 @@ def test_node_that_may_hold_no_more_says_what_does_not_fit(idle: Bench) -> None:
     idle.put(node, shown(taints=[XID]))
     assert serve(idle, claim()) == "FabricDeviceFailed"
     assert idle.fabric.attaches == []
+
+
+def test_device_for_one_claim_of_a_pod_is_no_misfit_of_its_other_claim(idle: Bench) -> None:
+    """The other one is for another model, and no device of the first is for it."""
+    product = 'device.attributes["{}"].productName == "NVIDIA {}"'
+    item = shown()
+    item["spec"]["devices"][0]["attributes"]["productName"] = {"string": f"NVIDIA {A100}"}
+    first = claim(selectors=selector(product.format(DRIVER, A100)))
+    second = objects.claim("second", objects.pool_result("t4-0", "t4-fabric1"), pods=["train"])
+    second["spec"]["devices"]["requests"][0]["exactly"].update(selectors=selector(product.format(DRIVER, T4)))
+    idle.put(item, second)
+    assert serve(idle, first) == ""
+    assert idle.fabric.attaches == [("machine-0", T4)]

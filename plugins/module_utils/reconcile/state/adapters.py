@@ -99,7 +99,8 @@ def read_node_work(raw: Json) -> NodeWork:
     warning = trouble is not None and trouble.reason in evidence.WARNINGS
     fatal = trouble is not None and (trouble.reason == evidence.LOST_ON_BUS or (
         found.phase == evidence.PREPARING and not warning))
-    return NodeWork(asked, found.phase == evidence.READY, found.phase == evidence.REMOVED,
+    # Once the release is withdrawn the node takes the device back, whatever it wrote before.
+    return NodeWork(asked, found.phase == evidence.READY, asked and found.phase == evidence.REMOVED,
                     found.steps[-1].step if found.steps else "", trouble.message if trouble else "", fatal, warning)
 
 

@@ -155,9 +155,17 @@ def test_device_that_the_node_has_not_let_go_stays(leaving: Bench) -> None:
 
 
 def test_device_whose_serial_is_not_known_leaves_when_the_node_has_let_it_go(leaving: Bench) -> None:
-    leaving.put(objects.resource("gpu-a", device="d1", asked=900, deleted=True, NODE=LET_GO))
+    leaving.put(objects.resource("gpu-a", device="d1", asked=900, deleted=True, RELEASE="now", NODE=LET_GO))
     detach(leaving)
     assert leaving.fabric.detaches
+
+
+def test_device_stays_once_its_release_was_withdrawn(leaving: Bench) -> None:
+    """The node takes it back, also when it has not written that yet."""
+    leaving.put(objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900, deleted=True, NODE=LET_GO))
+    detach(leaving)
+    assert leaving.fabric.detaches == []
+    assert leaving.status()["error"] == "not detached: node node-0 has not let it go"
 
 
 def test_device_of_a_claim_stays_while_the_nodes_slice_is_away(leaving: Bench) -> None:

@@ -42,10 +42,9 @@ ARGS ?=
 FULL ?=
 CONFORMANCE := $(if $(FULL),CONFORMANCE_PROFILES=all CONFORMANCE_RUNS=200)
 
-# make chaos: how many random runs, and the seed of the first: make test shall not fail by chance. LAB=1: on the lab
+# make chaos: how many random runs, and the seed of the first: make test shall not fail by chance.
 RUNS ?= 200
 SEED ?= 1
-LAB ?=
 
 # how many test files of a stage run at a time
 PARALLEL ?= 2
@@ -82,8 +81,8 @@ conformance: setup ## every CDI Manager's emulator under faults; FULL=1: every f
 	@$(CONFORMANCE) $(PYTEST) tests/conformance -n $(PARALLEL) --dist loadgroup $(ARGS)
 
 chaos: setup ## random workloads under random faults, in virtual time: RUNS=200, SEED of the first; a failure is made small
-	@$(if $(LAB),,PYTHONHASHSEED=0 $(PYTEST) tests/chaos -n $(PARALLEL) --dist load $(ARGS))
-	@$(PROGRAM).tests.chaos --runs $(RUNS) --parallel $(PARALLEL) --seed $(SEED) $(if $(LAB),--lab)
+	@PYTHONHASHSEED=0 $(PYTEST) tests/chaos -n $(PARALLEL) --dist load $(ARGS)
+	@$(PROGRAM).tests.chaos --runs $(RUNS) --parallel $(PARALLEL) --seed $(SEED)
 
 managers-page: setup ## write docs/managers.md from the code and the conformance checks
 	@$(PROGRAM).tests.conformance.managers_page

@@ -18,7 +18,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 from ansible_collections.composable.infra.tests.chaos.invariants import kinds
-from ansible_collections.composable.infra.tests.chaos.on_lab.runs import on_lab
 from ansible_collections.composable.infra.tests.chaos.runs import Outcome, run, scenario
 from ansible_collections.composable.infra.tests.chaos.scenario import Scenario
 from ansible_collections.composable.infra.tests.chaos.shrinking import shrink
@@ -51,7 +50,6 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--seed", type=_number, help="of the first run; each next one has the next (default: a random one)")
     it.add_argument("--parallel", type=_number, default=2, help="processes that share the runs (default: %(default)s)")
     it.add_argument("--scenario", help="repeat one run: a file with the JSON that a failing run prints")
-    it.add_argument("--lab", action="store_true", help="real processes on the lab instead of the simulation")
     it.add_argument("--log", action="store_true", help="with --scenario: print all that happened")
     return it
 
@@ -69,8 +67,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _repeat(args.scenario, args.log)
     seed = random.SystemRandom().randrange(10**9) if args.seed is None else args.seed
     print(f"chaos: {args.runs} runs, again with SEED={seed} RUNS={args.runs}", flush=True)
-    if args.lab:
-        return _on_lab(range(seed, seed + args.runs))
     began, total = time.monotonic(), Total()
     for outcome in outcomes(range(seed, seed + args.runs), max(1, args.parallel)):
         total.add(outcome)
@@ -79,17 +75,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"chaos: {total.runs - total.failed} passed, {total.failed} failed in {time.monotonic() - began:.1f} s; "
           f"{total.attaches} devices attached in {total.virtual / 3600:.1f} simulated hours")
     return 1 if total.failed else 0
-
-
-def _on_lab(seeds: range) -> int:
-    """The same on the lab; a failing run is not made small there, since no two runs are the same."""
-    failed = 0
-    for found, violations, seconds in on_lab(scenario(seed) for seed in seeds):
-        failed += bool(violations)
-        said = "; ".join(violations) or "passed"
-        print(f"lab: run {found.seed}: {len(found.steps)} steps in {seconds:.1f} s: {said}", flush=True)
-    print(f"chaos: {len(seeds) - failed} passed, {failed} failed on the lab")
-    return 1 if failed else 0
 
 
 def outcomes(seeds: Sequence[int], parallel: int) -> Iterator[Outcome]:

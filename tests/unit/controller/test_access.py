@@ -133,7 +133,6 @@ def test_reviews_at_the_same_time_are_bounded(reviews: FakeReviews) -> None:
 def server(reviews: FakeReviews, monkeypatch: pytest.MonkeyPatch) -> Iterator[HealthServer]:
     """A server to which every client seems to come from elsewhere."""
     monkeypatch.setattr(module, "on_loopback", lambda peer: False)
-    monkeypatch.setattr(health, "REQUEST_SECONDS", 0.3)
     engine, metrics = FakeEngine(troubles=["claim team-a/secret has trouble"]), PrometheusMetrics()
     metrics.ask(engine.gauges)
     made = HealthServer("127.0.0.1:0", engine, metrics, lambda: {"claims": {"team-a/secret": {}}},
@@ -179,7 +178,8 @@ def silent(server: HealthServer, said: bytes = b"GET /healthz HTTP/1.0\r\n") -> 
     return made
 
 
-def test_a_slow_client_is_ended(server: HealthServer) -> None:
+def test_a_slow_client_is_ended(server: HealthServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "REQUEST_SECONDS", 0.3)
     with silent(server) as slow:
         began = time.monotonic()
         for _unused in range(200):  # a byte now and then: it is never silent for long

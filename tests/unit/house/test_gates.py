@@ -205,7 +205,7 @@ class TestStages:
     def test_what_a_failed_stage_said_stands_last(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                   capfd: pytest.CaptureFixture[str]) -> None:
         """Those beside it are stopped, and neither what they had held back nor their end hides the cause."""
-        recipes = ("first:\n\t@echo begins; sleep 600\nsecond:\n\t@echo noise; touch noisy; sleep 600\n"
+        recipes = ("first:\n\t@sleep 600\nsecond:\n\t@echo noise; touch noisy; sleep 600\n"
                    "bad:\n\t@until test -e noisy; do :; done; echo FAILED tests/a.py; exit 3\n")
         (tmp_path / "Makefile").write_text(recipes, encoding="utf-8")
         monkeypatch.chdir(tmp_path)
@@ -215,7 +215,7 @@ class TestStages:
         assert "noise" not in out
         assert "Interrupt" not in out
         table = out.index("processor")
-        assert out.index("begins") < out.index("=== first: stopped") < out.index("=== second: stopped") < table
+        assert out.index("=== first\n") < out.index("=== first: stopped") < out.index("=== second: stopped") < table
         assert table < out.index("=== bad failed; it said last:\nFAILED tests/a.py")
 
     def test_a_failure_beside_the_others_fails_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,7 +207,7 @@ class DeviceWork:
     def _look(self, ask: Ask, turn: _Turn) -> float | None:
         """A device that was ready before this process began: still there, or to be found and touched again."""
         assert ask.evidence is not None
-        if self._hands.on_bus(ask.evidence) and ask.evidence.uuid in self._state.announced():
+        if self._hands.on_bus(ask.evidence) and self._state.shows(ask.evidence):
             self._checked.add(ask.uid)
             return None
         return self._bring_up(ask, turn)

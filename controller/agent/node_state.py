@@ -17,9 +17,15 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods, slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claims import DeviceKey
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import TARGET_NODE, node_label
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.device_users import (
+    DeviceName,
+    by_address,
+    whole,
+)
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.reflector import Reflector
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 
 from .hands import Plugin
 
@@ -60,6 +66,17 @@ class NodeState:
     def announced(self) -> dict[str, DeviceKey]:
         """(driver, pool, device) by the UUIDs of all devices in the node's slices."""
         return {uuid: key for item in self.slices.list() for uuid, key in slices.uuids(item)}
+
+    def shown(self) -> dict[str, DeviceKey]:
+        """The same, with whole devices that have no UUID by their PCI addresses."""
+        named = {address: (slices.driver(item), slices.pool(item), device["name"]) for item in self.slices.list()
+                 for device in slices.devices(item) if (address := by_address(device))}
+        return named | self.announced()
+
+    def shows(self, evidence: Evidence) -> bool:
+        """Whether the node's slices show a whole device: by its UUID, or one that has none by its address."""
+        name = DeviceName(evidence.uuid, evidence.address)
+        return bool(evidence.uuid or evidence.address) and whole(self.slices.list(), name) is not None
 
     def plugin_pods(self, plugin: Plugin) -> list[Json]:
         """The plugin's pods on this node."""

@@ -68,8 +68,8 @@ class PluginWork:
         with self._lock:
             if before is None or before.steps != now.steps:
                 self._last_step = time.time()
-            if now.phase == REMOVED and now.uuid:
-                self._leaving.setdefault(now.uuid, 0.0)
+            if now.phase == REMOVED and (name := now.uuid or now.address):
+                self._leaving.setdefault(name, 0.0)
 
     def arrived(self) -> None:
         """A ComposableResource of this node is new, or its device was attached."""
@@ -87,26 +87,26 @@ class PluginWork:
 
     def attend(self) -> float | None:
         """Do what is due; returns when to do so again, seconds since the epoch."""
-        announced, asks = self._state.announced(), self._devices.asks()
-        due = [self._settle(ask, announced) for ask in asks]
+        shown, asks = self._state.shown(), self._devices.asks()
+        due = [self._settle(ask) for ask in asks]
         with self._lock:
-            self._leaving = {uuid: at for uuid, at in self._leaving.items() if uuid in announced}
+            self._leaving = {uuid: at for uuid, at in self._leaving.items() if uuid in shown}
         due += [self._attend_plugin(plugin) for plugin in self._hands.plugins()]
-        due += [self._look_again(plugin, asks, announced) for plugin in self._hands.plugins()]
+        due += [self._look_again(plugin, asks) for plugin in self._hands.plugins()]
         return min((moment for moment in due if moment is not None), default=None)
 
-    def _settle(self, ask: Ask, announced: t.Mapping[str, object]) -> float | None:
+    def _settle(self, ask: Ask) -> float | None:
         """Note what the slices say about a device."""
         evidence = ask.evidence
         if evidence is None:
             return None
         if evidence.phase == REMOVED:
-            if evidence.has(REMOVED_FROM_BUS) and evidence.uuid not in announced:
+            if evidence.has(REMOVED_FROM_BUS) and not self._state.shows(evidence):
                 self._book.note(ask, evidence.with_step(WITHDRAWN, time.time()))
             return None
         if evidence.phase not in (PREPARING, READY) or not evidence.has(TOUCHED) or evidence.has(ANNOUNCED):
             return None
-        if evidence.uuid and evidence.uuid in announced and self._is_fresh(ask):
+        if self._state.shows(evidence) and self._is_fresh(ask):
             self._book.note(ask, _announced(evidence, time.time()))
             return None
         return self._overdue(ask, evidence)
@@ -151,14 +151,14 @@ class PluginWork:
                   and not pod["metadata"].get("deletionTimestamp")]
         return _last_step(up) + AGAIN_SHARE * self._announce_seconds if silent else 0.0
 
-    def _look_again(self, plugin: Plugin, asks: list[Ask], announced: t.Mapping[str, object]) -> float | None:
+    def _look_again(self, plugin: Plugin, asks: list[Ask]) -> float | None:
         """Restart a plugin again that does not show a device: it may have looked before its pod's status said so."""
         due, overdue = [], False
         for ask in asks:
             evidence, times = ask.evidence, self._again.get(ask.uid, 0)
             if times >= AGAIN_TIMES or not (evidence and _waits_for_slice(evidence)):
                 continue
-            if evidence.uuid in announced or self._hands.plugin(evidence) != plugin:
+            if self._state.shows(evidence) or self._hands.plugin(evidence) != plugin:
                 continue
             due.append(parse_time(evidence.steps[-1].at) + (times + 1) * AGAIN_SHARE * self._announce_seconds)
             if due[-1] <= time.time():
@@ -174,11 +174,11 @@ class PluginWork:
                 and not self._devices.pending(ask) and self._hands.plugin(e) == plugin]
 
     def _leaving_of(self, plugin: Plugin) -> list[str]:
-        """UUIDs that the plugin still shows, and was not told about for a while."""
-        announced, now = self._state.announced(), time.time()
+        """UUIDs, or addresses, that the plugin still shows, and was not told about for a while."""
+        shown, now = self._state.shown(), time.time()
         with self._lock:
             return [uuid for uuid, at in self._leaving.items()
-                    if uuid in announced and announced[uuid][0] == plugin.driver and now - at > self._announce_seconds]
+                    if uuid in shown and shown[uuid][0] == plugin.driver and now - at > self._announce_seconds]
 
     def _situation(self, waiting: bool, up: list[Ask]) -> Situation:
         done = {ask.uid for ask in up}

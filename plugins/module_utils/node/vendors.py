@@ -76,6 +76,18 @@ NVIDIA = Vendor(
                            for name in ("nvidia-dra-driver-gpu", "dra-driver-nvidia-gpu", "nvidia-dra-driver")),
     dra_driver="gpu.nvidia.com")
 
+# They have no UUID, and no tool that drains or removes one: the driver is unbound. Users are told by their DRM files.
+AMD = Vendor(
+    name="amd", pci_vendors=("1002",), pci_classes=("03", "12"), driver="amdgpu", modules=("amdgpu",),
+    dra_driver="gpu.amd.com", plugin_selectors=(
+        {"app.kubernetes.io/name": "k8s-gpu-dra-driver", "app.kubernetes.io/component": "kubeletplugin"},))
+
+# i915 or xe: the kernel knows which.
+INTEL = Vendor(
+    name="intel", pci_vendors=("8086",), pci_classes=("03",), plugin_selectors=(
+        {"app": "intel-gpu-resource-driver"}, {"app": "intel-gpu-resource-driver-kubelet-plugin"}),
+    dra_driver="gpu.intel.com")
+
 CXL_MEMORY = Vendor(
     name="cxl-memory", pci_classes=("0502",), driver="cxl_pci", modules=("cxl_pci", "cxl_mem"),
     drain=("cxl", "disable-memdev", "{memdev}"), undrain=("cxl", "enable-memdev", "{memdev}"), idle_by=OFFLINE)
@@ -83,7 +95,7 @@ CXL_MEMORY = Vendor(
 GENERIC_PCI = Vendor(name="generic-pci")
 
 # The first row that suits a device is its row.
-VENDORS = (NVIDIA, CXL_MEMORY, GENERIC_PCI)
+VENDORS = (NVIDIA, AMD, INTEL, CXL_MEMORY, GENERIC_PCI)
 DRA_DRIVERS = frozenset(vendor.dra_driver for vendor in VENDORS if vendor.dra_driver)
 
 

@@ -26,12 +26,13 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class SetSize(Action):
-    """Create or patch the ComposabilityRequest of (node, model)."""
+    """Create or patch the ComposabilityRequest of (node, model). ``type``: its kind of device, as CoHDI calls it."""
 
     model: str
     size: int
     before: int | None
     request: str
+    type: str = "gpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ class CreateResource(Action):
     """Write down the intent to attach one device, then ask the CDI Manager.
 
     ``name``: of the ComposableResource. Two that plan from the same state give the same name, so that only one creates.
+    ``type``: as CoHDI calls the kind of device.
     """
 
     name: str
@@ -109,6 +111,7 @@ class CreateResource(Action):
     machine: str
     present: tuple[str, ...] = ()
     force: bool = False
+    type: str = "gpu"
 
 
 @dataclass(frozen=True, slots=True)

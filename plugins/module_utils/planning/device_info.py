@@ -4,7 +4,7 @@
 """The ``device_info`` table: how models of the CDI Manager appear in Kubernetes, checked row by row.
 
 The keys are CoHDI's (composable-dra-driver, ConfigMap ``composable-dra-dds``), so a table that was written for CoHDI is
-valid here.
+valid here. ``kind`` is ours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 ATTRIBUTE = re.compile(rf"({DNS_SUBDOMAIN.pattern}/)?[A-Za-z_][A-Za-z0-9_]{{0,31}}")
 
-MODEL_KEYS = ("index", "cdi-model-name", "dra-attributes", "driver-name", "k8s-device-name", "cannot-coexist-with")
+MODEL_KEYS = ("index", "cdi-model-name", "dra-attributes", "driver-name", "k8s-device-name", "cannot-coexist-with",
+              "kind")
+# Kinds of devices as a CDI Manager tells them apart, and what CoHDI calls them in its custom resources.
+KINDS = {"gpu": "gpu", "memory": "cxlmemory"}
 
 
 class BadSetting(ValueError):
@@ -35,7 +38,7 @@ class DeviceModel:
 
     ``cdi_model_name``: as the CDI Manager calls the model; ``k8s_device_name``: in names of pools; ``driver_name``: the
     DRA driver of its devices; ``attributes``: of its devices in pools; ``cannot_coexist_with``: indexes of models that
-    a machine with this model cannot have.
+    a machine with this model cannot have; ``kind``: of its devices, as the CDI Manager tells them apart.
     """
 
     index: int
@@ -44,10 +47,21 @@ class DeviceModel:
     driver_name: str
     attributes: Mapping[str, str]
     cannot_coexist_with: frozenset[int] = frozenset()
+    kind: str = "gpu"
+
+    @property
+    def type(self) -> str:
+        """What CoHDI calls its kind."""
+        return KINDS[self.kind]
 
     def pool(self, fabric: int) -> str:
         """Name of the pool of this model on one fabric, as CoHDI's publisher names it."""
         return f"{self.k8s_device_name}-fabric{fabric}"
+
+
+def kind_of(type_: str) -> str:
+    """The kind of device that CoHDI calls ``type_``."""
+    return next((kind for kind, name in KINDS.items() if name == type_), type_)
 
 
 def device_info(rows: object) -> tuple[DeviceModel, ...]:
@@ -76,6 +90,8 @@ def _model(row: object, where: str) -> DeviceModel:
     index = row.get("index")
     if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index <= 10000:
         raise BadSetting(f"{where}.index", index, "must be an integer from 0 to 10000")
+    if row.get("kind", "gpu") not in KINDS:
+        raise BadSetting(f"{where}.kind", row["kind"], f"must be one of {', '.join(KINDS)}")
     name = row.get("cdi-model-name")
     if not isinstance(name, str) or not 0 < len(name) <= 1000:
         raise BadSetting(f"{where}.cdi-model-name", name, "must be a text of 1 to 1000 characters")
@@ -86,6 +102,7 @@ def _model(row: object, where: str) -> DeviceModel:
         driver_name=dns_text(row, "driver-name", None, DNS_SUBDOMAIN, 63, where),
         attributes=_attributes(row.get("dra-attributes"), f"{where}.dra-attributes"),
         cannot_coexist_with=_indexes(row.get("cannot-coexist-with", []), f"{where}.cannot-coexist-with"),
+        kind=row.get("kind", "gpu"),
     )
 
 

@@ -53,9 +53,15 @@ class EngineConfig:
     def manager(self) -> FabricManager:
         """A connection to the CDI Manager. Raises BadConfig naming the file for what only connecting can check."""
         try:
-            return connect(self.fabric)
+            manager = connect(self.fabric)
         except BadConfiguration as error:
             raise BadConfig(f"{self.source}: {error}") from None
+        for number, model in enumerate(self.settings.models):
+            if model.kind not in (kinds := manager.capabilities.kinds):
+                manager.close()
+                said = f"manager {self.fabric.manager} composes {', '.join(kinds)}"
+                raise BadConfig(f"{self.source}: device_info[{number}].kind: {model.kind!r} is not usable: {said}")
+        return manager
 
     @classmethod
     def from_dict(cls, data: object, where: str = "config") -> EngineConfig:

@@ -13,7 +13,9 @@ from ansible_collections.composable.infra.plugins.module_utils.node.vendors impo
 
 @pytest.mark.parametrize(("pci_vendor", "pci_class", "row"), [
     ("10de", "030200", "nvidia"), ("10de", "030000", "nvidia"), ("10de", "120000", "nvidia"),
-    ("1002", "030200", "generic-pci"), ("1da3", "120000", "generic-pci"), ("8086", "0b4000", "generic-pci"),
+    ("1002", "030200", "amd"), ("1002", "120000", "amd"), ("8086", "038000", "intel"),
+    ("8086", "120000", "generic-pci"),
+    ("1002", "050210", "cxl-memory"), ("1da3", "120000", "generic-pci"), ("8086", "0b4000", "generic-pci"),
     ("1c2c", "050210", "cxl-memory"), ("10de", "050210", "cxl-memory")])
 def test_first_row_that_suits(pci_vendor: str, pci_class: str, row: str) -> None:
     assert vendor_of(pci_vendor, pci_class).name == row

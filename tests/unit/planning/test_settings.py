@@ -27,6 +27,7 @@ ACCEPTED_ROWS = [
     {"k8s_device_name": "a"}, {"k8s_device_name": "a" * 50}, {"k8s_device_name": "0-a-0"},
     {"driver_name": "a" * 63}, {"driver_name": "gpu.nvidia.com"},
     {"dra_attributes": {"productName": "x" * 64}}, {"dra_attributes": {"productName": "", **ATTRIBUTES}},
+    {"kind": "gpu"}, {"kind": "memory"},
     {"cannot_coexist_with": []}, {"cannot_coexist_with": list(range(100))}, {"cannot_coexist_with": None},
 ]
 
@@ -44,6 +45,7 @@ REFUSED_ROWS = [
     ("dra_attributes", None, "mapping"), ("dra_attributes", [], "mapping"),
     ("dra_attributes", {}, "must hold productName"), ("dra_attributes", {"model": "x"}, "must hold productName"),
     ("dra_attributes", {"productName": "a", "last": "b", **ATTRIBUTES}, "at most 32"),
+    ("kind", "fpga", "one of gpu, memory"), ("kind", 5, "one of gpu"),
     ("cannot_coexist_with", "1", "list"), ("cannot_coexist_with", 1, "list"),
     ("cannot_coexist_with", list(range(101)), "at most 100"), ("cannot_coexist_with", ["1"], "integers"),
     ("cannot_coexist_with", [True], "integers"),

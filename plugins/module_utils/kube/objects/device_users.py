@@ -9,6 +9,7 @@ virtual machine as ``vfio`` with its PCI address only. Not finding a device ther
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from . import claims, slices
 Json = dict[str, t.Any]
 DeviceKey = claims.DeviceKey
 PARTITION_PREFIX: t.Final = "MIG-"
+AMD_WHOLE: t.Final = "amdgpu"
+_INTEL_NAME: t.Final = re.compile(r"([0-9a-f]{4})-([0-9a-f]{2})-([0-9a-f]{2})-([0-7])-0x[0-9a-f]{4}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,8 @@ class Shown:
 def read(node_slice: Json) -> Shown:
     """Everything at once, for those who look each device up."""
     names = set(identities(node_slice))
-    wholes = {name: key for name in names if (key := whole([node_slice], DeviceName(name)))}
+    wholes = {name: key for name in names
+              if (key := whole([node_slice], DeviceName(name)) or whole([node_slice], DeviceName("", name)))}
     parts = {name: tuple(keys([node_slice], DeviceName(name)) or keys([node_slice], DeviceName("", name)))
              for name in names}
     return Shown(wholes, parts)
@@ -103,7 +107,21 @@ def _with_address(node_slices: Iterable[Json], device: DeviceName) -> DeviceName
 
 
 def _is_whole(entry: Json, device: DeviceName) -> bool:
-    return bool(device.uuid) and slices.attribute(entry, "uuid") == device.uuid
+    if uuid := slices.attribute(entry, "uuid"):
+        return uuid == device.uuid
+    return bool(device.address) and by_address(entry) == device.address.lower()
+
+
+def by_address(entry: Json) -> str:
+    """PCI address of a whole device that has no UUID, a GPU of AMD's or Intel's; empty for any other entry.
+
+    Source: docs/driver-attributes.md of ROCm/k8s-gpu-dra-driver; pkg/gpu/device of
+    intel/intel-resource-drivers-for-kubernetes, whose devices are named by their address and id.
+    """
+    if slices.attribute(entry, "type") == AMD_WHOLE:
+        return (slices.attribute(entry, "pciAddr") or "").lower()
+    named = _INTEL_NAME.fullmatch(entry["name"])
+    return "{}:{}:{}.{}".format(*named.groups()) if named else ""
 
 
 def _is_of(entry: Json, device: DeviceName) -> bool | None:
@@ -123,5 +141,5 @@ def _parent(entry: Json) -> str:
 
 
 def _address(entry: Json) -> str:
-    return (slices.attribute(entry, "resource.kubernetes.io/pciBusID")
-            or slices.attribute(entry, "pciBusID") or "").lower()
+    named = (slices.attribute(entry, name) for name in ("resource.kubernetes.io/pciBusID", "pciBusID", "pciAddr"))
+    return (next(filter(None, named), "") or by_address(entry)).lower()

@@ -264,7 +264,7 @@ class _Compose:
         elif len(live) < size and self.snapshot.machine and self._may_ask(request.model) and not request.lacks:
             reason, foreign = f"{request.name} wants {size}, has {len(live)}", self._foreign(request.model)
             self.actions += [CreateResource(self.snapshot.name, reason, name, request.name, request.model,
-                                            self.snapshot.machine, foreign, request.force_detach)
+                                            self.snapshot.machine, foreign, request.force_detach, request.type)
                              for name in _new_names(request, self.snapshot.name, children, size - len(live))]
         if request.deleting and not (children or request.nodeless):
             self.actions.append(FinishRequest(self.snapshot.name, "no ComposableResource is left", request.name))
@@ -293,7 +293,7 @@ def surplus_order(resource: ComposableResource) -> tuple[int, float, str]:
 def _new_names(request: ComposabilityRequest, node: str, children: list[ComposableResource], count: int) -> list[str]:
     """Names as composable-resource-operator gives, the type and a UUID: the same for whoever sees the same children."""
     seen = "/".join([request.name, *([node] if request.nodeless else ()), *sorted(child.uid for child in children)])
-    return [f"gpu-{uuid5(NAMESPACE_OID, f'{seen}/{number}')}" for number in range(count)]
+    return [f"{request.type}-{uuid5(NAMESPACE_OID, f'{seen}/{number}')}" for number in range(count)]
 
 
 def plan_compose(snapshot: NodeSnapshot, attach_deadline: float) -> Plan:

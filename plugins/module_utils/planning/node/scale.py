@@ -198,9 +198,10 @@ class _ScalePlan:
         wanted = have.bound + self.taken[name] + self.waiting[name]
         low, high = limits(self.snapshot, model, self.settings)
         size = min(max(wanted + staying, low), max(high, have.bound)) - self.snapshot.elsewhere(name)
-        self._set_size(name, max(0, size), wanted, staying)
+        self._set_size(model, max(0, size), wanted, staying)
 
-    def _set_size(self, model: str, size: int, wanted: int, staying: int) -> None:
+    def _set_size(self, row: DeviceModel, size: int, wanted: int, staying: int) -> None:
+        model = row.cdi_model_name
         request = self.snapshot.request(model)
         before = request.size if request else None
         if size == (before or 0):
@@ -209,7 +210,7 @@ class _ScalePlan:
         if staying:
             reason += f", {staying} more kept for {self.settings.device_no_removal_duration:g} s after use"
         name = request.name if request else request_name(self.snapshot.name, model)
-        self.actions.append(SetSize(self.snapshot.name, reason, model, size, before, name))
+        self.actions.append(SetSize(self.snapshot.name, reason, model, size, before, name, row.type))
 
     def _touch(self) -> None:
         for resource in self.snapshot.resources:
@@ -273,6 +274,7 @@ def after(snapshot: NodeSnapshot, actions: Iterable[Action]) -> NodeSnapshot:
     requests = {r.name: r for r in snapshot.requests}
     for action in actions:
         if isinstance(action, SetSize):
-            known = requests.get(action.request, ComposabilityRequest(action.request, "", action.model, 0))
+            known = requests.get(action.request, ComposabilityRequest(action.request, "", action.model, 0,
+                                                                      type=action.type))
             requests[action.request] = replace(known, size=action.size)
     return snapshot.with_requests(tuple(requests.values()))

@@ -144,6 +144,7 @@ class ComposabilityRequest:
     """A ComposabilityRequest for this node. ``lacks``: what of ``other_spec`` the node does not have, in a sentence.
 
     ``nodeless``: it names no node; ``size`` is the share of this one, and nobody but its author changes its own.
+    ``type``: as CoHDI calls the kind of devices.
     """
 
     name: str
@@ -154,6 +155,7 @@ class ComposabilityRequest:
     force_detach: bool = False
     lacks: str = ""
     nodeless: bool = False
+    type: str = "gpu"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from ...kube.errors import AlreadyExists, ApiError, NotFound, NotLeading
 from ...kube.objects import cohdi
 from ...net.backoff import Backoff
 from ...planning.actions import Adopt, Attach, CreateResource, Resume
+from ...planning.device_info import kind_of
 from ...planning.node.compose import ATTACHING
 from ..runtime.event_reporter import EventReporter
 from ..runtime.fence import Fence
@@ -170,7 +171,7 @@ class AttachOperations:
                 if failures:
                     self._renew_intent(name, machine, model)
                 began = time.monotonic()
-                device = self.fabric.attach(machine, model, 1, self._uid(name), started=note_handles,
+                device = self.fabric.attach(machine, model, 1, self._uid(name), self._kind(name), note_handles,
                                             proof=partial(self._prove_wanted, name)).devices[0]
                 self.metrics.observe("attach_duration_seconds", time.monotonic() - began)
                 self._arrived(name, node, model, device)
@@ -205,6 +206,11 @@ class AttachOperations:
     def _uid(self, name: str) -> str:
         """The uid of a ComposableResource: its name may come again, and a manager may know a request by its mark."""
         return str((self.state.resources.get(name) or {"metadata": {"uid": name}})["metadata"]["uid"])
+
+    def _kind(self, name: str) -> str:
+        """Kind of the device of a ComposableResource, as the CDI Manager calls it."""
+        raw = self.state.resources.get(name)
+        return kind_of(raw["spec"]["type"]) if raw else "gpu"
 
     def _renew_intent(self, name: str, machine: str, model: str) -> None:
         """Before it is asked anew: what came to the machine meanwhile is somebody else's. Raises FabricError."""

@@ -76,7 +76,7 @@ def read_request(raw: Json, node: Json | None = None) -> ComposabilityRequest:
     spec = raw["spec"]["resource"]
     return ComposabilityRequest(raw["metadata"]["name"], raw["metadata"]["uid"], spec["model"], int(spec["size"]),
                                 bool(raw["metadata"].get("deletionTimestamp")), bool(spec.get("force_detach")),
-                                _lacks(node, spec) if node else "")
+                                _lacks(node, spec) if node else "", type=spec.get("type") or "gpu")
 
 
 def _lacks(node: Json, spec: Json) -> str:

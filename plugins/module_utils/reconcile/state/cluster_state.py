@@ -171,13 +171,14 @@ class ClusterState:
 
     def own_device(self, resource: Json) -> DeviceKey | None:
         """(driver, pool, device) under which the node's own slices show the device of a ComposableResource."""
-        serial = adapters.serial(resource)
-        return self.local_device(resource["spec"]["target_node"], serial) if serial else None
+        device, node = adapters.device_name(resource), resource["spec"]["target_node"]
+        found = self.local_device(node, device.uuid) if device.uuid else None
+        return found or (self.local_device(node, device.address.lower()) if device.address else None)
 
-    def local_device(self, node: str, uuid: str) -> DeviceKey | None:
-        """(driver, pool, device) under which a node's own slices show a GPU UUID."""
-        here = [item for item in self.slices.by("uuid", uuid) if slices.node(item) == node]
-        return next((self._shown.of(item).whole[uuid] for item in here), None)
+    def local_device(self, node: str, name: str) -> DeviceKey | None:
+        """(driver, pool, device) under which a node's own slices show a whole device with this UUID or PCI address."""
+        here = (self._shown.of(item).whole for item in self.slices.by("device", name) if slices.node(item) == node)
+        return next((shown[name] for shown in here if name in shown), None)
 
     def claim(self, uid: str) -> Json | None:
         """A claim by its uid."""

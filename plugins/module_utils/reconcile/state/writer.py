@@ -51,7 +51,7 @@ class Writer:
         """Create or patch a ComposabilityRequest; one that exists already is taken over."""
         if action.before is None:
             try:
-                body = cohdi.request_body(action.request, action.node, action.model, action.size)
+                body = cohdi.request_body(action.request, action.node, action.model, action.size, action.type)
                 self.state.requests.upsert(self.client.create(COMPOSABILITY_REQUESTS, body))
                 self._changes += 1
                 return
@@ -120,7 +120,8 @@ class Writer:
     def create_resource(self, name: str, action: CreateResource, present: Iterable[str]) -> None:
         """Create a ComposableResource that carries its attach intent."""
         intent = cohdi.attach_intent(action.machine, time.time(), present)
-        body = cohdi.resource_body(name, action.request, action.node, action.model, intent, force=action.force)
+        body = cohdi.resource_body(name, action.request, action.node, action.model, intent, action.type,
+                                   action.force)
         self.state.resources.upsert(self.client.create(COMPOSABLE_RESOURCES, body))
         self._changes += 1
 

@@ -92,3 +92,29 @@ def test_keys_of_a_device_begin_with_the_whole() -> None:
     found = device_users.keys([node_slice(MIG, VFIO, OTHER, OTHER_MIG), node_slice(GPU)], DEVICE)
     assert [key[2] for key in found] == ["gpu-0", "gpu-0-mig-1g", "gpu-vfio-0"]
     assert device_users.keys([node_slice(OTHER)], DEVICE) == []
+
+
+ADDRESS = "0000:3b:00.0"
+AMD = entry("gpu-0-128", type="amdgpu", pciAddr=ADDRESS)
+AMD_PART = entry("gpu-1-129", type="amdgpu-partition", pciAddr=ADDRESS)
+INTEL = entry("0000-3b-00-0-0x56c0", model="Flex 170")
+
+
+@pytest.mark.parametrize("shown", [AMD, INTEL], ids=["amd", "intel"])
+def test_gpu_without_a_uuid_is_known_by_its_address(shown: dict[str, t.Any]) -> None:
+    item, name = node_slice(shown), DeviceName("", ADDRESS)
+    assert device_users.whole([item], name) == (DRIVER, "node-0", shown["name"])
+    assert device_users.read(item).whole == {ADDRESS: (DRIVER, "node-0", shown["name"])}
+    assert device_users.whole([item], DeviceName("", "0000:3c:00.0")) is None
+    assert user(shown["name"], shown, device=name) == USES
+
+
+def test_part_of_a_gpu_without_a_uuid_is_no_whole_one() -> None:
+    item, name = node_slice(AMD_PART), DeviceName("", ADDRESS)
+    assert device_users.whole([item], name) is None
+    assert user("gpu-1-129", AMD_PART, device=name) == USES
+    assert [key[2] for key in device_users.keys([node_slice(AMD_PART, AMD)], name)] == ["gpu-0-128", "gpu-1-129"]
+
+
+def test_entry_for_a_virtual_machine_is_no_whole_one() -> None:
+    assert device_users.whole([node_slice(VFIO)], DeviceName("", ADDRESS)) is None

@@ -196,3 +196,20 @@ def test_a_node_that_can_take_up_no_device_gets_none(leaving: Bench, reason: str
     assert "hangs" not in str(node_snapshot(leaving.state, "node-1").blocked)
     write(leaving, hung.without_trouble())
     assert not node_snapshot(leaving.state, "node-0").blocked
+
+
+def test_gpu_without_a_uuid_is_online_and_in_use_by_its_address(agent: Bench) -> None:
+    """As those of AMD and Intel are; its serial number at the CDI Manager is none that the node knows."""
+    agent.fabric.attached["d1"] = device("d1")
+    put(agent, serial="SN-1")
+    shown = objects.local_slice()
+    shown["spec"]["devices"] = [{"name": "gpu-0-128", "attributes": {
+        "type": {"string": "amdgpu"}, "pciAddr": {"string": "0000:3b:00.0"}}}]
+    agent.put(objects.request(size=1), shown)
+    write(agent, Evidence("Ready", "d1", address="0000:3b:00.0"))
+    reconcile(agent)
+    assert agent.status()["state"] == "Online"
+    agent.put(objects.claim("train", objects.local_result("gpu-0-128")))
+    (found,) = node_snapshot(agent.state, "node-0").resources
+    assert (found.used_by, found.usable) == ("default/train", True)
+    assert agent.state.hands.missing("node-0") == ""

@@ -1,0 +1,39 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the agent sees in its node's slices."""
+
+from __future__ import annotations
+
+from ansible_collections.composable.infra.controller.agent.node_state import NodeState
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
+
+ADDRESS = "0000:3b:00.0"
+
+
+def seeing(*devices: dict[str, object]) -> NodeState:
+    """A node whose plugin shows these."""
+    made = NodeState(FakeApi().client, "node-0", [], lambda raw, gone: None, lambda: None)
+    raw = objects.local_slice("GPU-a")
+    raw["spec"]["devices"] += devices
+    made.slices.upsert(raw)
+    return made
+
+
+def test_a_gpu_is_shown_by_its_uuid() -> None:
+    state = seeing()
+    assert state.shows(Evidence("Ready", "dev-1", uuid="GPU-a", address=ADDRESS))
+    assert not state.shows(Evidence("Ready", "dev-1", uuid="GPU-b", address=ADDRESS))
+    assert state.shown() == state.announced() == {"GPU-a": ("gpu.nvidia.com", "node-0", "gpu-0")}
+
+
+def test_a_gpu_without_a_uuid_is_shown_by_its_address() -> None:
+    """As those of AMD and Intel are."""
+    state = seeing({"name": "gpu-0-128", "attributes": {"type": {"string": "amdgpu"}, "pciAddr": {"string": ADDRESS}}})
+    assert state.shows(Evidence("Ready", "dev-1", address=ADDRESS))
+    assert not state.shows(Evidence("Ready", "dev-1", address="0000:3c:00.0"))
+    assert not state.shows(Evidence("Ready", "dev-1"))
+    assert state.shown()[ADDRESS] == ("gpu.nvidia.com", "node-0", "gpu-0-128")
+    assert ADDRESS not in state.announced()

@@ -53,7 +53,7 @@ class _Carrier:
     def __init__(self) -> None:
         self.go = threading.Lock()
         self.go.acquire()
-        self.work: tuple[Simulation, Task] | None = None
+        self.work: list[tuple[Simulation, Task]] = []
         threading.Thread(target=self._run, name="chaos-carrier", daemon=True).start()
 
     @classmethod
@@ -63,8 +63,7 @@ class _Carrier:
     def _run(self) -> None:
         while True:
             self.go.acquire()
-            assert self.work is not None
-            simulation, task = self.work
+            simulation, task = self.work.pop()
             simulation.carry(task, self)
 
 
@@ -170,7 +169,6 @@ class Simulation:
         del self._tasks[task.number]
         for watcher in task.watchers:
             self.wake(watcher)
-        carrier.work = None
         _Carrier.idle.append(carrier)
         self._hand_over(self._next())
 
@@ -195,7 +193,7 @@ class Simulation:
         self.current = following
         if following.carrier is None:
             following.carrier = _Carrier.take()
-            following.carrier.work = (self, following)
+            following.carrier.work.append((self, following))
         following.carrier.go.release()
 
     def _next(self) -> Task:
@@ -221,4 +219,4 @@ class _Main:
     def __init__(self) -> None:
         self.go = threading.Lock()
         self.go.acquire()
-        self.work = None
+        self.work: list[tuple[Simulation, Task]] = []

@@ -78,7 +78,7 @@ class Tenants:
         for kind, name in (*(("ClusterRole", role) for role in EDIT), ("Role", "claims")):
             post("POST", f"/apis/{RBAC}/namespaces/{RED}/rolebindings", {
                 "metadata": {"name": name.replace(":", "-")},
-                "roleRef": {"apiGroup": RBAC.split("/")[0], "kind": kind, "name": name},
+                "roleRef": {"apiGroup": RBAC.partition("/")[0], "kind": kind, "name": name},
                 "subjects": [{"kind": "ServiceAccount", "name": "tenant", "namespace": RED}]})
         self.red = Client(Connection.load(str(lab.service_account_kubeconfig(RED, "tenant"))))
         self.said = ""
@@ -222,7 +222,7 @@ def test_way_29_reads_what_others_have(tenants: Tenants, kind: ApiResource, name
 
 def bound(name: str, role: str) -> Json:
     return {"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": name},
-            "roleRef": {"apiGroup": RBAC.split("/")[0], "kind": "ClusterRole", "name": role},
+            "roleRef": {"apiGroup": RBAC.partition("/")[0], "kind": "ClusterRole", "name": role},
             "subjects": [{"kind": "ServiceAccount", "name": "tenant", "namespace": RED}]}
 
 

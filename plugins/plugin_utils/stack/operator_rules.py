@@ -169,7 +169,19 @@ def device_plugin(case: Case) -> Iterator[Finding]:
         yield ok("device plugin and DRA", "only the device plugin hands out GPUs")
 
 
+def toolkit(case: Case) -> Iterator[Finding]:
+    """Somebody must bring the runtime class that the operator's own pods want."""
+    if case.plan.get("gpu_operator") and not case.plan.get("gpu_operator_toolkit"):
+        yield warn(
+            "container toolkit",
+            "the GPU Operator shall install no container toolkit, and GPU Feature Discovery and the validator wait for "
+            "its runtime class nvidia",
+            "Set gpu_operator_toolkit to true, unless all hosts have a toolkit",
+        )
+
+
 RULES = (
+    toolkit,
     gpu_cluster,
     gpu_cluster_needs,
     cluster_policy,

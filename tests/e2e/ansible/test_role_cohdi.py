@@ -48,6 +48,11 @@ CRO = "/apis/cro.hpsys.ibm.ie.com/v1alpha1"
 DRA = "/api/v1/namespaces/composable-dra"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 SECRETS = {"username": "gpu", "password": "correct-horse", "realm": "r", "client_id": "c", "client_secret": "battery"}
+SETTINGS: Json = {**CONFIG, "fabric": {**CONFIG["fabric"], "endpoint": "https://fabric-manager.example.com:8443"}}
+# what the chart cannot do without
+NEEDED: Json = {"cohdi_host_aliases": [{"ip": "192.0.2.7", "hostnames": ["fabric-manager.example.com"]}],
+                "cohdi_webhook_ca": "ca", "cohdi_webhook_certificate": "certificate", "cohdi_webhook_key": "key"}
+OPERATOR = "/apis/apps/v1/namespaces/composable-resource-operator-system/deployments"
 Run = t.Callable[..., Played]
 PLACES = {"composable-dra": ["composable-dra-driver", "dds-controller-manager"],
           "composable-resource-operator-system": ["composable-resource-operator-controller-manager"]}
@@ -68,7 +73,8 @@ def run(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Run:
         given = {"composable_kubeconfig": str(lab.kubeconfig), "composable_wait_timeout": 60,
                  "composable_helm_binary": str(Path(sys.executable).parent / "helm"),
                  "composable_chart_mirror": str(ROOT / "tests" / "charts"),
-                 "controllers_config": CONFIG, "controllers_credentials": SECRETS}
+                 "composable_registry_mirror": "mirror.example.com:5000/gpu",
+                 "controllers_config": SETTINGS, "controllers_credentials": SECRETS, **NEEDED}
         return play(folder, role(part), {**given, **variables}, *options)
 
     return start
@@ -102,6 +108,35 @@ def test_values_come_from_our_configuration(lab: Lab, installed: Played) -> None
     assert table == CONFIG["device_info"]
     assert set(lab.api.get(f"{DRA}/secrets/composable-dra-secret")["data"]) == set(SECRETS)
     assert not [text for text in ("correct-horse", "battery") if text in installed.output]
+
+
+def test_definitions_that_were_there_are_the_charts_now(lab: Lab, installed: Played) -> None:
+    """The lab has brought them, as our role does; Helm refuses such."""
+    for name in ("composabilityrequests", "composableresources"):
+        found = lab.api.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}.cro.hpsys.ibm.ie.com")
+        assert found["metadata"]["annotations"]["meta.helm.sh/release-name"] == "cohdi"
+
+
+def test_the_operator_is_told_address_and_port(lab: Lab, installed: Played) -> None:
+    (item,) = lab.api.get(OPERATOR)["items"]
+    (container,) = item["spec"]["template"]["spec"]["containers"]
+    assert container["env"] == [{"name": "FTI_CDI_ENDPOINT", "value": "192.0.2.7:8443"}]
+    assert container["image"] == "mirror.example.com:5000/gpu/cohdi/composable-resource-operator:v0.2.0"
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_what_the_chart_would_refuse_is_refused_before(run: Run, name: str) -> None:
+    refused = run(**{name: [] if name == "cohdi_host_aliases" else ""})
+    assert refused.status != 0
+    (told,) = refused.failures
+    assert told.startswith(f"{name}: nothing is not usable")
+
+
+def test_another_release_that_has_the_definitions_is_named(installed: Played, run: Run) -> None:
+    refused = run(cohdi_release="second")
+    assert refused.status != 0
+    assert "belong to the release cohdi/cohdi" in "".join(refused.failures)
+    assert refused.changed == []
 
 
 def test_a_second_run_changes_nothing(lab: Lab, installed: Played, run: Run) -> None:
@@ -172,10 +207,30 @@ def test_it_is_not_removed_while_a_device_is_attached(lab: Lab, device: str, run
     assert "A100 40G on node node-0" in "".join(refused.failures)
     assert replicas(lab) == [1, 1, 1]
     lab.api.request("DELETE", f"{CRO}/composableresources/gpu-1")
+    body = {"apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1", "kind": "ComposabilityRequest", "metadata": {"name": "asks"},
+            "spec": {"resource": {"type": "gpu", "model": "A100 40G", "size": 1}}}
+    well(run(cohdi_state="paused"))
+    lab.api.request("POST", f"{CRO}/composabilityrequests", body)
+    assert "ComposabilityRequest asks" in "".join(run(cohdi_state="absent").failures)
+    lab.api.request("DELETE", f"{CRO}/composabilityrequests/asks")
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
+        "name": "ours", "labels": {"app.kubernetes.io/part-of": "composable-infra"}}, "spec": {
+        "replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {
+            "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}
+    lab.api.request("POST", "/apis/apps/v1/namespaces/default/deployments", deployment)
+    assert "while our controllers run (namespace default)" in "".join(run(cohdi_state="absent").failures)
+    assert replicas(lab) == [0, 0, 0]
+    lab.api.request("DELETE", "/apis/apps/v1/namespaces/default/deployments/ours")
     well(run(cohdi_state="absent"))
     assert policies(lab) == []
     assert not lab.api.exists("/api/v1/namespaces/cohdi")
     assert well(run(cohdi_state="absent")).changed == []
+    # the definitions went with the chart; the lab had brought them
+    assert not lab.api.exists(f"{CRO}/composableresources")
+    for path in sorted((ROOT / "deploy" / "crds").glob("compos*.yaml")):
+        lab.api.apply(yaml.safe_load(path.read_text(encoding="utf-8")))
+    wait_for("the definitions are served", lambda: lab.api.exists(f"{CRO}/composableresources")
+             and lab.api.exists(f"{CRO}/composabilityrequests"))
 
 
 def test_a_manager_that_the_chart_does_not_speak_to_is_refused(run: Run) -> None:

@@ -22,6 +22,7 @@ PLAN: dict[str, t.Any] = {
     "gpu_operator_driver": False,
     "gpu_operator_nfd": False,
     "gpu_operator_device_plugin": False,
+    "gpu_operator_toolkit": True,
     "gpu_operator_dcgm": False,
     "nfd": True,
     "dra_driver": True,

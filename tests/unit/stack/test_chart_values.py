@@ -22,6 +22,11 @@ CHARTS = [
 ]
 
 
+# The chart's template takes these, and its values.yaml does not name them. Source: NVIDIA/gpu-operator v26.7.0,
+# deployments/gpu-operator/templates/clusterpolicy.yaml, .Values.dcgm.imagePullSecrets.
+UNNAMED = {"dcgm.imagePullSecrets", "dcgmExporter.imagePullSecrets"}
+
+
 @functools.cache
 def theirs(chart: str) -> dict[str, t.Any]:
     """Default values of a vendor's chart, read once."""
@@ -39,7 +44,7 @@ def test_every_key_is_one_of_the_charts(role: str, variables: list[str], chart: 
     ours = load(f"roles/{role}/vars/main.yml")
     for variable in variables:
         assert ours[variable]
-        assert unknown(ours[variable], theirs(chart)) == []
+        assert set(unknown(ours[variable], theirs(chart))) <= UNNAMED
 
 
 @pytest.mark.parametrize(("role", "variables", "chart"), CHARTS)

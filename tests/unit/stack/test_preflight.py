@@ -24,6 +24,7 @@ from ansible_collections.composable.infra.tests.unit.stack.combinations import (
 )
 
 WARNED: list[tuple[str, Changes, Changes, str]] = [
+    ("nobody brings the runtime class", {}, {"gpu_operator_toolkit": False}, "container toolkit"),
     ("a release that nobody tried", {"kubernetes": "v1.37.0"}, {}, "kubernetes version"),
     ("class of others that a pool breaks", {"class_selectors": {"others": [VENDORS]}},
      {"config": {"device_info": [ROW]}}, "selectors and pools"),

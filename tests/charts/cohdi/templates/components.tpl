@@ -26,8 +26,15 @@ spec:
     spec:
       terminationGracePeriodSeconds: 0
       containers:
-        - name: main
-          image: example.invalid/cohdi/{{ get $images $name }}:v0.2.0
+        - name: manager
+          {{- with (get $.Values (get $images $name)).common.image }}
+          image: {{ printf "%s/%s:%s" .registry .repository .tag | quote }}
+          {{- end }}
+          {{- if eq $name "composable-resource-operator-controller-manager" }}
+          env:
+            - name: FTI_CDI_ENDPOINT
+              value: "{{ (first $.Values.global.fti_cdi.hostAliases).ip }}:443"
+          {{- end }}
 {{- end }}
 ---
 apiVersion: v1

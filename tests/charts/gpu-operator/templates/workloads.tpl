@@ -1,6 +1,9 @@
 {{- if and .Values.clusterPolicy.deployCR .Values.gpuCluster.deployCR }}
 {{- fail "a ClusterPolicy and a GPUCluster exclude each other" }}
 {{- end }}
+{{- if and .Values.gpuCluster.deployCR .Values.driver.enabled (not .Values.driver.nvidiaDriverCRD.enabled) }}
+{{- fail "with a GPUCluster the driver needs driver.nvidiaDriverCRD.enabled" }}
+{{- end }}
 ---
 apiVersion: apps/v1
 kind: Deployment

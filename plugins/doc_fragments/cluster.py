@@ -19,7 +19,46 @@ options:
   context:
     description: Context of the kubeconfig. If not set, E(K8S_AUTH_CONTEXT) is used, then the current context.
     type: str
+  host:
+    description:
+      - URL of the API server. If not set, E(K8S_AUTH_HOST) is used. Together with a login (O(api_key), or
+        O(client_cert) and O(client_key)) it replaces the kubeconfig.
+    type: str
+  api_key:
+    description: Bearer token for the API server. If not set, E(K8S_AUTH_API_KEY) is used.
+    type: str
+  ca_cert:
+    description:
+      - Path of the certificate authority of the API server, in PEM format. If not set, E(K8S_AUTH_SSL_CA_CERT) is used.
+    type: path
+    aliases: [ssl_ca_cert]
+  client_cert:
+    description: Path of a client certificate in PEM format. If not set, E(K8S_AUTH_CERT_FILE) is used.
+    type: path
+    aliases: [cert_file]
+  client_key:
+    description: Path of the key of the client certificate. If not set, E(K8S_AUTH_KEY_FILE) is used.
+    type: path
+    aliases: [key_file]
+  proxy:
+    description: URL of a proxy on the way to the API server. If not set, E(K8S_AUTH_PROXY) is used.
+    type: str
 requirements:
   - python >= 3.11
   - PyYAML
+"""
+    LOGIN = r"""
+options:
+  username:
+    description: User of the API server, where it takes passwords. If not set, E(K8S_AUTH_USERNAME) is used.
+    type: str
+  password:
+    description: Password of the user. If not set, E(K8S_AUTH_PASSWORD) is used.
+    type: str
+  validate_certs:
+    description:
+      - Whether the certificate of the API server is checked. If not set, E(K8S_AUTH_VERIFY_SSL) is used, then what the
+        kubeconfig says.
+    type: bool
+    aliases: [verify_ssl]
 """

@@ -74,11 +74,29 @@ options:
 """
     CLUSTER = r"""
 options:
+  api_key:
+    env:
+      - name: K8S_AUTH_API_KEY
+  ca_cert:
+    env:
+      - name: K8S_AUTH_SSL_CA_CERT
+  client_cert:
+    env:
+      - name: K8S_AUTH_CERT_FILE
+  client_key:
+    env:
+      - name: K8S_AUTH_KEY_FILE
   context:
     env:
       - name: K8S_AUTH_CONTEXT
+  host:
+    env:
+      - name: K8S_AUTH_HOST
   kubeconfig:
     env:
       - name: K8S_AUTH_KUBECONFIG
       - name: KUBECONFIG
+  proxy:
+    env:
+      - name: K8S_AUTH_PROXY
 """

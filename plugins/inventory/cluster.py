@@ -86,7 +86,7 @@ class InventoryModule(HostsPlugin):
 
     def hosts(self) -> list[Host]:
         """One host per node; cluster and fabric are asked at the same time."""
-        client = module_base.cluster(options(self, module_base.CLUSTER_OPTIONS))
+        client = module_base.cluster(options(self, module_base.API_SERVER_OPTIONS))
         with ThreadPoolExecutor(5) as pool:
             snapshot = pool.submit(self._snapshot)
             nodes, claims, slices, resources = pool.map(lambda kind: _all(client, kind),

@@ -66,10 +66,30 @@ FABRIC_OPTIONS: dict[str, dict[str, t.Any]] = {
     "attach_timeout": _option("attach_timeout", type="float", default=180.0),
     "requests_per_second": _option("requests_per_second", type="float"),
 }
-CLUSTER_OPTIONS: dict[str, dict[str, t.Any]] = {
+
+
+def _kubernetes_option(*variables: str, **rest: t.Any) -> dict[str, t.Any]:
+    return {"type": "str", "fallback": (environment_value, [f"K8S_AUTH_{name}" for name in variables]), **rest}
+
+
+# Names, aliases and variables are those of kubernetes.core, so that one block of defaults serves its modules and ours.
+API_SERVER_OPTIONS: dict[str, dict[str, t.Any]] = {
     "kubeconfig": {"type": "path", "fallback": (environment_value, ["K8S_AUTH_KUBECONFIG", "KUBECONFIG"])},
-    "context": {"type": "str", "fallback": (environment_value, ["K8S_AUTH_CONTEXT"])},
+    "context": _kubernetes_option("CONTEXT"),
+    "host": _kubernetes_option("HOST"),
+    "api_key": _kubernetes_option("API_KEY", no_log=True),
+    "ca_cert": _kubernetes_option("SSL_CA_CERT", type="path", aliases=["ssl_ca_cert"]),
+    "client_cert": _kubernetes_option("CERT_FILE", type="path", aliases=["cert_file"]),
+    "client_key": _kubernetes_option("KEY_FILE", type="path", aliases=["key_file"], no_log=False),
+    "proxy": _kubernetes_option("PROXY"),
 }
+# The inventory of the cluster has options of these names for the CDI Manager.
+LOGIN_OPTIONS: dict[str, dict[str, t.Any]] = {
+    "username": _kubernetes_option("USERNAME"),
+    "password": _kubernetes_option("PASSWORD", no_log=True),
+    "validate_certs": _kubernetes_option("VERIFY_SSL", type="bool", aliases=["verify_ssl"]),
+}
+CLUSTER_OPTIONS: dict[str, dict[str, t.Any]] = {**API_SERVER_OPTIONS, **LOGIN_OPTIONS}
 CONFIG_OPTIONS: dict[str, dict[str, t.Any]] = {
     "config": {"type": "dict", "no_log": False},
     "config_path": _option("config_path", type="path"),
@@ -90,10 +110,13 @@ def cluster(params: Mapping[str, t.Any]) -> Client:
 
     Its client is imported when it is asked for: a module that speaks to the CDI Manager only does not wait for it.
     """
-    from .kube.client.connection import Connection
+    from .kube.client.connection import Connection, ConnectionOptions
     from .kube.client.verbs import Client
 
-    return Client(Connection.load(params.get("kubeconfig"), params.get("context")))
+    same = {name: params.get(name) for name in
+            ("host", "client_cert", "client_key", "proxy", "username", "password", "validate_certs")}
+    given = ConnectionOptions(**same, token=params.get("api_key"), ca_file=params.get("ca_cert"))
+    return Client(Connection.load(params.get("kubeconfig"), params.get("context"), given=given))
 
 
 @dataclass(frozen=True, slots=True)

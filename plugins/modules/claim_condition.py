@@ -21,6 +21,7 @@ author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
   - composable.infra.cluster
+  - composable.infra.cluster.login
 options:
   namespace:
     description: Namespace of the claim.

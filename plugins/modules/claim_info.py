@@ -18,6 +18,7 @@ author:
 extends_documentation_fragment:
   - composable.infra.config
   - composable.infra.cluster
+  - composable.infra.cluster.login
 options:
   namespace:
     description: Return claims of this namespace only.

@@ -20,6 +20,7 @@ author:
 extends_documentation_fragment:
   - composable.infra.config
   - composable.infra.cluster
+  - composable.infra.cluster.login
 options:
   state:
     description:

@@ -22,6 +22,7 @@ author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
   - composable.infra.cluster
+  - composable.infra.cluster.login
 options:
   name:
     description: Name of the namespace.

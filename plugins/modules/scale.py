@@ -21,6 +21,7 @@ author:
 extends_documentation_fragment:
   - composable.infra.config
   - composable.infra.cluster
+  - composable.infra.cluster.login
 options:
   timeout:
     description: Seconds after which the run ends at the latest.

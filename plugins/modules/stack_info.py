@@ -18,6 +18,7 @@ author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
   - composable.infra.cluster
+  - composable.infra.cluster.login
 attributes:
   check_mode:
     description: Can run in check mode; the module only reads.

@@ -21,6 +21,7 @@ import pytest
 
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims as source
 from ansible_collections.composable.infra.plugins.module_utils.kube import api_resources as kube_resource
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import ConnectionOptions
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims as kube_claims
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods as kube_pods
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -80,14 +81,15 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Json]:
     """The Kubernetes layer without a server; what was loaded with which arguments."""
     loaded: dict[str, Json] = {}
 
-    def load(kubeconfig: str | None, context: str | None) -> str:
-        loaded["connection"] = {"kubeconfig": kubeconfig, "context": context}
+    def load(kubeconfig: str | None, context: str | None, *, given: ConnectionOptions, environ: t.Any) -> str:
+        loaded["connection"] = {"kubeconfig": kubeconfig, "context": context, "given": given}
         return "connection"
 
     parts: dict[str, t.Any] = {
         "objects.claims": kube_claims, "api_resources": kube_resource, "objects.pods": kube_pods,
         "coordination.gate_lease": types.SimpleNamespace(GateLease=FakeLease),
-        "client.connection": types.SimpleNamespace(Connection=types.SimpleNamespace(load=load)),
+        "client.connection": types.SimpleNamespace(
+            Connection=types.SimpleNamespace(load=load), ConnectionOptions=ConnectionOptions),
         "watch.store": types.SimpleNamespace(Store=lambda indexers: "store"),
         "client.verbs": types.SimpleNamespace(Client=lambda connection, pool: "client"),
         "watch.reflector": types.SimpleNamespace(Reflector=FakeReflector)}
@@ -255,6 +257,25 @@ def test_connection_is_what_the_options_say(fakes: dict[str, Json], given: Json,
 
     play(story, **given)
     assert fakes["connection"]["kubeconfig"] == expected
+
+
+@pytest.mark.parametrize(("given", "kubeconfig", "context", "host"), [
+    ({}, "/of/the/variable", "v", "https://b.test"), ({"kubeconfig": "/k"}, "/k", "v", None),
+    ({"context": "c"}, "/of/the/variable", "c", "https://b.test")])
+def test_variables_of_kubernetes_core_count_where_nothing_is_given(
+    fakes: dict[str, Json], monkeypatch: pytest.MonkeyPatch, given: Json, kubeconfig: str, context: str,
+    host: str | None,
+) -> None:
+    for name, value in {"KUBECONFIG": "/of/the/variable", "CONTEXT": "v", "HOST": "https://b.test"}.items():
+        monkeypatch.setenv(f"K8S_AUTH_{name}", value)
+
+    async def story(running: Running) -> None:
+        await running.begin()
+        await running.event()
+
+    play(story, **given)
+    found = fakes["connection"]
+    assert (found["kubeconfig"], found["context"], found["given"].host) == (kubeconfig, context, host)
 
 
 @pytest.mark.parametrize(("args", "said"), [

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import runpy
 import typing as t
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,10 +18,12 @@ from ansible_collections.composable.infra.plugins.module_utils import module_bas
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
-SPECS = [(fabric, module_base.FABRIC_OPTIONS), (cluster, module_base.CLUSTER_OPTIONS),
-         (config, module_base.CONFIG_OPTIONS)]
+SPECS = [(fabric.ModuleDocFragment.DOCUMENTATION, module_base.FABRIC_OPTIONS),
+         (cluster.ModuleDocFragment.DOCUMENTATION, module_base.API_SERVER_OPTIONS),
+         (cluster.ModuleDocFragment.LOGIN, module_base.LOGIN_OPTIONS),
+         (config.ModuleDocFragment.DOCUMENTATION, module_base.CONFIG_OPTIONS)]
 FRAGMENTS = [(environment.ModuleDocFragment.DOCUMENTATION, module_base.FABRIC_OPTIONS),
-             (environment.ModuleDocFragment.CLUSTER, module_base.CLUSTER_OPTIONS)]
+             (environment.ModuleDocFragment.CLUSTER, module_base.API_SERVER_OPTIONS)]
 
 
 def options(text: str) -> dict[str, t.Any]:
@@ -26,14 +31,15 @@ def options(text: str) -> dict[str, t.Any]:
     return found
 
 
-@pytest.mark.parametrize(("fragment", "spec"), SPECS, ids=["fabric", "cluster", "config"])
-def test_documentation_names_what_the_modules_take(fragment: t.Any, spec: dict[str, dict[str, t.Any]]) -> None:
-    documented = options(fragment.ModuleDocFragment.DOCUMENTATION)
+@pytest.mark.parametrize(("text", "spec"), SPECS, ids=["fabric", "cluster", "login", "config"])
+def test_documentation_names_what_the_modules_take(text: str, spec: dict[str, dict[str, t.Any]]) -> None:
+    documented = options(text)
     assert set(documented) == set(spec)
     for name, option in spec.items():
         assert documented[name]["type"] == option["type"], name
         assert documented[name].get("default") == option.get("default"), name
         assert documented[name].get("choices") == option.get("choices"), name
+        assert documented[name].get("aliases") == option.get("aliases"), name
 
 
 @pytest.mark.parametrize(("text", "spec"), FRAGMENTS, ids=["fabric", "cluster"])
@@ -52,6 +58,28 @@ def test_modules_take_what_the_configuration_takes() -> None:
 
 def test_secrets_are_kept_out_of_logs() -> None:
     assert {name for name, o in module_base.FABRIC_OPTIONS.items() if o.get("no_log")} == {"password", "client_secret"}
+    assert {name for name, o in module_base.CLUSTER_OPTIONS.items() if o.get("no_log")} == {"password", "api_key"}
+
+
+def test_names_aliases_and_variables_are_those_of_kubernetes_core() -> None:
+    """One block of defaults, and one credential, serves its modules and ours."""
+    source = kubernetes_core("plugins/module_utils/args_common.py")
+    theirs: dict[str, t.Any] = source["AUTH_ARG_SPEC"]
+    for name, option in module_base.CLUSTER_OPTIONS.items():
+        assert name in theirs, name
+        assert set(option.get("aliases", [])) <= set(theirs[name].get("aliases", [])), name
+    variables = {option: f"K8S_AUTH_{name.upper()}" for name, option in source["AUTH_ARG_MAP"].items()}
+    ours = {name: option["fallback"][1][0] for name, option in module_base.CLUSTER_OPTIONS.items()}
+    assert ours == {name: variables[name] for name in ours}
+
+
+def kubernetes_core(path: str) -> dict[str, t.Any]:
+    """The names of one of its files; the test is skipped where it is not installed."""
+    spec = importlib.util.find_spec("ansible_collections.kubernetes.core")
+    places = list(spec.submodule_search_locations or []) if spec else []
+    if not places:
+        pytest.skip("the collection kubernetes.core is not installed beside this one")
+    return runpy.run_path(str(Path(places[0]) / path))
 
 
 def test_every_action_plugin_has_a_module() -> None:

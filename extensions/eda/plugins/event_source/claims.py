@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import os
 import sys
 import threading
 import time
@@ -31,10 +32,13 @@ description:
     (410), and never returns.
 options:
   kubeconfig:
-    description: Path of a kubeconfig. The default is KUBECONFIG, ~/.kube/config, or the service account of the pod.
+    description:
+      - Path of a kubeconfig. If not set, the variables of kubernetes.core count (E(K8S_AUTH_KUBECONFIG),
+        E(K8S_AUTH_HOST), E(K8S_AUTH_API_KEY), E(K8S_AUTH_VERIFY_SSL) and so on), then KUBECONFIG, ~/.kube/config, or
+        the service account of the pod.
     type: str
   context:
-    description: Context of the kubeconfig.
+    description: Context of the kubeconfig. If not set, E(K8S_AUTH_CONTEXT) is used.
     type: str
   settle:
     description: Seconds to wait for further claims before an event is emitted.
@@ -230,12 +234,21 @@ class Watcher:
         return {"claims": {"reason": reason, "waiting": claims}}
 
 
+def _connection(args: dict[str, t.Any], environ: t.Mapping[str, str]) -> t.Any:
+    """What is given wins over the variables of kubernetes.core, and these over the usual places of a kubeconfig."""
+    found = _kube("client.connection")
+    kubeconfig = args.get("kubeconfig") or environ.get("K8S_AUTH_KUBECONFIG", "").strip() or None
+    context = args.get("context") or environ.get("K8S_AUTH_CONTEXT", "").strip() or None
+    given = found.ConnectionOptions() if args.get("kubeconfig") else found.ConnectionOptions.of_environment(environ)
+    return found.Connection.load(kubeconfig, context, given=given, environ=environ)
+
+
 async def main(queue: asyncio.Queue[t.Any], args: dict[str, t.Any]) -> None:
     """Watch for ever; ends only when cancelled. Raises ValueError for unusable options."""
     times, loop, woken = _numbers(args), asyncio.get_running_loop(), asyncio.Event()
     watcher = Watcher(times, lambda: loop.call_soon_threadsafe(woken.set), _kube("objects.claims"),
                       _kube("objects.pods").held)
-    connection = _kube("client.connection").Connection.load(args.get("kubeconfig") or None, args.get("context") or None)
+    connection = _connection(args, os.environ)
     client = _kube("client.verbs").Client(connection, pool=4)
     running = _watches(client, watcher, args)
     for each in running:

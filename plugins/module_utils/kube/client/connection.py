@@ -19,6 +19,11 @@ from .credentials import Authorization, Fixed, LibraryAuthorization, TokenFile
 from .kubeconfig import Entry, Kubeconfig
 
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+# Source: kubernetes.core, plugins/module_utils/args_common.py, AUTH_ARG_SPEC.
+VARIABLES = {"host": "K8S_AUTH_HOST", "token": "K8S_AUTH_API_KEY", "username": "K8S_AUTH_USERNAME",
+             "password": "K8S_AUTH_PASSWORD", "ca_file": "K8S_AUTH_SSL_CA_CERT", "client_cert": "K8S_AUTH_CERT_FILE",
+             "client_key": "K8S_AUTH_KEY_FILE", "proxy": "K8S_AUTH_PROXY"}
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class Connection:
         """
         env = os.environ if environ is None else environ
         given = given or ConnectionOptions()
-        if given.host and not kubeconfig:
+        if given.complete or (given.host and not kubeconfig):
             base = cls(given.server() or "")
         else:
             base = _from_sources(kubeconfig, context, env, service_account)
@@ -83,8 +88,8 @@ class ConnectionOptions:
     """What the caller of ``Connection.load`` says itself; None: as it is found.
 
     ``host``: URL of the API server. ``token`` is the text, ``token_file``, ``ca_file``, ``client_cert`` and
-    ``client_key`` are paths, ``ca_data`` is PEM text. ``validate_certs``: check the server's certificate. ``proxy``:
-    URL of a proxy.
+    ``client_key`` are paths, ``ca_data`` is PEM text. ``username`` and ``password``: where there is no token.
+    ``validate_certs``: check the server's certificate. ``proxy``: URL of a proxy.
     """
 
     host: str | None = None
@@ -96,6 +101,24 @@ class ConnectionOptions:
     client_key: str | None = None
     validate_certs: bool | None = None
     proxy: str | None = field(default=None, repr=False)
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of_environment(cls, environ: Mapping[str, str]) -> ConnectionOptions:
+        """What the variables of kubernetes.core say; one that is blank says nothing. Raises BadKubeconfig."""
+        found: dict[str, Any] = {name: text for name, variable in VARIABLES.items()
+                                 if (text := environ.get(variable, "").strip())}
+        verify = environ.get("K8S_AUTH_VERIFY_SSL", "").strip().lower()
+        if verify and verify not in (*_TRUE, *_FALSE):
+            raise BadKubeconfig("environment", "K8S_AUTH_VERIFY_SSL", f"must be true or false, not {verify!r}")
+        return cls(**found, validate_certs=verify in _TRUE if verify else None)
+
+    @property
+    def complete(self) -> bool:
+        """Whether this is where and who, so that no kubeconfig is asked. As kubernetes.core has it."""
+        login = self.token or (self.username and self.password) or (self.client_cert and self.client_key)
+        return bool(self.host and login)
 
     def server(self) -> str | None:
         """``host`` as a URL. Raises BadKubeconfig."""
@@ -113,6 +136,8 @@ class ConnectionOptions:
             found["authorization"] = Fixed.bearer(self.token)
         elif self.token_file:
             found["authorization"] = TokenFile(self.token_file, "arguments", "token_file")
+        elif self.username:
+            found["authorization"] = Fixed.basic(self.username, self.password or "")
         return {name: value for name, value in found.items() if value is not None}
 
     def _entry(self) -> Entry:

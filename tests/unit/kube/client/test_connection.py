@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import ssl
+import typing as t
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,52 @@ def test_arguments_win_over_the_kubeconfig() -> None:
     connection = Connection.load(content, given=given, environ={})
     assert connection.server == "https://b.test"
     assert not connection.verify
+
+
+KUBECONFIG = {
+    "current-context": "x",
+    "clusters": [{"name": "c", "cluster": {"server": "https://a.test", "insecure-skip-tls-verify": True}}],
+    "users": [{"name": "u", "user": {"token": "of-the-file"}}],
+    "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+}
+
+
+@pytest.mark.parametrize("login", [{"token": "t"}, {"username": "u", "password": "p"}])
+def test_host_and_login_replace_the_kubeconfig(login: dict[str, t.Any]) -> None:
+    """As kubernetes.core has it: nothing of another cluster is mixed in."""
+    connection = Connection.load(KUBECONFIG, given=ConnectionOptions(host="b.test", **login), environ={})
+    assert (connection.server, connection.verify) == ("https://b.test", True)
+    assert "of-the-file" not in str(connection.authorization())
+
+
+def test_user_and_password() -> None:
+    given = ConnectionOptions(host="b.test", username="u", password="p")
+    assert Connection.load(given=given, environ={}).authorization() == "Basic dTpw"
+    assert "Bearer" in str(Connection.load(given=ConnectionOptions(host="b.test", token="t", username="u"),
+                                           environ={}).authorization())
+
+
+def test_variables_of_kubernetes_core(tmp_path: Path) -> None:
+    """Those that AAP's credential for a bearer token sets are among them."""
+    ca = tmp_path / "ca.pem"
+    ca.write_text(PEM, encoding="ascii")
+    found = ConnectionOptions.of_environment({
+        "K8S_AUTH_HOST": "https://b.test", "K8S_AUTH_API_KEY": "secret", "K8S_AUTH_VERIFY_SSL": "True",
+        "K8S_AUTH_SSL_CA_CERT": str(ca), "K8S_AUTH_PROXY": " ", "K8S_AUTH_USERNAME": ""})
+    connection = Connection.load(given=found, environ={})
+    assert (connection.server, connection.ca, connection.verify) == ("https://b.test", PEM, True)
+    assert connection.authorization() == "Bearer secret"
+    assert (found.proxy, found.username, found.complete) == (None, None, True)
+
+
+@pytest.mark.parametrize(("text", "meant"), [("False", False), ("0", False), ("yes", True), ("", None)])
+def test_variable_for_the_check_of_certificates(text: str, meant: bool | None) -> None:
+    assert ConnectionOptions.of_environment({"K8S_AUTH_VERIFY_SSL": text}).validate_certs is meant
+
+
+def test_bad_variable_is_named() -> None:
+    with pytest.raises(BadKubeconfig, match="K8S_AUTH_VERIFY_SSL: must be true or false, not 'maybe'"):
+        ConnectionOptions.of_environment({"K8S_AUTH_VERIFY_SSL": "Maybe"})
 
 
 @pytest.mark.parametrize("host", ["https://", "https://user:pw@api.test", "https://api.test?x=1", "gopher://x"])

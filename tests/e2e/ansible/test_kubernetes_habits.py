@@ -77,7 +77,7 @@ def test_one_block_of_defaults(where: tuple[str, str], token: str, tmp_path: Pat
 
 def test_a_wrong_token_is_a_sentence(where: tuple[str, str], tmp_path: Path) -> None:
     only_ours = [{**book()[0], "tasks": TASKS[2:]}]
-    refused = play(tmp_path, only_ours, {}, K8S_AUTH_HOST=where[0], K8S_AUTH_API_KEY="wrong",
+    refused = play(tmp_path, only_ours, {}, K8S_AUTH_HOST=where[0], K8S_AUTH_API_KEY="of-nobody",
                    K8S_AUTH_SSL_CA_CERT=where[1], HOME=str(tmp_path))
     assert refused.status != 0
-    assert "Unauthorized" in "".join(refused.failures)
+    assert "refuses the credentials (401" in "".join(refused.failures)

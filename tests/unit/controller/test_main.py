@@ -219,7 +219,9 @@ def test_stop_on_request(controller: Callable[..., int], monkeypatch: pytest.Mon
     monkeypatch.setattr(FakeLeadership, "then", staticmethod(terminated))
     assert controller() == 0
     (engine,) = FakeEngine.made
-    assert engine.log == ["watch", "work", "gates open in composable-infra", "gates closed", "stop"]
+    # How often everything was looked at meanwhile depends on the machine.
+    log = [what for what in engine.log if what != "all"]
+    assert log == ["watch", "work", "gates open in composable-infra", "gates closed", "stop"]
     assert FakeLeadership.log == ["composable-infra: operator, publisher, scaler", "left"]
 
 

@@ -74,9 +74,10 @@ class DeviceHolds:
         A used device is kept for nobody. The scheduler takes any device that fits: when a claim took a device that was
         kept for a second claim, the device that was kept for the first is now kept for the second. All other holds of
         a claim that uses a device end. Claims of ``moving`` have devices of a pool beside it and will be allocated
-        anew: what is kept stays until then.
+        anew: what is kept stays until then, and what they use already is kept for them, too.
         """
         with self._lock:
+            self._keep_beside(users, moving)
             users = {name: taker for name, taker in users.items() if taker not in moving}
             for name, taker in users.items():
                 if (raw := self._resources.get(name)) is None:
@@ -88,6 +89,11 @@ class DeviceHolds:
             for taker in set(users.values()):
                 for raw in self.kept_for(taker):
                     self._set(raw["metadata"]["name"], NONE)
+
+    def _keep_beside(self, users: Mapping[str, str], moving: Collection[str]) -> None:
+        for name, taker in users.items():
+            if taker in moving and (raw := self._resources.get(name)) and self.of(raw)[0] in ("", taker):
+                self.keep(name, taker)
 
     @staticmethod
     def _like(taken: Json, kept: list[Json]) -> str:

@@ -66,6 +66,18 @@ def test_claim_that_is_to_be_allocated_anew_keeps_what_is_kept_for_it(bench: Ben
     assert kept(bench) == {"a": "one"}
 
 
+def test_claim_that_is_to_be_allocated_anew_keeps_what_it_used_beside_the_pool(bench: Bench) -> None:
+    """Else it is returned before the scheduler looks again, and the claim never has all its devices at a time."""
+    visible(bench, "a")
+    mixed = (objects.local_result("gpu-0"), objects.pool_result())
+    bench.put(objects.claim("one", *mixed, devices=[objects.told(mixed[1], objects.RESCHEDULE)]))
+    kept(bench)
+    bench.put(objects.claim("one"))
+    assert kept(bench) == {"a": "one"}
+    bench.put(objects.claim("one", objects.local_result("gpu-0")))
+    assert kept(bench) == {}
+
+
 def test_what_is_to_be_written_follows(crossed: Bench) -> None:
     crossed.state.note_uses(["node-0"])
     assert crossed.state.unwritten_holds("node-0") == [("a", "uid-two")]

@@ -35,9 +35,10 @@ ORGANIZATION, TEMPLATE = "Composable infrastructure", "Composable scale pass"
 def awx() -> Awx:
     """An AWX with the job template that the rulebook names by default."""
     awx = Awx(ROOT)
-    awx.answer("POST", "/api/v2/organizations/", {}, {"name": ORGANIZATION})
+    _status, organization = awx.answer("POST", "/api/v2/organizations/", {}, {"name": ORGANIZATION})
     _status, template = awx.answer("POST", "/api/v2/job_templates/", {}, {
-        "name": TEMPLATE, "playbook": "playbooks/attach.yml", "organization": 1, "survey_enabled": True})
+        "name": TEMPLATE, "playbook": "playbooks/attach.yml", "organization": organization["id"],
+        "survey_enabled": True})
     awx.answer("POST", f"{template['url']}survey_spec/", {}, {
         "name": "", "description": "", "spec": [{"question_name": "Seconds to wait", "variable": "timeout",
                                                  "type": "integer", "required": False}]})

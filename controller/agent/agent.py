@@ -183,7 +183,10 @@ class NodeAgent:
         self._duties.add(_Duty.PLUGIN)
 
     def _work(self, name: str) -> float | None:
-        return self.devices.clear_dead() if name == DEAD else self.devices.work(name)
+        if name != DEAD:
+            return self.devices.work(name)
+        self.devices.clear_dead()
+        return None
 
     def _resource_changed(self, obj: Json, gone: bool) -> None:
         uid = str(obj["metadata"].get("uid"))

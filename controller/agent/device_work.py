@@ -134,12 +134,11 @@ class DeviceWork:
         finally:
             self._changed()
 
-    def clear_dead(self) -> float | None:
+    def clear_dead(self) -> None:
         """Take dead devices off the bus that belong to nobody; the vendor's plugin does not start beside them."""
         for trouble in self._hands.clear_dead(self._others(None)):
             log.warning("%s: %s", trouble.reason, trouble.message)
         self._changed()
-        return None
 
     def look_after(self, reports: t.Sequence[KernelReport]) -> None:
         """Notice devices that are gone from the bus though nobody let them go; ``reports`` are new Xids."""

@@ -24,13 +24,8 @@ from ansible_collections.composable.infra.plugins.module_utils.node.host import 
 from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
 from ansible_collections.composable.infra.plugins.module_utils.node.probe import NotProven
 from ansible_collections.composable.infra.plugins.module_utils.node.search import Wanted as NodeWanted
-from ansible_collections.composable.infra.plugins.module_utils.node.search import look
-from ansible_collections.composable.infra.plugins.module_utils.node.vendors import (
-    VENDORS,
-    Vendor,
-    may_be,
-    vendor_of,
-)
+from ansible_collections.composable.infra.plugins.module_utils.node.search import is_possible, look
+from ansible_collections.composable.infra.plugins.module_utils.node.vendors import VENDORS, Vendor, vendor_of
 
 from .hands import KernelReport, Note, NotThereYet, Plugin, Wanted
 from .host_files import DevicesBefore
@@ -87,11 +82,8 @@ class HostHands:
 
     def _candidates(self, uuid: str, known: frozenset[str]) -> list[str]:
         """Addresses of devices that are the wanted one, or could turn out to be it."""
-        ports = self._options.ports
-        there = [d for d in self._devices(0.0) if d.address not in known and d.uuid not in known
-                 and may_be(uuid, d.vendor, d.pci_class) and pci.is_behind(self._root, d.address, ports)]
-        return [d.address for d in there if not pci.is_lost(self._root, d.address)
-                and (not uuid or d.uuid == uuid or (d.uuid is None and _may_tell(d)))]
+        there = [d for d in self._devices(0.0) if is_possible(self._root, d, uuid, known, self._options)]
+        return [d.address for d in there if not uuid or d.uuid == uuid or (d.uuid is None and _may_tell(d))]
 
     def look_for_devices(self) -> None:
         """Rescan the fabric's ports, or the whole bus where the options say so."""

@@ -9,7 +9,7 @@ Standard library only, Python 3.8: it travels to nodes.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,9 +68,7 @@ class Search:
     def _next(self) -> pci.PciDevice | None:
         """The wanted device by its UUID, or by the address that it had; else the first that may be it."""
         wanted, address = self.wanted.uuid, self.address
-        there = [d for d in pci.devices(self.root) if d.address not in self.others and d.uuid not in self.others
-                 and may_be(wanted, d.vendor, d.pci_class) and pci.is_behind(self.root, d.address, self.options.ports)
-                 and not pci.is_lost(self.root, d.address)]
+        there = [d for d in pci.devices(self.root) if is_possible(self.root, d, wanted, self.others, self.options)]
         if self.wanted.address:
             there = [d for d in there if d.address == self.wanted.address]
         if wanted:
@@ -86,6 +84,13 @@ class Search:
         """What to say when no device came."""
         return (f"the device is not on the node's bus {self.options.search_patience:g} s after it was attached; "
                 f"{looked(self.root, self.options)}; check its cable and the fabric's port, or set rescan to bus")
+
+
+def is_possible(root: Path, device: pci.PciDevice, uuid: str, known: Collection[str], options: Options) -> bool:
+    """Whether the device may be the one with this UUID: none of ``known``, alive, behind the fabric's ports."""
+    return (device.address not in known and device.uuid not in known
+            and may_be(uuid, device.vendor, device.pci_class)
+            and pci.is_behind(root, device.address, options.ports) and not pci.is_lost(root, device.address))
 
 
 def look(root: Path, options: Options) -> None:

@@ -15,12 +15,12 @@ GATES := lint types
 SLOW_GATES := sanity ansible-lint importer docs-lint execution-environment
 
 # Each has a lab or folders of its own; the longest first.
-SCENARIOS := molecule-operations molecule-gpu_stack molecule-awx molecule-node_prepare molecule-lab
+SCENARIOS := molecule-operations molecule-gpu_stack molecule-awx molecule-node_prepare molecule-eda molecule-lab
 
 # make test: what can tell within a minute, then the longest first, so that none is left over at the end
 QUICK_STAGES := $(GATES) unit
 LONG_STAGES := e2e molecule-operations sanity integration molecule-gpu_stack conformance chaos ansible-lint molecule-awx \
-  molecule-node_prepare molecule-lab importer docs-lint execution-environment
+  molecule-node_prepare molecule-eda molecule-lab importer docs-lint execution-environment
 
 # Compiled files in one place, also where the environment says to write none: otherwise each of the many processes of a
 # test run compiles everything anew.
@@ -42,9 +42,14 @@ ARGS ?=
 FULL ?=
 CONFORMANCE := $(if $(FULL),CONFORMANCE_PROFILES=all CONFORMANCE_RUNS=200)
 
-# make chaos: how many random runs, and the seed of the first: make test shall not fail by chance.
+# make chaos: how many random runs, and the seed of the first: make test shall not fail by chance. LAB=1: on the lab
 RUNS ?= 200
 SEED ?= 1
+LAB ?=
+
+# make address: where the project is published; make release-dry-run: what the tag says
+URL ?=
+VERSION ?=
 
 # how many test files of a stage run at a time
 PARALLEL ?= 2
@@ -52,11 +57,11 @@ PARALLEL ?= 2
 # How many stages run at a time. One more than processors: the end-to-end tests mostly wait for the scheduler.
 AT_ONCE ?= 3
 
-.PHONY: help setup demo test gates unit integration chaos molecule conformance managers-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build clean execution-environment
+.PHONY: help setup demo test gates unit integration chaos molecule conformance managers-page configuration-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture address release-dry-run clean execution-environment
 
 help: ## list what can be made
 	@echo "composable.infra: make TARGET"
-	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-19s %s\n", $$1, $$2}'
 
 setup: ## make .venv with the pinned packages (every other target does this too)
 	@python=$$(tools/setup/find_python.sh $(PYTHON)); \
@@ -80,12 +85,15 @@ integration: setup ## tests of parts together: real TLS on loopback
 conformance: setup ## every CDI Manager's emulator under faults; FULL=1: every fault, 200 random histories of each
 	@$(CONFORMANCE) $(PYTEST) tests/conformance -n $(PARALLEL) --dist loadgroup $(ARGS)
 
-chaos: setup ## random workloads under random faults, in virtual time: RUNS=200, SEED of the first; a failure is made small
-	@PYTHONHASHSEED=0 $(PYTEST) tests/chaos -n $(PARALLEL) --dist load $(ARGS)
-	@$(PROGRAM).tests.chaos --runs $(RUNS) --parallel $(PARALLEL) --seed $(SEED)
+chaos: setup ## random workloads under random faults, in virtual time: RUNS=200, SEED of the first; a failure is made small; LAB=1: on the lab
+	@$(if $(LAB),,PYTHONHASHSEED=0 $(PYTEST) tests/chaos -n $(PARALLEL) --dist load $(ARGS))
+	@$(PROGRAM).tests.chaos --runs $(RUNS) --parallel $(PARALLEL) --seed $(SEED) $(if $(LAB),--lab $(ARGS))
 
 managers-page: setup ## write docs/managers.md from the code and the conformance checks
 	@$(PROGRAM).tests.conformance.managers_page
+
+configuration-page: setup ## write docs/configuration.md from the documentation of the option config
+	@$(VENV_PYTHON) -m tools.configuration
 
 e2e: setup ## tests of the whole system on a real control plane
 	@$(PROGRAM).lab.binaries.helm .venv/bin
@@ -125,6 +133,18 @@ importer: setup ## build the archive and let galaxy-importer judge it
 
 bench: setup ## measure, write tests/bench/results and docs/performance.md
 	@$(PROGRAM).tests.bench $(ARGS)
+
+docsite: setup ## build the documentation site, guides and plugins, into dist/docs
+	@$(VENV_PYTHON) -m tools.docsite.build
+
+picture: setup ## run the demo and make the picture of the README from its end
+	@$(PROGRAM).lab.demo | tee /dev/stderr | $(VENV_PYTHON) -m tools.picture docs/images/demo.svg
+
+address: setup ## say where the project is published, or set it everywhere: URL=https://github.com/OWNER/composable.infra
+	@$(VENV_PYTHON) -m tools.address $(if $(URL),'$(URL)')
+
+release-dry-run: setup ## make everything of a release in dist/ and publish nothing: VERSION=1.0.0 compares
+	@$(VENV_PYTHON) -m tools.release $(if $(VERSION),--version '$(VERSION)')
 
 build: setup ## build the collection's archive into dist/
 	@$(VENV_PYTHON) -m tools.gates.build

@@ -20,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from ansible_collections.composable.infra.controller.access import FORBIDDEN, OK, UNAUTHORIZED, UNAVAILABLE, Access
 from ansible_collections.composable.infra.controller.metrics import CONTENT_TYPE
+from ansible_collections.composable.infra.controller.serving_tls import ServingCertificate
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
@@ -62,9 +63,10 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, *args: t.Any) -> None:
+    def __init__(self, *args: t.Any, certificate: ServingCertificate | None = None) -> None:
         self._begun: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
+        self._certificate = certificate
         super().__init__(*args)
 
     def process_request(self, request: t.Any, client_address: t.Any) -> None:
@@ -75,6 +77,21 @@ class _Server(ThreadingHTTPServer):
                 self._end(oldest)
             self._begun[request] = time.monotonic()
         super().process_request(request, client_address)
+
+    def finish_request(self, request: t.Any, client_address: t.Any) -> None:
+        """Serve one connection, with TLS where there is a certificate; on the connection's own thread."""
+        if self._certificate is None:
+            super().finish_request(request, client_address)
+            return
+        request.settimeout(SILENT_SECONDS)
+        secured = self._certificate.context().wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+        with self._lock:  # the plain socket is of no use from now on, also for ending it
+            self._begun[secured] = self._begun.pop(request, time.monotonic())
+        try:
+            secured.do_handshake()
+            super().finish_request(secured, client_address)
+        finally:
+            self.shutdown_request(secured)
 
     def service_actions(self) -> None:
         """End what has taken too long."""
@@ -108,9 +125,10 @@ class HealthServer:
     """Serves /healthz (it goes on), /readyz (lists read, fabric seen), /status (verdicts, troubles) and /metrics."""
 
     def __init__(self, listen: str, process: Process, metrics: Measurements, details: Callable[[], dict[str, t.Any]],
-                 access: Access | None = None) -> None:
+                 access: Access | None = None, certificate: ServingCertificate | None = None) -> None:
         """``listen``: HOST:PORT, port 0 takes a free one. ``details``: what /status answers. ``access``: who may read
-        more than whether it is alive and ready; only loopback by default. Raises BadConfig."""
+        more than whether it is alive and ready; only loopback by default. ``certificate``: for TLS, None for plain
+        HTTP. Raises BadConfig."""
         host, _unused, port = listen.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65535:
             raise BadConfig(f"--listen: {listen!r} is not usable: must be HOST:PORT with a port from 0 to 65535")
@@ -118,7 +136,8 @@ class HealthServer:
             server = _Server6 if ":" in host else _Server
             endpoints = _Endpoints(process, metrics, details, access or Access())
             handler = type("Handler", (_Handler,), {"endpoints": endpoints})
-            self._server = server((host.strip("[]"), int(port)), handler)
+            self._server = server((host.strip("[]"), int(port)), handler, certificate=certificate)
+            self._scheme = "https" if certificate else "http"
         except OSError as error:
             raise BadConfig(f"--listen: {listen!r} is not usable: {error.strerror}") from None
         self._thread = threading.Thread(target=self._server.serve_forever, args=(STOP_POLL,), name="health",
@@ -129,6 +148,11 @@ class HealthServer:
         """Host and port as bound."""
         host, port = self._server.server_address[:2]
         return f"{host if isinstance(host, str) else host.decode()}:{port}"
+
+    @property
+    def url(self) -> str:
+        """Where it is reached."""
+        return f"{self._scheme}://{self.address}"
 
     def start(self) -> None:
         """Serve on a thread of its own."""

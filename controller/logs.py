@@ -10,12 +10,14 @@ import json
 import logging
 import time
 
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
+
 # By a name of its own, and by the names of the modules.
 LOGGERS = ("composable.infra", "ansible_collections.composable.infra")
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, message, and reason and about where the record has them."""
+    """One JSON object a line: time, level, message, and where the record has them reason, about, claim and uid."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -23,17 +25,28 @@ class JsonFormatter(logging.Formatter):
         for name in ("reason", "about"):
             if value := getattr(record, name, None):
                 entry[name] = value
+        entry |= _claims(record)
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
         return json.dumps(entry, ensure_ascii=False)
 
 
 class TextFormatter(logging.Formatter):
-    """Time in UTC with milliseconds, level, message."""
+    """Time in UTC with milliseconds, level, message; then ``claim=<namespace>/<name> uid=<uid>`` of the ResourceClaim
+    that it is about, with commas between several."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        return f"{_utc(record.created)} {record.levelname:<7} {record.getMessage()}"
+        about = "".join(f" {name}={value}" for name, value in _claims(record).items())
+        return f"{_utc(record.created)} {record.levelname:<7} {record.getMessage()}{about}"
+
+
+def _claims(record: logging.LogRecord) -> dict[str, str]:
+    """The claims that a record has in ``claims``: their names and their uids, in the same order."""
+    found: tuple[ClaimRef, ...] = tuple(getattr(record, "claims", ()))
+    if not found:
+        return {}
+    return {"claim": ",".join(claim.key for claim in found), "uid": ",".join(claim.uid for claim in found)}
 
 
 def _utc(seconds: float) -> str:

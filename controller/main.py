@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import threading
 from collections.abc import Sequence
@@ -17,9 +18,13 @@ from ansible_collections.composable.infra.controller.access import Access
 from ansible_collections.composable.infra.controller.health import HealthServer, status
 from ansible_collections.composable.infra.controller.logs import add_log_options, set_up_logging
 from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
+from ansible_collections.composable.infra.controller.serving_tls import add_tls_options, serving_certificate
 from ansible_collections.composable.infra.controller.signals import asked_to_stop
+from ansible_collections.composable.infra.controller.tracing.settings import add_trace_options
+from ansible_collections.composable.infra.controller.tracing.start import start_tracer
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import FabricError
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.rate_limit import TokenBucket
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.gate_lease import GateLease
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, BadKubeconfig
@@ -33,10 +38,12 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
     ControllerManager,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.observed import observed
 
 log = logging.getLogger("composable.infra")
 OK, BAD_INPUT, LOST_LEASE = 0, 2, 3
 RESYNC_SECONDS = 60.0
+SERVICE = "composable-infra-controllers"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -54,6 +61,8 @@ def parser() -> argparse.ArgumentParser:
                     help="address of /healthz, /readyz, /metrics and /status; port 0 takes a free one "
                          "(default: %(default)s)")
     add_log_options(it)
+    add_trace_options(it)
+    add_tls_options(it)
     return it
 
 
@@ -71,18 +80,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(args: argparse.Namespace, stop: threading.Event) -> int:
     """Build the engine and run it. Raises BadConfig, BadKubeconfig, FabricError or ApiError before it starts."""
-    config = EngineConfig.load(args.config)
+    config, certificate = EngineConfig.load(args.config), serving_certificate(args)
+    # Leases are renewed through this one: what the engine asks for never holds them up.
     client = Client(Connection.load(args.kubeconfig, args.context))
     roles = frozenset(args.only or ROLES)
     check_cluster(client, roles, stop, log.warning)
     disable_created_metrics()
-    metrics = PrometheusMetrics()
-    engine = ControllerManager(client, config.manager(), config, roles=roles, metrics=metrics)
-    metrics.ask(engine.gauges)
+    metrics = PrometheusMetrics(config.fabric.manager, [model.cdi_model_name for model in config.settings.models])
+    limited = client.limited(TokenBucket(config.kube_api_qps, config.kube_api_burst))
+    tracer = start_tracer(args.otlp_endpoint, SERVICE)
+    engine = ControllerManager(limited, config.manager(), config, roles=roles, metrics=metrics, tracer=tracer)
+    metrics.ask(partial(observed, engine))
     try:
-        health = HealthServer(args.listen, engine, metrics, partial(status, engine), Access(client))
+        health = HealthServer(args.listen, engine, metrics, partial(status, engine), Access(client), certificate)
     except BadConfig:
         engine.stop()
+        if tracer:
+            tracer.stop()
         raise
     lost = threading.Event()
 
@@ -93,32 +107,46 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     leadership = LeaderElection(client, config.lease_namespace, sorted(roles), give_way)
     try:
         health.start()
-        log.info("listening on http://%s", health.address)
-        serve(engine, leadership, stop)
+        log.info("listening on %s", health.url)
+        serve(engine, leadership, stop, client)
     finally:
         health.stop()
         engine.stop()
         leadership.leave()
+        if tracer:
+            tracer.stop()
         log.info("stopped")
     return LOST_LEASE if lost.is_set() else OK
 
 
-def serve(engine: ControllerManager, leadership: LeaderElection, stop: threading.Event) -> None:
-    """Watch, wait for the turn to lead, and act until stopped. Whoever does not lead asks and writes nothing."""
+def serve(engine: ControllerManager, leadership: LeaderElection, stop: threading.Event,
+          lease_client: Client | None = None) -> None:
+    """Watch, wait for the turn to lead, and act until stopped. Whoever does not lead asks and writes nothing.
+
+    ``lease_client``: for the GateLease, where that is not the engine's.
+    """
     engine.fence.require(lambda: leadership.held)
     engine.watch()
     if leadership.lead(stop):
         log.info("leading as %s", ", ".join(sorted(engine.roles)))
         if _all_read(stop, engine):
-            _act(stop, engine)
+            spare_collections()
+            _act(stop, engine, lease_client or engine.client)
 
 
-def _act(stop: threading.Event, engine: ControllerManager) -> None:
+def spare_collections() -> None:
+    """Have the garbage collector look no more at what was read: it is most of the memory, and stays. Objects that are
+    replaced go all the same, by their reference counts."""
+    gc.collect()
+    gc.freeze()
+
+
+def _act(stop: threading.Event, engine: ControllerManager, lease_client: Client) -> None:
     """Work until stopped; pods are gated only while somebody works who opens their gates."""
     engine.work()
     gate_lease = None
     if engine.gates:
-        gate_lease = GateLease(engine.client, engine.config.lease_namespace, problem=engine.gates_problem)
+        gate_lease = GateLease(lease_client, engine.config.lease_namespace, problem=engine.gates_problem)
     if gate_lease:
         gate_lease.start()
     try:

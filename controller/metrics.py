@@ -1,33 +1,47 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine's measurements for Prometheus, by prometheus_client; modules and rulebook do without that library."""
+"""The engine's measurements for Prometheus, by prometheus_client; modules and rulebook do without that library.
+
+No input makes series without end: a label has the values that its metric or the configuration names, and ``other``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, Summary, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from ansible_collections.composable.infra.controller.build import BuildInfo
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import (
     COUNTERS,
     GAUGES,
     HISTOGRAMS,
     PREFIX,
+    READ_COUNTERS,
     Metric,
 )
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 OTHER = "other"
+Labels = dict[str, str]
+Observed = Mapping[str, "float | Mapping[str, float]"]
+Known = Mapping[str, tuple[str, ...]]
 
 
 class PrometheusMetrics:
-    """The metrics of one engine, in a registry of its own. Every series is there from the beginning, at zero."""
+    """The metrics of one engine, in a registry of its own. Every series is there from the beginning, at zero; of those
+    that tell why something went wrong, only the one in which nothing does.
 
-    def __init__(self) -> None:
+    ``manager``: of the configuration; ``models``: names of its device_info.
+    """
+
+    def __init__(self, manager: str = "", models: Iterable[str] = ()) -> None:
         self.registry = CollectorRegistry()
+        self._known = {"manager": (manager,), "model": tuple(dict.fromkeys(models))}
         self._counters = {name: Counter(PREFIX + name, metric.help, [*metric.labels], registry=self.registry)
                           for name, metric in COUNTERS.items()}
         self._histograms = {name: Histogram(PREFIX + name, metric.help, [*metric.labels], buckets=metric.buckets,
@@ -36,35 +50,76 @@ class PrometheusMetrics:
         self._deprecated = {name: Summary(PREFIX + metric.replaces, f"Deprecated, use {PREFIX}{name}. {metric.help}",
                                           registry=self.registry)
                             for name, metric in HISTOGRAMS.items() if metric.replaces}
+        self.registry.register(BuildInfo())
         for name, metric in [*COUNTERS.items(), *HISTOGRAMS.items()]:
-            for values in product(*metric.labels.values()) if metric.labels else ():
+            for values in _at_first(metric, self._known):
                 (self._counters.get(name) or self._histograms[name]).labels(*values)
 
     def count(self, name: str, **labels: str) -> None:
         """One more of the counter ``name``, a key of COUNTERS."""
-        counter, bounded = self._counters[name], _bounded(COUNTERS[name], labels)
+        counter, bounded = self._counters[name], _bounded(COUNTERS[name], self._known, labels)
         (counter.labels(**bounded) if bounded else counter).inc()
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
         """One measurement of the histogram ``name``, a key of HISTOGRAMS, and of the name that it had before."""
-        histogram, bounded = self._histograms[name], _bounded(HISTOGRAMS[name], labels)
+        histogram, bounded = self._histograms[name], _bounded(HISTOGRAMS[name], self._known, labels)
         (histogram.labels(**bounded) if bounded else histogram).observe(seconds)
         if name in self._deprecated:
             self._deprecated[name].observe(seconds)
 
-    def ask(self, gauges: Callable[[], Mapping[str, float]]) -> None:
-        """Have ``gauges`` asked at each scrape; it answers with the value now of each key of GAUGES."""
-        def value_of(name: str) -> Callable[[], float]:
-            return lambda: gauges()[name]
-
-        for name, metric in GAUGES.items():
-            Gauge(PREFIX + name, metric.help, registry=self.registry).set_function(value_of(name))
+    def ask(self, observed: Callable[[], Observed]) -> None:
+        """Have ``observed`` asked once at each scrape; it answers with the value now of each key of GAUGES and
+        READ_COUNTERS: a number, or numbers by the value of its one label."""
+        self.registry.register(_Asked(observed, self._known))
 
     def text(self) -> bytes:
         """Everything as Prometheus reads it, in the format that CONTENT_TYPE names."""
         return generate_latest(self.registry)
 
 
-def _bounded(metric: Metric, labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels, with OTHER for a value that the metric does not name: no input makes series without end."""
-    return {name: labels[name] if labels.get(name) in values else OTHER for name, values in metric.labels.items()}
+class _Asked:
+    """A collector that asks for everything at once."""
+
+    def __init__(self, observed: Callable[[], Observed], known: Known) -> None:
+        self._observed, self._known = observed, known
+
+    def describe(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        """The names, so that nobody is asked when the collector is registered."""
+        for name, metric in GAUGES.items():
+            yield GaugeMetricFamily(PREFIX + name, metric.help, labels=[*metric.labels])
+        for name, metric in READ_COUNTERS.items():
+            yield CounterMetricFamily(PREFIX + name, metric.help, labels=[*metric.labels])
+
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        """The values now."""
+        now, tables = self._observed(), {**GAUGES, **READ_COUNTERS}
+        for family in self.describe():
+            name = family.name.removeprefix(PREFIX) + ("_total" if isinstance(family, CounterMetricFamily) else "")
+            for values, number in _series(tables[name], self._known, now.get(name, 0.0)).items():
+                family.add_metric(values, number)
+            yield family
+
+
+def _series(metric: Metric, known: Known, now: float | Mapping[str, float]) -> dict[tuple[str, ...], float]:
+    if not metric.labels:
+        return {(): now if isinstance(now, (int, float)) else 0.0}
+    (label,) = metric.labels
+    found: dict[tuple[str, ...], float] = {}
+    for value, number in now.items() if isinstance(now, Mapping) else ():
+        bounded = (_bounded(metric, known, {label: value})[label],)
+        found[bounded] = found.get(bounded, 0.0) + number
+    return found
+
+
+def _at_first(metric: Metric, known: Known) -> Iterator[tuple[str, ...]]:
+    """The series that are there before anything was measured."""
+    if not metric.labels:
+        return iter(())
+    configured = any(not values for values in metric.labels.values())
+    return product(*((values[:1] if configured else values) or known[label] for label, values in metric.labels.items()))
+
+
+def _bounded(metric: Metric, known: Known, labels: Mapping[str, str]) -> Labels:
+    """The labels, with OTHER for a value that nobody names."""
+    return {name: labels[name] if labels.get(name) in (values or known[name]) else OTHER
+            for name, values in metric.labels.items()}

@@ -32,11 +32,13 @@ _CLUSTER_SCOPED = frozenset(
     {
         "Namespace",
         "Node",
+        "PriorityLevelConfiguration",
         "ClusterRole",
         "ClusterRoleBinding",
         "CustomResourceDefinition",
         "DeviceClass",
         "ResourceSlice",
+        "FlowSchema",
         "MutatingAdmissionPolicy",
         "MutatingAdmissionPolicyBinding",
         "ValidatingAdmissionPolicy",
@@ -68,14 +70,15 @@ class Api:
             retries=False,
         )
 
-    def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
+    def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json",
+                accept: str = "application/json") -> Any:
         """The decoded reply (text when it is not JSON). ApiRefusal on an HTTP error, OSError-like on none."""
         for _attempt in range(50):
             reply = self._http.request(
                 method,
                 self.server + path,
                 body=None if body is None else json.dumps(body).encode(),
-                headers={"Content-Type": content_type, "Accept": "application/json"},
+                headers={"Content-Type": content_type, "Accept": accept},
             )
             # A CRD's storage, fresh or changed, is "(re)initializing" for a moment and answers 429.
             if reply.status not in (429, 503):
@@ -91,6 +94,13 @@ class Api:
     def get(self, path: str) -> Any:
         """GET `path`."""
         return self.request("GET", path)
+
+    def answer_headers(self, path: str, user: str, *groups: str) -> Mapping[str, str]:
+        """Headers of the answer to a GET by another user, whom this one impersonates."""
+        sent = urllib3.HTTPHeaderDict({"Impersonate-User": user, "Accept": "application/json"})
+        for group in groups:
+            sent.add("Impersonate-Group", group)
+        return self._http.request("GET", self.server + path, headers=sent).headers
 
     def stream(self, path: str, seconds: float) -> Iterator[dict[str, Any]]:
         """JSON documents of a watch, one per line; ends with it. `seconds`: how long one may be waited for."""

@@ -10,17 +10,20 @@ import logging
 import threading
 import time
 import typing as t
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    PREPARING,
     READY,
     REMOVAL_HUNG,
     REMOVED,
     Evidence,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.progress import Progress
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.tracing import NoTracer, Tracer
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.work_queue import WorkQueue
 
 from . import asks
@@ -31,7 +34,7 @@ from .claim_check import ClaimCheck
 from .device_work import DeviceWork, Patience
 from .evidence_book import EvidenceBook
 from .hands import Hands
-from .metrics import AgentMetrics
+from .metrics import AgentMetrics, new_steps
 from .node_state import NodeState
 from .plugin_work import ANNOUNCE_SECONDS, PluginWork
 
@@ -49,7 +52,8 @@ PLUGIN_NAMESPACES = ("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu", "gpu-oper
 class AgentOptions:
     """``lease_namespace``: where the agent's Lease is; ``plugin_namespaces``: where a vendor's plugin may run.
 
-    ``announce_seconds``: how long the vendor's plugin may take to announce a device.
+    ``announce_seconds``: how long the vendor's plugin may take to announce a device. ``own_driver``: the DRA driver of
+    the agent's own kubelet plugin, empty for none.
     """
 
     node: str
@@ -57,6 +61,7 @@ class AgentOptions:
     plugin_namespaces: tuple[str, ...] = PLUGIN_NAMESPACES
     patience: Patience = PATIENCE
     announce_seconds: float = ANNOUNCE_SECONDS
+    own_driver: str = ""
 
 
 class _Duty(enum.Enum):
@@ -69,21 +74,28 @@ class _Duty(enum.Enum):
 
 
 class NodeAgent:
-    """``start`` it once, ``stop`` it once. All that it needs on the node goes through ``hands``."""
+    """``start`` it once, ``stop`` it once. All that it needs on the node goes through ``hands``.
+
+    ``lease_client``: by which its Lease is renewed, where that is not ``client``. ``on_change`` may be set before the
+    start; it is called when something of the node, or what is known of it, has changed.
+    """
 
     def __init__(self, client: Client, hands: Hands, options: AgentOptions, metrics: AgentMetrics,
-                 recorder: Recorder | None = None) -> None:
+                 recorder: Recorder | None = None, lease_client: Client | None = None,
+                 tracer: Tracer | None = None) -> None:
         self.options, self._hands, self._metrics, self._recorder = options, hands, metrics, recorder
+        self._tracer = tracer or NoTracer()
         self._duties: WorkQueue[_Duty] = WorkQueue()
         self.state = NodeState(client, options.node, options.plugin_namespaces, self._resource_changed,
                                self._other_changed)
         self.book = EvidenceBook(client, self.state.resources, self._noted)
         self.lane = BusLane(options.node, self._work)
-        self.devices = DeviceWork(self.state, self.book, hands, ClaimCheck(client, self.state), options.patience,
-                                  lambda: self._duties.add(_Duty.PLUGIN), self.lane.queue.add)
+        self.devices = DeviceWork(self.state, self.book, hands, ClaimCheck(client, self.state, options.own_driver),
+                                  options.patience, lambda: self._duties.add(_Duty.PLUGIN), self.lane.queue.add)
         self.plugins = PluginWork(client, self.state, self.book, hands, self.devices, metrics.restarts.inc,
                                   options.announce_seconds)
-        self.lease = AgentLease(client, options.lease_namespace, options.node)
+        self.lease = AgentLease(lease_client or client, options.lease_namespace, options.node)
+        self.on_change: Callable[[], None] = _nobody
         self.progress = Progress()
         self._ready = threading.Event()
         self._stopping = threading.Event()
@@ -199,12 +211,24 @@ class NodeAgent:
 
     def _other_changed(self) -> None:
         self._duties.add(_Duty.PLUGIN)
+        self.on_change()
 
     def _noted(self, ask: Ask, before: Evidence | None, now: Evidence) -> None:
         self._duties.add(_Duty.WRITE)
-        self._metrics.evidence(before, now, self.devices.asked_at(ask.uid))
+        self._metrics.evidence(before, now, asked := self.devices.asked_at(ask.uid))
+        if self._tracer.enabled:
+            self._trace(ask, new_steps(before, now, asked), now)
         self.plugins.stepped(before, now)
+        self.on_change()
         self._tell(ask, before, now)
+
+    def _trace(self, ask: Ask, steps: Iterable[tuple[str, float, float]], now: Evidence) -> None:
+        """The steps on the way up are hops of the claim that the device is for."""
+        if ask.claim is None or now.phase not in (PREPARING, READY):
+            return
+        for step, began, ended in steps:
+            self._tracer.span(ask.claim.uid, f"node {step}", began or ended, ended,
+                              {"node": self.options.node, "resource": ask.name, "address": now.address})
 
     def _tell(self, ask: Ask, before: Evidence | None, now: Evidence) -> None:
         """An Event on the ComposableResource for its end of a way, and for trouble."""
@@ -219,6 +243,10 @@ class NodeAgent:
         raw = self.state.resources.get(ask.name)
         for reason, message, kind in told:
             log.log(logging.WARNING if kind == "Warning" else logging.INFO, "%s %s: %s", reason, ask.name, message,
-                    extra={"reason": reason, "about": ask.name})
+                    extra={"reason": reason, "about": ask.name, **ask.logged})
             if self._recorder is not None and raw is not None:
                 self._recorder.event(raw, reason, message, kind)
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""

@@ -9,6 +9,7 @@ import enum
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef, read_claim
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import (
     ATTACH,
     NODE,
@@ -44,7 +45,7 @@ class Ask:
     ``device`` is its uid at the CDI Manager, empty before the manager has answered; ``uuid`` is the GPU's where the
     manager knows it. ``coming``: the manager is being asked for it. ``wanted``: it is not being deleted. ``release``:
     the moment at which the operator asked to let the device go, empty while it has not. ``evidence`` is about this very
-    device, None when there is none.
+    device, None when there is none. ``claim``: the one that its device is for, as far as it is known.
     """
 
     name: str
@@ -57,6 +58,12 @@ class Ask:
     wanted: bool = True
     release: str = ""
     evidence: Evidence | None = None
+    claim: ClaimRef | None = None
+
+    @property
+    def logged(self) -> dict[str, tuple[ClaimRef, ...]]:
+        """What a log record about it has besides (``extra``)."""
+        return {"claims": (self.claim,) if self.claim else ()}
 
 
 def read(obj: Json, known: Evidence | None = None) -> Ask:
@@ -70,7 +77,7 @@ def read(obj: Json, known: Evidence | None = None) -> Ask:
         model=str(spec.get("model") or ""), device=device, uuid=str(status.get("device_id") or ""),
         coming=wanted and not device and bool(annotation(obj, ATTACH)), wanted=wanted,
         release=annotation(obj, RELEASE) if device else "",
-        evidence=evidence if evidence and device and evidence.device == device else None)
+        evidence=evidence if evidence and device and evidence.device == device else None, claim=read_claim(obj))
 
 
 def work_of(ask: Ask, checked: bool) -> Work:

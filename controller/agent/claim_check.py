@@ -19,10 +19,11 @@ WITHDRAWN = "the operator has taken its request back"
 
 
 class ClaimCheck:
-    """Asks the API server itself, since a watch may be late."""
+    """Asks the API server itself, since a watch may be late. ``own_driver``: that of the kubelet plugin, if any."""
 
-    def __init__(self, client: Client, state: NodeState) -> None:
+    def __init__(self, client: Client, state: NodeState, own_driver: str = "") -> None:
         self._client, self._state = client, state
+        self._drivers = DRA_DRIVERS | {own_driver}
 
     def in_the_way(self, ask: Ask, uuid: str) -> str:
         """Why the device must stay, in a sentence; empty when it may go. ``uuid``: the GPU's, empty when not known."""
@@ -40,4 +41,4 @@ class ClaimCheck:
         vendor's plugin is away."""
         device = device_users.DeviceName(uuid, ask.evidence.address if ask.evidence else "")
         items = self._client.list(CLAIMS).items
-        return device_users.user(items, self._state.slices.list(), self._state.node, device, DRA_DRIVERS)
+        return device_users.user(items, self._state.slices.list(), self._state.node, device, self._drivers)

@@ -249,7 +249,7 @@ class DeviceWork:
     def _failed(self, ask: Ask, turn: _Turn, trouble: NodeTrouble) -> float:
         turn.failures += 1
         turn.not_before = time.time() + RETRY.delay(turn.failures)
-        log.warning("%s: %s: %s", ask.name, trouble.reason, trouble.message)
+        log.warning("%s: %s: %s", ask.name, trouble.reason, trouble.message, extra=ask.logged)
         if turn.what[0] == Work.RELEASE or turn.failures >= PASSING.get(trouble.reason, 1):
             self._note_trouble(ask, trouble)
         return turn.not_before

@@ -76,6 +76,6 @@ class EvidenceBook:
         except (NotFound, Conflict):
             self.forget(ask.uid)
         except ApiError as error:
-            log.warning("the evidence of %s is not written: %s", ask.name, error)
+            log.warning("the evidence of %s is not written: %s", ask.name, error, extra=ask.logged)
             return False
         return True

@@ -19,8 +19,12 @@ from prometheus_client import disable_created_metrics
 from ansible_collections.composable.infra.controller.access import Access
 from ansible_collections.composable.infra.controller.health import HealthServer
 from ansible_collections.composable.infra.controller.logs import add_log_options, set_up_logging
+from ansible_collections.composable.infra.controller.serving_tls import add_tls_options, serving_certificate
 from ansible_collections.composable.infra.controller.signals import asked_to_stop
+from ansible_collections.composable.infra.controller.tracing.settings import add_trace_options
+from ansible_collections.composable.infra.controller.tracing.start import start_tracer
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.rate_limit import TokenBucket
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, BadKubeconfig
 from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
@@ -33,6 +37,8 @@ from .agent import PLUGIN_NAMESPACES, AgentOptions, NodeAgent
 from .device_work import Patience
 from .host_files import only_agent
 from .host_hands import HostHands
+from .kubelet_plugin.beside_agent import kubelet_plugin
+from .kubelet_plugin.options import add_plugin_options, check_plugin_options
 from .metrics import AgentMetrics
 
 log = logging.getLogger("composable.infra")
@@ -69,10 +75,17 @@ def parser() -> argparse.ArgumentParser:
                     help="time for each command, rescan and removal (default: %(default)g)")
     it.add_argument("--announce-patience", type=float, default=120.0, metavar="SECONDS",
                     help="time for the vendor's plugin to announce a device (default: %(default)g)")
+    add_plugin_options(it)
+    it.add_argument("--kube-api-qps", type=float, default=50.0, metavar="NUMBER",
+                    help="requests to the API server in a second, watches and the Lease apart (default: %(default)g)")
+    it.add_argument("--kube-api-burst", type=int, default=100, metavar="NUMBER",
+                    help="requests to the API server at once after a pause (default: %(default)d)")
     it.add_argument("--listen", default="127.0.0.1:8081", metavar="HOST:PORT",
                     help="address of /metrics, /healthz, /readyz and /status; port 0 takes a free one "
                          "(default: %(default)s)")
     add_log_options(it)
+    add_trace_options(it)
+    add_tls_options(it)
     return it
 
 
@@ -102,23 +115,37 @@ def check(args: argparse.Namespace) -> None:
         value = getattr(args, name)
         if not 0.01 <= value <= 3600:
             raise BadConfig(f"--{name.replace('_', '-')}: {value:g} is not usable: must be from 0.01 to 3600 seconds")
+    for name in ("kube_api_qps", "kube_api_burst"):
+        value = getattr(args, name)
+        if not 1 <= value <= 100000:
+            raise BadConfig(f"--{name.replace('_', '-')}: {value:g} is not usable: must be from 1 to 100000")
+    check_plugin_options(args)
 
 
 def run(args: argparse.Namespace, stop: threading.Event) -> int:
     """Work until stopped. Raises BadConfig, BadKubeconfig, ApiError, NodeTrouble or OSError before it starts."""
+    certificate = serving_certificate(args)
     client = Client(Connection.load(args.kubeconfig, args.context), pool=CONNECTIONS)
     disable_created_metrics()
-    metrics, recorder = AgentMetrics(), Recorder(client, COMPONENT, args.node_name)
+    limited = client.limited(TokenBucket(args.kube_api_qps, args.kube_api_burst))
+    metrics, recorder = AgentMetrics(), Recorder(limited, COMPONENT, args.node_name)
+    tracer = start_tracer(args.otlp_endpoint, COMPONENT)
     try:
         with only_agent(args.root, stop) as alone:
             if alone:
                 hands = HostHands(Host(args.root), host_options(args))
                 hands.take_stock()
-                agent = NodeAgent(client, hands, agent_options(args), metrics, recorder)
-                _serve(agent, args.listen, metrics, Access(client), stop)
+                agent = NodeAgent(limited, hands, agent_options(args), metrics, recorder, client, tracer)
+                metrics.ask(agent.devices_by_phase, agent.hung_removals)
+                with kubelet_plugin(args, limited, agent) as plugin:
+                    health = HealthServer(args.listen, agent, metrics, lambda: status(agent) | plugin(), Access(client),
+                                          certificate)
+                    _serve(agent, health, stop)
     finally:
         recorder.close()
         client.close()
+        if tracer:
+            tracer.stop()
         log.info("stopped")
     return OK
 
@@ -132,15 +159,13 @@ def host_options(args: argparse.Namespace) -> Options:
 def agent_options(args: argparse.Namespace) -> AgentOptions:
     """Whose agent it is."""
     return AgentOptions(args.node_name, args.lease_namespace, tuple(args.plugin_namespace or PLUGIN_NAMESPACES),
-                        Patience(args.event_patience, args.search_patience), args.announce_patience)
+                        Patience(args.event_patience, args.search_patience), args.announce_patience, args.dra_driver)
 
 
-def _serve(agent: NodeAgent, listen: str, metrics: AgentMetrics, access: Access, stop: threading.Event) -> None:
-    metrics.ask(agent.devices_by_phase, agent.hung_removals)
-    health = HealthServer(listen, agent, metrics, lambda: status(agent), access)
+def _serve(agent: NodeAgent, health: HealthServer, stop: threading.Event) -> None:
     try:
         health.start()
-        log.info("listening on http://%s", health.address)
+        log.info("listening on %s", health.url)
         agent.start()
         stop.wait()
     finally:

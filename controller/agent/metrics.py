@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from ansible_collections.composable.infra.controller.build import BuildInfo
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     PHASES,
@@ -31,6 +32,7 @@ class AgentMetrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
+        registry.register(BuildInfo())
         self.steps = Histogram(f"{PREFIX}agent_step_duration_seconds", "Time that a step on the node took, from the "
                                "step before it or from the moment the agent was asked.", ["step"], buckets=BUCKETS,
                                registry=registry)
@@ -61,12 +63,8 @@ class AgentMetrics:
 
     def evidence(self, before: Evidence | None, now: Evidence, asked: float) -> None:
         """Steps and troubles that are new; ``asked``: when the first step was asked for, seconds since the epoch."""
-        known = before.steps if before else ()
-        previous = max(asked, parse_time(known[-1].at) if known else 0.0)
-        for step in now.steps[_common(known, now.steps):]:
-            at = parse_time(step.at)
-            self.steps.labels(step.step).observe(max(0.0, at - previous))
-            previous = at
+        for step, began, ended in new_steps(before, now, asked):
+            self.steps.labels(step).observe(max(0.0, ended - began))
         if now.trouble and now.trouble != (before.trouble if before else None):
             self.troubles.labels(now.trouble.reason).inc()
 
@@ -77,6 +75,17 @@ class AgentMetrics:
     def text(self) -> bytes:
         """Everything as Prometheus reads it."""
         return generate_latest(self.registry)
+
+
+def new_steps(before: Evidence | None, now: Evidence, asked: float) -> Iterator[tuple[str, float, float]]:
+    """(step, when it began, when it was done) of each that is new, in seconds since the epoch; a step begins when the
+    one before it was done, the first when it was ``asked`` for."""
+    known = before.steps if before else ()
+    previous = max(asked, parse_time(known[-1].at) if known else 0.0)
+    for step in now.steps[_common(known, now.steps):]:
+        at = parse_time(step.at)
+        yield step.step, previous, at
+        previous = at
 
 
 def _common(one: tuple[Step, ...], other: tuple[Step, ...]) -> int:

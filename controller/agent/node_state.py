@@ -31,7 +31,8 @@ from .hands import Plugin
 
 Json = dict[str, t.Any]
 _META = ("name", "namespace", "uid", "resourceVersion", "labels", "creationTimestamp", "deletionTimestamp")
-_STATUS = ("phase", "conditions", "startTime", "containerStatuses", "resourceClaimStatuses")
+_STATUS = ("phase", "conditions", "startTime", "containerStatuses", "resourceClaimStatuses",
+           "extendedResourceClaimStatus")
 
 
 class NodeState:

@@ -10,9 +10,12 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ansible_collections.composable.infra.lab.binaries.build_progress import interval
 from ansible_collections.composable.infra.lab.names import cache_dir
 
 
@@ -54,14 +57,24 @@ class BinaryCache:
             yield Path(name)
 
     @contextlib.contextmanager
-    def lock(self, name: str = "fetch") -> Iterator[bool]:
-        """Hold the file lock `name`; yields True when somebody else had to be waited for."""
+    def lock(self, name: str = "fetch", tell: Callable[[str], None] = lambda line: None) -> Iterator[bool]:
+        """Hold the file lock `name`; yields True when somebody else had to be waited for, which `tell` is told."""
         self.root.mkdir(parents=True, exist_ok=True)
         with open(self.root / f"{name}.lock", "a", encoding="utf-8") as handle:
             waited = False
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                wait_for_lock(handle.fileno(), tell)
                 waited = True
             yield waited
+
+
+def wait_for_lock(handle: int, tell: Callable[[str], None], every: float | None = None) -> None:
+    """Take the lock when its holder lets go; a line at once and every ``every`` seconds says what is waited for."""
+    began = time.monotonic()
+    holder = threading.Thread(target=fcntl.flock, args=(handle, fcntl.LOCK_EX), daemon=True)
+    holder.start()
+    while holder.is_alive():
+        tell(f"waiting for another lab, which fetches or builds binaries: {time.monotonic() - began:.0f} s")
+        holder.join(interval() if every is None else every)

@@ -109,7 +109,7 @@ class _Supply:
     def get(self, components: list[str]) -> Mapping[str, Path]:
         """`components` from the cache, which is filled first where needed."""
         if any(self._cached(component) is None for component in components):
-            with self.cache.lock() as waited:
+            with self.cache.lock(tell=self.progress) as waited:
                 if waited:
                     self.progress("another lab has just filled the cache of binaries")
                 self._fill([component for component in components if self._cached(component) is None])
@@ -147,7 +147,7 @@ class _Supply:
         began = time.monotonic()
         try:
             with self.cache.scratch() as folder:
-                for name, path in gobuild.build(go, self.release, component, folder).items():
+                for name, path in gobuild.build(go, self.release, component, folder, self.progress).items():
                     self.cache.install(name, self.release.version_of(name), path)
         except LabError as error:
             self.reasons[component] = str(error)

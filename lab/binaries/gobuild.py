@@ -10,7 +10,6 @@ published versions instead, so the replace lines are derived from the release's 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ansible_collections.composable.infra.lab.binaries import build_progress
 from ansible_collections.composable.infra.lab.binaries.releases import (
     CNI_COMPONENTS,
     CONTAINERD_COMPONENTS,
@@ -132,37 +132,43 @@ def find_go() -> str | None:
     return shutil.which("go") or (str(usual) if usual.is_file() else None)
 
 
-def build(go: str, release: Release, component: str, folder: Path) -> dict[str, Path]:
+def build(
+    go: str, release: Release, component: str, folder: Path, tell: build_progress.Tell = build_progress.silent
+) -> dict[str, Path]:
     """Build `component` and what comes with it in `folder`; binary name -> path. LabError in go's words."""
-    what = recipe(release, component)
-    return build_recipe(go, what, folder, release.staging)
+    return build_recipe(go, recipe(release, component), folder, release.staging, tell)
 
 
-def build_recipe(go: str, what: Recipe, folder: Path, staging: str = "") -> dict[str, Path]:
-    """Build what the recipe names in `folder`; binary name -> path. `staging`: version of the staging modules."""
+def build_recipe(
+    go: str, what: Recipe, folder: Path, staging: str = "", tell: build_progress.Tell = build_progress.silent
+) -> dict[str, Path]:
+    """Build what the recipe names in `folder`; binary name -> path.
+
+    `staging`: version of the staging modules; `tell` is given a line now and then that says how far it is.
+    """
     source, target = folder / "source", folder / "out"
     source.mkdir(parents=True)
     target.mkdir()
     replaces = [(module, staging) for module in _staging_of(go, what, source)]
     (source / "go.mod").write_text(consumer_go_mod(what, replaces), encoding="utf-8")
+    progress = build_progress.BuildProgress(f"{', '.join(name for _package, name in what.mains)} {what.version}", tell)
+    progress.packages = _to_compile(go, what, source, progress)
     for package, name in what.mains:
-        _run(
-            [
-                go,
-                "build",
-                "-mod=mod",
-                "-trimpath",
-                "-ldflags",
-                what.ldflags,
-                f"-tags={','.join(what.tags)}",
-                "-o",
-                str(target / name),
-                package,
-            ],
-            source,
-            cgo=what.cgo,
-        )
+        command = [go, "build", "-v", *_flags(what), "-o", str(target / name), package]
+        build_progress.run(command, source, _environment(cgo=what.cgo), progress)
     return {name: target / name for _package, name in what.mains}
+
+
+def _flags(what: Recipe) -> list[str]:
+    return ["-mod=mod", "-trimpath", "-ldflags", what.ldflags, f"-tags={','.join(what.tags)}"]
+
+
+def _to_compile(go: str, what: Recipe, source: Path, progress: build_progress.BuildProgress) -> frozenset[str]:
+    """Import paths of the packages that Go's cache does not hold; it fetches the modules first."""
+    command = [go, "list", *_flags(what), "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"]
+    listed = build_progress.run([*command, *(package for package, _name in what.mains)], source,
+                                _environment(cgo=what.cgo), progress)
+    return frozenset(line for line in listed.splitlines() if line)
 
 
 def _staging_of(go: str, what: Recipe, folder: Path) -> list[str]:
@@ -185,10 +191,10 @@ def build_source(go: str, source: Path, name: str, folder: Path) -> Path:
     return folder / name
 
 
-def _run(command: Sequence[str], folder: Path, *, cgo: bool = False) -> str:
-    env = {**os.environ, "CGO_ENABLED": str(int(cgo)), "GO111MODULE": "on", "GOWORK": "off"}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
-    if done.returncode:
-        tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
-        raise LabError(f"{' '.join(command[:3])} failed with status {done.returncode}:\n{tail}")
-    return done.stdout
+def _run(command: Sequence[str], folder: Path) -> str:
+    quiet = build_progress.BuildProgress("go", build_progress.silent)
+    return build_progress.run(command, folder, _environment(cgo=False), quiet)
+
+
+def _environment(*, cgo: bool) -> dict[str, str]:
+    return {"CGO_ENABLED": str(int(cgo)), "GO111MODULE": "on", "GOWORK": "off"}

@@ -31,7 +31,7 @@ RECIPE = gobuild.Recipe(
     "two to four minutes on two cores",
 )
 _VERSION = re.compile(r"v(\d+)\.(\d+)\.\d+")
-Builder = Callable[[str, gobuild.Recipe, Path], dict[str, Path]]
+Builder = Callable[[str, gobuild.Recipe, Path, str, Callable[[str], None]], dict[str, Path]]
 
 
 def find_helm(
@@ -73,7 +73,7 @@ def build(cache: BinaryCache, progress: Callable[[str], None], builder: Builder)
         raise LabError(f"helm {VERSION} is neither on PATH nor in {cache.root}, and there is no go command to build it")
     progress(f"building helm {VERSION} from its Go module ({RECIPE.typically}, once)")
     with cache.scratch() as folder:
-        return cache.install("helm", VERSION, builder(go, RECIPE, folder / "helm")["helm"])
+        return cache.install("helm", VERSION, builder(go, RECIPE, folder / "helm", "", progress)["helm"])
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -32,10 +32,13 @@ class Installed:
 
     name = "controller"
 
-    def __init__(self, stage: Stage, *components: str) -> None:
-        """Run the role and wait until all pods are ready. LabError with what the role said where it fails."""
+    def __init__(self, stage: Stage, *components: str, **variables: t.Any) -> None:
+        """Run the role and wait until all pods are ready. LabError with what the role said where it fails.
+
+        ``variables``: further ones of the role.
+        """
         self._api = stage.lab.api
-        self.output = _run_role(stage, components)
+        self.output = _run_role(stage, components, variables)
 
     def pods(self, component: str) -> list[Json]:
         """The running pods of CONTROLLERS or AGENTS, as the API server has them."""
@@ -71,8 +74,8 @@ def role_variables(stage: Stage) -> Json:
     }
 
 
-def _run_role(stage: Stage, components: t.Sequence[str]) -> str:
-    variables = role_variables(stage)
+def _run_role(stage: Stage, components: t.Sequence[str], more: Json) -> str:
+    variables = {**role_variables(stage), **more}
     if components:
         variables["controllers_components"] = list(components)
     play = [{"name": "Install", "hosts": "localhost", "connection": "local", "gather_facts": False,

@@ -21,6 +21,8 @@ from ansible_collections.composable.infra.controller.agent.host_hands import Hos
 from ansible_collections.composable.infra.controller.agent.main import COMPONENT
 from ansible_collections.composable.infra.controller.agent.metrics import AgentMetrics
 from ansible_collections.composable.infra.controller.logs import set_up_logging
+from ansible_collections.composable.infra.controller.tracing.exporter import OtlpTracer
+from ansible_collections.composable.infra.controller.tracing.start import start_tracer
 from ansible_collections.composable.infra.lab.hardware.agents_options import AgentsOptions
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
@@ -35,7 +37,7 @@ _POLL_SECONDS = 0.05
 class _One:
     """The agent of one node, in a thread until it is alone there."""
 
-    def __init__(self, node: str, options: AgentsOptions, stop: threading.Event) -> None:
+    def __init__(self, node: str, options: AgentsOptions, stop: threading.Event, tracer: OtlpTracer | None) -> None:
         folder = Path(options.state_dir)
         self._root, self._stop = folder / "nodes" / node, stop
         self._client = Client(Connection.load(str(folder / "kubeconfigs" / f"agent-{node}.yaml")), pool=4)
@@ -45,7 +47,7 @@ class _One:
         mine = AgentOptions(node, patience=Patience(options.event_patience, options.search_patience),
                             announce_seconds=options.announce_patience)
         self._hands = HostHands(Host(self._root), settings)
-        self.agent = NodeAgent(self._client, self._hands, mine, AgentMetrics(), self._recorder)
+        self.agent = NodeAgent(self._client, self._hands, mine, AgentMetrics(), self._recorder, tracer=tracer)
         self.thread = threading.Thread(target=self._run, name=f"only-{node}", daemon=True)
 
     def _run(self) -> None:
@@ -65,7 +67,8 @@ def main() -> None:
     set_up_logging("text", "info")
     signal.signal(signal.SIGTERM, lambda *_unused: stop.set())
     threading.stack_size(_STACK_BYTES)
-    agents = [_One(node, options, stop) for node in options.nodes]
+    tracer = start_tracer(None, COMPONENT)
+    agents = [_One(node, options, stop, tracer) for node in options.nodes]
     for one in agents:
         one.thread.start()
     while not stop.wait(_POLL_SECONDS):
@@ -75,6 +78,8 @@ def main() -> None:
     stop.wait()
     for one in agents:
         one.thread.join()
+    if tracer:
+        tracer.stop()
 
 
 if __name__ == "__main__":

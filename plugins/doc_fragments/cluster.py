@@ -43,6 +43,11 @@ options:
   proxy:
     description: URL of a proxy on the way to the API server. If not set, E(K8S_AUTH_PROXY) is used.
     type: str
+  no_proxy:
+    description:
+      - Hosts, domains, addresses and ranges of addresses, separated by commas, that are reached without a proxy.
+      - If not set, E(K8S_AUTH_NO_PROXY) is used.
+    type: str
 requirements:
   - python >= 3.11
   - PyYAML

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documentation of the options that give the engine's configuration."""
+"""Documentation of the options that give the engine's configuration, and of the configuration itself.
+
+``docs/configuration.md`` is made from this text; a test holds every key, default, choice and range against the code.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,265 @@ options:
       - The configuration as a mapping, with the same keys as the controller's configuration file.
       - Either this or O(config_path) is needed.
     type: dict
+    suboptions:
+      device_info:
+        description:
+          - The models that the fabric has, and how each appears in Kubernetes. It is CoHDI's table, with CoHDI's keys.
+        type: list
+        elements: dict
+        required: true
+        suboptions:
+          index:
+            description: Number of the row, unique in the table. From 0 to 10000.
+            type: int
+            required: true
+          cdi-model-name:
+            description: The model as the CDI Manager calls it, at most 1000 characters. It must be unique in the table.
+            type: str
+            required: true
+          k8s-device-name:
+            description:
+              - Name of the model in names of pools and labels, unique in the table. A DNS label of at most 50
+                characters.
+            type: str
+            required: true
+          driver-name:
+            description: The DRA driver that announces the model's devices, such as V(gpu.nvidia.com).
+            type: str
+            required: true
+          dra-attributes:
+            description:
+              - Attributes of the devices in pools, at most 32 texts of at most 64 characters. C(productName) is
+                required.
+              - A DeviceClass that reads an attribute needs it here, too. The class of NVIDIA's driver reads C(type).
+            type: dict
+            required: true
+          cannot-coexist-with:
+            description: The C(index) of each model that a machine with this model cannot have.
+            type: list
+            elements: int
+            default: []
+          kind:
+            description: Kind of the devices, as the CDI Manager tells them apart.
+            type: str
+            choices: [gpu, memory]
+            default: gpu
+      fabric:
+        description: The connection to the CDI Manager. The options are those of M(composable.infra.fabric_info).
+        type: dict
+        required: true
+        suboptions:
+          manager:
+            description:
+              - Kind of the CDI Manager. V(fm) and V(cm) are Fabric Manager and Cluster Manager of Fsas Technologies,
+                V(nec) is NEC's CDIM, V(sunfish) the composition service of Sunfish, V(redfish) any manager with
+                Redfish composition.
+            type: str
+            choices: [fm, cm, nec, sunfish, redfish]
+            default: fm
+          endpoint:
+            description:
+              - Base URL of the CDI Manager, C(https://) and host. With V(nec) and V(sunfish) it may be C(http://).
+            type: str
+            required: true
+          layout_endpoint:
+            description: Base URL to which V(nec) takes changes of the layout. The default is C(endpoint).
+            type: str
+          tenant:
+            description: UUID of the tenant. V(fm) and V(cm) need it. V(redfish) and V(sunfish) take one.
+            type: str
+          cluster:
+            description: UUID of the cluster. V(cm) needs it, V(fm) takes one.
+            type: str
+          auth:
+            description:
+              - How to log in. V(fm) and V(cm) take V(password_grant), V(redfish) takes V(session), V(basic) and
+                V(none), V(sunfish) V(none), V(basic) and V(session), V(nec) V(none). The first one is each manager's
+                default.
+            type: str
+            choices: [password_grant, session, basic, none]
+          username:
+            description: User to log in as, at most 999 bytes.
+            type: str
+          password:
+            description:
+              - Password of the user, at most 999 bytes. The role C(controllers) refuses it here; a Secret has it.
+            type: str
+          realm:
+            description: Realm of the identity manager, with V(password_grant).
+            type: str
+          client_id:
+            description: OpenID Connect client, with V(password_grant).
+            type: str
+          client_secret:
+            description: Secret of that client. The role C(controllers) refuses it here; a Secret has it.
+            type: str
+          credentials_dir:
+            description:
+              - Folder of a mounted Secret with the files C(username), C(password), C(realm), C(client_id),
+                C(client_secret) and C(certificate). It is used for credentials that are not set here, and read again
+                before each log in.
+            type: path
+          ca_path:
+            description: PEM file with the certificate authority of the CDI Manager.
+            type: path
+          ca_pem:
+            description: The certificate authority itself, as PEM text. Give this or C(ca_path).
+            type: str
+          client_cert_path:
+            description: PEM file with the client certificate, for a CDI Manager that asks for one (mutual TLS).
+            type: path
+          client_key_path:
+            description: PEM file with the key of C(client_cert_path). Not needed when that file has the key too.
+            type: path
+          validate_certs:
+            description: Whether to verify the certificate of the CDI Manager. Only switch this off in a laboratory.
+            type: bool
+            default: true
+          connect_timeout:
+            description: Seconds to wait for a connection. Above 0, up to 86400.
+            type: float
+            default: 5.0
+          read_timeout:
+            description: Seconds to wait for the reply to a read. Above 0, up to 86400.
+            type: float
+            default: 30.0
+          attach_timeout:
+            description:
+              - Seconds to wait for the reply to an attach or detach. For as long, one without a reply may still take
+                effect. Above 0, up to 86400.
+            type: float
+            default: 180.0
+          requests_per_second:
+            description:
+              - Highest number of requests per second that one process sends. Without it there is no limit. Above 0,
+                up to 100000.
+            type: float
+      scan_interval:
+        description: Seconds between two reads of the fabric. From 0.1 to 86400.
+        type: float
+        default: 5.0
+      node_hands:
+        description:
+          - Who does the work on the nodes that an attach and a detach need, V(agent) the node agent, V(ssh) the
+            playbooks with M(composable.infra.node_device), V(none) nobody.
+        type: str
+        choices: [agent, ssh, none]
+        default: agent
+      lease_namespace:
+        description: Namespace of the Leases by which instances agree on who is active.
+        type: str
+        default: composable-infra
+      workers:
+        description: Threads that work on claims and resources at the same time. From 1 to 64.
+        type: int
+        default: 8
+      parallel_attaches:
+        description: Attaches and detaches that are under way at the same time, at most. From 1 to 1024.
+        type: int
+        default: 256
+      kube_api_qps:
+        description: Requests per second that a controller sends to the API server, at most. From 1 to 100000.
+        type: float
+        default: 800.0
+      kube_api_burst:
+        description:
+          - Requests that a controller sends to the API server at once after a pause, at most. From 1 to 100000.
+        type: int
+        default: 1600
+      label_prefix:
+        description: Domain of the labels and annotations of nodes that name fabric and machine. CoHDI's is the default.
+        type: str
+        default: cohdi.io
+      handover:
+        description:
+          - How a pod gets its devices. V(gated) holds the pod by a scheduling gate until they are attached.
+            V(reschedule) is CoHDI's way, in which the scheduler binds to a device of the pool and is told to try
+            again.
+        type: str
+        choices: [gated, reschedule]
+        default: gated
+      handover_namespaces:
+        description: Exceptions from O(config.handover), a mapping of namespaces to V(gated) or V(reschedule).
+        type: dict
+        default: {}
+      handover_models:
+        description: Exceptions from O(config.handover), a mapping of C(cdi-model-name) to V(gated) or V(reschedule).
+        type: dict
+        default: {}
+      unserved:
+        description: What happens to a held pod that no node can serve. V(release) lets it go, V(wait) keeps it waiting.
+        type: str
+        choices: [release, wait]
+        default: release
+      allocation_policy:
+        description:
+          - Which node is chosen where the same number of devices has to be attached. V(samenode) takes the node with
+            most devices in use, V(differentnode) the one with fewest, V(roundrobin) the one that was chosen longest
+            ago.
+        type: str
+        choices: [samenode, differentnode, roundrobin]
+        default: samenode
+      device_classes:
+        description:
+          - DeviceClasses whose claims the fabric serves. By default those that have the name of a driver in
+            O(config.device_info).
+        type: list
+        elements: str
+        default: []
+      device_no_removal_duration:
+        description: Hold time, the seconds that an idle device stays attached. From 0 to 86400.
+        type: float
+        default: 600.0
+      device_no_allocation_duration:
+        description: Seconds after its last use in which a device is given to no other claim. From 0 to 86400.
+        type: float
+        default: 0.0
+      max_devices_per_node:
+        description: Devices of one model on one node, at most. From 1 to 86400.
+        type: int
+        default: 50
+      handover_timeout:
+        description:
+          - Seconds for which an attached device is held for the claim that it was attached for. From 1 to 86400.
+        type: float
+        default: 60.0
+      hold_timeout:
+        description:
+          - Seconds for which a held pod waits for what its plan lacks (a CDI Manager that was not seen yet, devices
+            that are on their way back) before it is let go. From 1 to 86400.
+        type: float
+        default: 60.0
+      placement_timeout:
+        description:
+          - Seconds in which the devices of a held pod must come to the chosen node. After twice that time in all the
+            pod is let go. From 1 to 86400.
+        type: float
+        default: 300.0
+      gone_node_duration:
+        description: Seconds for which a node must be gone before its devices are returned. From 1 to 86400.
+        type: float
+        default: 300.0
+      max_group_size:
+        description: Pods of one group, at most. A larger group is let go. From 1 to 86400.
+        type: int
+        default: 256
+      max_size_min:
+        description:
+          - Largest number of devices that the label C(size-min) of a node keeps attached to it. From 0 to 86400.
+        type: int
+        default: 8
+      namespace_quotas:
+        description:
+          - Devices that a namespace may have, a mapping of namespaces to a mapping of C(cdi-model-name) to a number.
+            V(*) stands for any other namespace or model. Without it there is no limit.
+        type: dict
+        default: {}
+      namespace_attaches_per_minute:
+        description:
+          - Attaches per minute for a namespace, a mapping of namespaces to a number. V(*) stands for any other.
+        type: dict
+        default: {}
   config_path:
     description:
       - Path of the configuration file, the same file that the controller reads.

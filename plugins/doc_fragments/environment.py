@@ -96,6 +96,9 @@ options:
     env:
       - name: K8S_AUTH_KUBECONFIG
       - name: KUBECONFIG
+  no_proxy:
+    env:
+      - name: K8S_AUTH_NO_PROXY
   proxy:
     env:
       - name: K8S_AUTH_PROXY

@@ -61,11 +61,13 @@ def main(work: Callable[[AnsibleModule], dict[str, t.Any]], **options: dict[str,
 def run(module: AnsibleModule, work: Callable[[AnsibleModule], dict[str, t.Any]]) -> None:
     """Run a module's work and end the process.
 
-    ``work(module)`` returns the result as Ansible takes it. An error of KNOWN_ERRORS fails the module with its one
-    sentence as ``msg`` and its class as ``error``; any other error is raised.
+    ``work(module)`` returns the result as Ansible takes it; one with ``failed`` fails the module. An error of
+    KNOWN_ERRORS fails it with its one sentence as ``msg`` and its class as ``error``; any other error is raised.
     """
     try:
         result = work(module)
     except KNOWN_ERRORS as error:
         module.fail_json(msg=str(error), error=type(error).__name__)
+    if result.get("failed"):
+        module.fail_json(**result)
     module.exit_json(**result)

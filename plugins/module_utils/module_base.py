@@ -82,6 +82,7 @@ API_SERVER_OPTIONS: dict[str, dict[str, t.Any]] = {
     "client_cert": _kubernetes_option("CERT_FILE", type="path", aliases=["cert_file"]),
     "client_key": _kubernetes_option("KEY_FILE", type="path", aliases=["key_file"], no_log=False),
     "proxy": _kubernetes_option("PROXY"),
+    "no_proxy": _kubernetes_option("NO_PROXY"),
 }
 # The inventory of the cluster has options of these names for the CDI Manager.
 LOGIN_OPTIONS: dict[str, dict[str, t.Any]] = {
@@ -108,15 +109,25 @@ def fabric(params: Mapping[str, t.Any]) -> FabricManager:
 def cluster(params: Mapping[str, t.Any]) -> Client:
     """The API server that the options name. Raises BadKubeconfig.
 
-    Its client is imported when it is asked for: a module that speaks to the CDI Manager only does not wait for it.
+    A blank kubeconfig or context is none: a rulebook cannot leave an option out. The client is imported when it is
+    asked for: a module that speaks to the CDI Manager only does not wait for it.
     """
     from .kube.client.connection import Connection, ConnectionOptions
     from .kube.client.verbs import Client
 
     same = {name: params.get(name) for name in
-            ("host", "client_cert", "client_key", "proxy", "username", "password", "validate_certs")}
+            ("host", "client_cert", "client_key", "proxy", "no_proxy", "username", "password", "validate_certs")}
     given = ConnectionOptions(**same, token=params.get("api_key"), ca_file=params.get("ca_cert"))
-    return Client(Connection.load(params.get("kubeconfig"), params.get("context"), given=given))
+    kubeconfig, context = (params.get(name) or _of_variables(name) for name in ("kubeconfig", "context"))
+    return Client(Connection.load(kubeconfig, context, given=given))
+
+
+def _of_variables(name: str) -> str | None:
+    """What the variables of an option say, None when they say nothing."""
+    try:
+        return environment_value(*API_SERVER_OPTIONS[name]["fallback"][1])
+    except AnsibleFallbackNotFound:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

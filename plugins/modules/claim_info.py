@@ -30,6 +30,18 @@ options:
     description: Return only claims that wait for something.
     type: bool
     default: false
+  wait:
+    description:
+      - Whether to wait until none of these claims waits for anything. With O(name) a claim that does not exist yet is
+        waited for, too.
+      - The claims are served by a controller, or by a task of M(composable.infra.scale) elsewhere. This module only
+        looks.
+    type: bool
+    default: false
+  wait_timeout:
+    description: Seconds to wait at most. The task fails when a claim still waits then, and names what it waits for.
+    type: float
+    default: 300.0
   ready_timeout:
     description: Seconds to wait for the API server and the CDI Manager to answer at the start.
     type: float
@@ -55,6 +67,14 @@ EXAMPLES = r"""
     waiting: true
   register: answer
 
+- name: Go on when the claim has its devices
+  composable.infra.claim_info:
+    config_path: /etc/composable-infra/config.yml
+    namespace: training
+    name: train
+    wait: true
+    wait_timeout: 120
+
 - name: Show the answer
   ansible.builtin.debug:
     msg: "{{ item.claim }} waits for {{ item.waits_for }}"
@@ -64,7 +84,7 @@ EXAMPLES = r"""
 RETURN = r"""
 claims:
   description: One entry per claim, sorted by namespace and name.
-  returned: success
+  returned: success, and when a claim was waited for in vain
   type: list
   elements: dict
   contains:
@@ -95,28 +115,45 @@ claims:
       sample: {node: node-0, need: {A100 40G: 1}}
 problems:
   description: What could not be read.
-  returned: success
+  returned: success, and when a claim was waited for in vain
   type: list
   elements: str
   sample: []
 """
 
+from collections.abc import Iterable
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.composable.infra.plugins.module_utils import engine_module
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import run as session
 
 
 def work(module: AnsibleModule) -> dict[str, object]:
-    """Read cluster and fabric once, and say what each claim waits for; nothing is written.
+    """Read cluster and fabric, once or until no claim waits, and say what each waits for; nothing is written.
 
-    Returns ``claims``, sorted by namespace and name, and ``problems``. Raises BadConfig, NotReady or ApiError.
+    Returns ``claims``, sorted by namespace and name, and ``problems``; ``failed`` when claims were waited for in vain.
+    Raises BadConfig, NotReady or ApiError.
     """
     params = module.params
     run = session.Run(engine_module.cluster(params), engine_module.config(module), params["ready_timeout"])
-    wait_reasons, problems = run.explain()
+    wait_reasons, problems = run.explain(lambda found: not params["wait"] or not _missing(found, params),
+                                         params["wait_timeout"])
     found = [v for v in wait_reasons if _asked_for(v.claim, params) and (v.waits_for or not params["waiting"])]
-    return {"claims": [session.wait_reason_result(v) for v in found], "problems": problems}
+    result: dict[str, object] = {"claims": [session.wait_reason_result(v) for v in found], "problems": problems}
+    if params["wait"] and (missing := _missing(wait_reasons, params)):
+        result |= {"failed": True, "msg": f"after {params['wait_timeout']:g} s {missing}", "error": "NotReached"}
+    return result
+
+
+def _missing(wait_reasons: Iterable[WaitReason], params: dict[str, object]) -> str:
+    """What the claims that were asked for still wait for, in a sentence; empty when they wait for nothing."""
+    asked = [v for v in wait_reasons if _asked_for(v.claim, params)]
+    if params["name"] is not None and not asked:
+        return f"there is no ResourceClaim {params['name']} in " + (
+            f"namespace {params['namespace']}" if params["namespace"] else "any namespace")
+    return "; ".join(f"{v.claim} waits for {v.waits_for}" for v in asked if v.waits_for)
 
 
 def _asked_for(claim: str, params: dict[str, object]) -> bool:
@@ -131,6 +168,8 @@ def main() -> None:
         namespace={"type": "str"},
         name={"type": "str"},
         waiting={"type": "bool", "default": False},
+        wait={"type": "bool", "default": False},
+        wait_timeout={"type": "float", "default": 300.0},
     )
 
 

@@ -53,6 +53,14 @@ options:
   force_detach:
     description: Whether a device is detached even when something on the node still uses it.
     type: bool
+  labels:
+    description:
+      - Labels that the object has after the task. Values are texts; a null value removes the label.
+      - Labels that are not named stay as they are.
+    type: dict
+  annotations:
+    description: Annotations that the object has after the task, as O(labels).
+    type: dict
   wait:
     description: Whether to wait until all devices are attached, or until the request is deleted.
     type: bool
@@ -66,13 +74,14 @@ attributes:
     description: Asks the API server for a dry run and writes nothing.
     support: full
   diff_mode:
-    description: Returns the specification before and after.
+    description: Returns specification, labels and annotations before and after.
     support: full
   platform:
     description: Runs where Python and the network path to the API server are.
     platforms: posix
     support: full
 seealso:
+  - module: composable.infra.composability_request_info
   - module: composable.infra.scale
   - module: composable.infra.fabric_device
 """
@@ -84,6 +93,7 @@ EXAMPLES = r"""
     node: node-0
     model: A100 40G
     size: 2
+    labels: {team: training}
     wait: true
 
 - name: Return them
@@ -127,6 +137,8 @@ SPEC: dict[str, t.Any] = {
         "node": {"type": "str"},
         "allocation_policy": {"type": "str", "choices": ["samenode", "differentnode"]},
         "force_detach": {"type": "bool"},
+        "labels": {"type": "dict"},
+        "annotations": {"type": "dict"},
         "wait": {"type": "bool", "default": False},
         "wait_timeout": {"type": "float", "default": 300.0},
     },
@@ -138,8 +150,8 @@ SPEC: dict[str, t.Any] = {
 def work(module: module_base.TaskContext) -> dict[str, t.Any]:
     """Create, change or delete one ComposabilityRequest, and wait for it where ``wait`` says so.
 
-    Returns ``changed``, ``request`` (empty when it is gone) and ``diff`` of the spec. Raises BadConfiguration for
-    options that exclude each other, NotReached when the wait of ``wait_timeout`` seconds ends too soon, else ApiError.
+    Returns ``changed``, ``request`` (empty when it is gone) and ``diff`` of spec and labels. Raises BadConfiguration
+    for options that exclude each other, NotReached when the wait of ``wait_timeout`` seconds is too short, or ApiError.
     """
     params, name = module.params, module.params["name"]
     requests = ObjectApplier(module_base.cluster(params), COMPOSABILITY_REQUESTS, module.check_mode)
@@ -148,7 +160,8 @@ def work(module: module_base.TaskContext) -> dict[str, t.Any]:
     after = change.after
     if params["wait"] and not module.check_mode:
         after = requests.wait(name, _running if present else _gone, params["wait_timeout"], _told)
-    return {"changed": change.changed, "request": _plain(after), "diff": change.diff(lambda obj: obj["spec"])}
+    return {"changed": change.changed, "request": cohdi.without_bookkeeping(after) if after else None,
+            "diff": change.diff(_shown)}
 
 
 def _have(requests: ObjectApplier, params: Mapping[str, t.Any]) -> Change:
@@ -158,10 +171,25 @@ def _have(requests: ObjectApplier, params: Mapping[str, t.Any]) -> Change:
         raise BadConfiguration("allocation_policy", "differentnode", "with node only samenode is allowed")
     fields = {"type": params["kind"], "model": params["model"], "size": params["size"], "target_node": params["node"],
               "allocation_policy": params["allocation_policy"], "force_detach": params["force_detach"]}
-    wanted = {"spec": {"resource": {key: value for key, value in fields.items() if value is not None}}}
+    spec = {"spec": {"resource": {key: value for key, value in fields.items() if value is not None}}}
+    notes = {kind: _texts(kind, params[kind]) for kind in ("labels", "annotations") if params[kind]}
+    new = {kind: {key: value for key, value in given.items() if value is not None} for kind, given in notes.items()}
     body = {"apiVersion": cohdi.GROUP_VERSION, "kind": "ComposabilityRequest",
-            "metadata": {"name": params["name"], "finalizers": [cohdi.FINALIZER]}, **wanted}
-    return requests.have(params["name"], body, wanted)
+            "metadata": {"name": params["name"], "finalizers": [cohdi.FINALIZER], **new}, **spec}
+    return requests.have(params["name"], body, {**spec, "metadata": notes} if notes else spec)
+
+
+def _texts(option: str, given: Mapping[str, t.Any]) -> dict[str, str | None]:
+    """YAML reads 1, 0.5 and yes as no texts; which text was meant is not guessed. Raises BadConfiguration."""
+    for key, value in given.items():
+        if value is not None and not isinstance(value, str):
+            raise BadConfiguration(f"{option}.{key}", value, "it must be a text, or null; quote it")
+    return {str(key): value for key, value in given.items()}
+
+
+def _shown(obj: Object) -> dict[str, t.Any]:
+    meta = {kind: obj["metadata"][kind] for kind in ("labels", "annotations") if obj["metadata"].get(kind)}
+    return {**obj["spec"], **meta}
 
 
 def _running(obj: Object | None) -> bool:
@@ -175,14 +203,6 @@ def _gone(obj: Object | None) -> bool:
 def _told(obj: Object | None) -> str:
     status = (obj or {}).get("status") or {}
     return str(status.get("error") or f"it is {status.get('state') or 'not taken up by an operator'}")
-
-
-def _plain(obj: Object | None) -> Object | None:
-    """Without what only the API server's own bookkeeping needs."""
-    if obj is None:
-        return None
-    meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
-    return {**obj, "metadata": meta}
 
 
 def main() -> None:

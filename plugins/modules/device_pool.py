@@ -8,12 +8,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: device_pool
-short_description: Show, publish or withdraw the ResourceSlices of a fabric's free devices
+short_description: Publish or withdraw the ResourceSlices of a fabric's free devices
 version_added: 1.0.0
 description:
   - ResourceSlices show the free devices of a fabric to the scheduler, in one pool for each model and fabric. The
-    controller and M(composable.infra.scale) keep the pools up to date. This module reads the pools, publishes them
-    once, or withdraws them, for example before maintenance of the fabric.
+    controller and M(composable.infra.scale) keep the pools up to date. This module publishes them once, or withdraws
+    them, for example before maintenance of the fabric. M(composable.infra.device_pool_info) reads them.
   - The module uses the same code as the controller, so it publishes the same pools.
 author:
   - composable.infra contributors (@composable-infra)
@@ -24,14 +24,13 @@ extends_documentation_fragment:
 options:
   state:
     description:
-      - V(gathered) only reads.
       - V(published) makes the pools show the free devices of the fabric. While a controller or another run publishes
         the pools, nothing is written, and RV(led_by) says who publishes.
       - V(withdrawn) removes all devices that no claim holds. A pool of which no claim holds a device is removed as a
         whole. It fails while a controller publishes, since the controller would publish the pools again.
     type: str
-    choices: [gathered, published, withdrawn]
-    default: gathered
+    choices: [published, withdrawn]
+    required: true
   pools:
     description: Names of pools, such as V(nvidia-a100-40g-fabric1). By default all pools are meant.
     type: list
@@ -56,15 +55,16 @@ notes:
   - The devices of a pool can go to nodes that have the labels of its model and its fabric. This module does not write
     these labels. The controller and M(composable.infra.scale) do.
 seealso:
+  - module: composable.infra.device_pool_info
   - module: composable.infra.scale
   - module: composable.infra.fabric_info
 """
 
 EXAMPLES = r"""
-- name: Which devices may the scheduler allocate?
+- name: Offer all free devices again
   composable.infra.device_pool:
     config_path: /etc/composable-infra/config.yml
-  register: shown
+    state: published
 
 - name: Offer no device of fabric 1 during its maintenance
   composable.infra.device_pool:
@@ -127,14 +127,12 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot
 
 
 def work(module: AnsibleModule) -> dict[str, object]:
-    """Return the pools, publish them, or withdraw them, as ``state`` says.
+    """Publish the pools, or withdraw them, as ``state`` says.
 
     Returns ``changed``, ``pools``, ``led_by`` and ``diff``. Raises BadConfig, NotReady, ApiError or FabricError.
     """
     params = module.params
     run = pools.PoolRun(engine_module.cluster(params), engine_module.config(module), params["ready_timeout"])
-    if params["state"] == "gathered":
-        return run.look(params["pools"]).as_result()
     make = run.published if params["state"] == "published" else run.withdrawn
     return make(params["pools"], module.check_mode).as_result()
 
@@ -143,7 +141,7 @@ def main() -> None:
     """Entry of the module."""
     engine_module.main(
         work,
-        state={"type": "str", "choices": ["gathered", "published", "withdrawn"], "default": "gathered"},
+        state={"type": "str", "choices": ["published", "withdrawn"], "required": True},
         pools={"type": "list", "elements": "str", "default": []},
     )
 

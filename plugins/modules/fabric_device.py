@@ -11,7 +11,8 @@ module: fabric_device
 short_description: Attach devices of a composable fabric to machines, or detach them
 version_added: 1.0.0
 description:
-  - Makes sure that a machine has a number of devices of a model attached, or that a device is detached from it.
+  - Makes sure that a machine has a number of devices of a model attached, or that a device, or all devices of a model,
+    are detached from it.
   - With O(attachments) it does so for any number of machines at the same time, with one result for each.
   - Connects to the CDI Manager only. It knows nothing of Kubernetes, so it does not check whether a pod uses the
     device. For devices of a cluster use M(composable.infra.scale).
@@ -25,8 +26,9 @@ options:
     type: str
   state:
     description:
-      - V(attached) attaches until the machine has O(count) devices of O(model).
-      - V(detached) detaches O(device).
+      - V(attached) attaches until the machine has O(count) devices of O(model). With O(exact) it detaches those that
+        are too many.
+      - V(detached) detaches O(device), or all devices of O(model).
     type: str
     choices: [attached, detached]
     default: attached
@@ -34,15 +36,22 @@ options:
     description: Model of the device as the CDI Manager names it. Needed to attach.
     type: str
   count:
-    description: Number of devices of O(model) that the machine has after the task. A machine that has more keeps them.
+    description:
+      - Number of devices of O(model) that the machine has after the task. The default is 1. It may be 0 with O(exact).
+      - A machine that has more keeps them, unless O(exact) is given.
     type: int
-    default: 1
+  exact:
+    description:
+      - Whether the machine has no more than O(count) devices of O(model) after the task.
+      - Devices in bad health are detached first, then by their uid. Whether something uses them is not checked.
+    type: bool
+    default: false
   kind:
     description: Kind of the device, such as V(gpu) or V(memory).
     type: str
     default: gpu
   device:
-    description: Uid of the device at the CDI Manager. Needed to detach.
+    description: Uid of the device at the CDI Manager. To detach, either this or O(model) is needed.
     type: str
   handle:
     description: Handle of an operation that an earlier task began with O(wait=false). The task waits for its end.
@@ -70,7 +79,10 @@ options:
       count:
         description: As O(count).
         type: int
-        default: 1
+      exact:
+        description: As O(exact).
+        type: bool
+        default: false
       kind:
         description: As O(kind).
         type: str
@@ -124,6 +136,25 @@ EXAMPLES = r"""
     model: A100 40G
     count: 2
 
+- name: Let a machine have two GPUs of a model, no more and no fewer
+  composable.infra.fabric_device:
+    endpoint: https://fabric-manager.example.com
+    tenant: 00000000-0000-4000-8000-000000000001
+    credentials_dir: /etc/composable-infra/credentials
+    machine: node-0
+    model: A100 40G
+    count: 2
+    exact: true
+
+- name: Detach every GPU of a model
+  composable.infra.fabric_device:
+    endpoint: https://fabric-manager.example.com
+    tenant: 00000000-0000-4000-8000-000000000001
+    credentials_dir: /etc/composable-infra/credentials
+    machine: node-0
+    model: A100 40G
+    state: detached
+
 - name: Detach a device of one machine and fill two others, at the same time
   composable.infra.fabric_device:
     endpoint: https://fabric-manager.example.com
@@ -156,7 +187,7 @@ devices:
       size: null
 count:
   description: Number of devices of the model that the machine has after the task.
-  returned: when O(attachments) is not given and O(state) is V(attached)
+  returned: when O(attachments) is not given and O(model) is
   type: int
   sample: 2
 results:
@@ -205,7 +236,8 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.desired.at
 ONE: dict[str, t.Any] = {
     "state": {"type": "str", "choices": ["attached", "detached"], "default": "attached"},
     "model": {"type": "str"},
-    "count": {"type": "int", "default": 1},
+    "count": {"type": "int"},
+    "exact": {"type": "bool", "default": False},
     "kind": {"type": "str", "default": "gpu"},
     "device": {"type": "str"},
     "handle": {"type": "str"},
@@ -235,7 +267,7 @@ def work(task: module_base.TaskContext) -> dict[str, t.Any]:
         plan = AttachmentPlan(fabric, params["attach_timeout"], params["wait"], task.say)
         results = plan.foresee(specs) if task.check_mode else plan.apply(specs)
     result = as_result(results)
-    if not bulk and params["state"] == "attached":
+    if not bulk and params["model"]:
         result["count"] = results[0].after
     return result
 

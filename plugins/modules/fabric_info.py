@@ -116,7 +116,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 machines:
-  description: Machines with their attached devices, sorted by name.
+  description:
+    - Machines with their attached devices, sorted by name. C(power_state) is C(On), C(Off), C(PoweringOn),
+      C(PoweringOff) or C(Paused), and null where the CDI Manager does not tell it.
   returned: when O(gather) has V(machines) and O(query) is not given
   type: list
   elements: dict
@@ -124,6 +126,7 @@ machines:
     - uid: 5a2b4a1e-3c1f-5d4e-8f6a-0b1c2d3e4f50
       name: node-0
       fabric: 1
+      power_state: null
       devices:
         - uid: 8c9d0e1f-2a3b-4c5d-8e9f-0a1b2c3d4e5f
           model: A100 40G

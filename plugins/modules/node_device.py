@@ -2,13 +2,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices as the node itself sees them."""
+"""Devices made usable on a node, and removed from it."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_device
-short_description: List, bring up, prove idle and remove composable devices on a node
+short_description: Make composable devices usable on a node, and remove them from it
 version_added: 1.0.0
 description:
   - Runs on the node, over SSH like any module, and needs only Python and its standard library there.
@@ -21,17 +21,15 @@ author:
 options:
   state:
     description:
-      - V(listed) only reads.
       - V(present) makes the device usable. It waits for the device, has the kernel look for it when it does not come,
         checks its memory windows and its link, binds its driver, and uses it once. Without O(device) and O(uid) the
         kernel only looks for new devices.
-      - V(idle) fails unless it is proven that no process has O(device) open. It changes nothing.
       - V(absent) removes the device from the bus. The vendor's software lets go of it, it is proven idle, it is
         drained, so that nobody new can use it, and it is proven idle again. When it turns out to be in use, all of this
         is taken back and the module fails.
     type: str
-    choices: [listed, present, idle, absent]
-    default: listed
+    choices: [present, absent]
+    default: present
   device:
     description:
       - UUID of the GPU, or PCI address such as C(0000:10:00.0).
@@ -105,15 +103,11 @@ notes:
     DCGM of the host are asked to let go of it. With C(nvidia_drm) in modeset the kernel itself may hold a GPU, so such
     a GPU never counts as idle.
 seealso:
+  - module: composable.infra.node_device_info
   - module: composable.infra.fabric_device
 """
 
 EXAMPLES = r"""
-- name: What is on the bus?
-  composable.infra.node_device:
-  become: true
-  register: bus
-
 - name: Make the device usable that was attached just now
   composable.infra.node_device:
     state: present
@@ -148,7 +142,7 @@ devices:
       model: NVIDIA A100-PCIE-40GB
 users:
   description: Processes that have O(device) open.
-  returned: when O(state=idle), and when the task fails since the device is open
+  returned: when the task fails since the device is open
   type: list
   elements: str
   sample: [pid 4711 (python)]
@@ -156,7 +150,7 @@ evidence:
   description:
     - What was done with the device, in the form of the annotation C(composable.infra/node) of a ComposableResource.
     - C(trouble) says why a step was not done. It has C(reason), C(message) and C(since).
-  returned: when O(state) is V(present) or V(absent) and a device was named, also when the task fails
+  returned: when a device was named, also when the task fails
   type: dict
   sample:
     version: 1
@@ -232,8 +226,7 @@ class Task:
             if not _ADDRESS.fullmatch(port):
                 raise BadOption(f"ports: {port!r} is not usable: must be a PCI address such as 0000:00:01.0")
         before = pci.devices(self.host.root)
-        steps = {"listed": dict, "present": self._present, "idle": self._idle, "absent": self._absent}
-        done = steps[self.params["state"]]()
+        done = self._present() if self.params["state"] == "present" else self._absent()
         after = done.pop("after", None)
         after = pci.devices(self.host.root) if after is None else after
         old, new = [d.address for d in before], [d.address for d in after]
@@ -264,11 +257,6 @@ class Task:
             wanted = replace(wanted, before=self.evidence)
         self.evidence = bring_up(self.host, wanted, self.options, self._note)
         return self._told()
-
-    def _idle(self) -> dict[str, t.Any]:
-        found = pci.need(self.host.root, self.device)
-        self._holders(found).prove_idle()
-        return {"users": []}
 
     def _holders(self, found: pci.PciDevice) -> Holders:
         return Holders(self.host, found, vendor_of(found.vendor, found.pci_class), self.options)
@@ -302,7 +290,8 @@ class Task:
             users = pci.users(self.host.root, found) if found else []
         except NotProven:
             users = []
-        reason = error.reason if isinstance(error, NodeTrouble) else type(error).__name__
+        name = type(error).__name__
+        reason = error.reason if isinstance(error, NodeTrouble) else name
         return dict(self._told(), msg=str(error), error=reason, users=users)
 
 
@@ -310,7 +299,7 @@ def main() -> None:
     """Entry of the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["listed", "present", "idle", "absent"], "default": "listed"},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "device": {"type": "str"},
             "uid": {"type": "str"},
             "known": {"type": "list", "elements": "str", "default": []},
@@ -323,7 +312,7 @@ def main() -> None:
             "timeout": {"type": "float", "default": 30.0},
             "root": {"type": "path", "default": "/"},
         },
-        required_if=[("state", "idle", ("device",)), ("state", "absent", ("device", "uid"), True)],
+        required_if=[("state", "absent", ("device", "uid"), True)],
         supports_check_mode=True)
     try:
         task = Task(module.params, module.check_mode)

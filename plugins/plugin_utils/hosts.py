@@ -15,9 +15,19 @@ from dataclasses import dataclass, field
 from ansible.errors import AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
-from ansible.template import trust_as_template
 
 from ansible_collections.composable.infra.plugins.module_utils.module_base import KNOWN_ERRORS
+
+try:
+    from ansible.template import trust_as_template
+except ImportError:  # ansible-core before 2.19, where every text may be a template unless it is marked as unsafe
+    from ansible.utils.unsafe_proxy import wrap_var
+
+    def _mark(text: str, plain: bool) -> str:
+        return text if plain else t.cast(str, wrap_var(text))
+else:
+    def _mark(text: str, plain: bool) -> str:
+        return trust_as_template(text) if plain else text
 
 Json = dict[str, t.Any]
 
@@ -45,7 +55,7 @@ _PLAIN: t.Final = re.compile(r"[\w .:/@+-]*")
 
 
 class Plain:
-    """Marks texts that can be no template as safe for templates.
+    """Marks texts so that only those are safe for templates that can be no template.
 
     ``ansible-inventory --list`` prints a text without that mark as a mapping that says so, which takes four times as
     long. A text that could be a template is never marked. Equal texts become one.
@@ -64,8 +74,7 @@ class Plain:
         return [self.copy(inner) for inner in value] if kind is list else value
 
     def _text(self, text: str) -> str:
-        marked = trust_as_template(text) if _PLAIN.fullmatch(text) else text
-        return self._known.setdefault(text, marked)
+        return self._known.setdefault(text, _mark(text, bool(_PLAIN.fullmatch(text))))
 
 
 def unset_blank(definitions: Mapping[str, Json]) -> None:
@@ -138,13 +147,14 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
         """
         inventory.add_host(host.name)
         entry = inventory.get_host(host.name)
-        for name, value in host.variables.items():
-            entry.set_variable(name, plain.copy(value))
+        marked = Host(host.name, {name: plain.copy(value) for name, value in host.variables.items()}, host.groups)
+        for name, value in marked.variables.items():
+            entry.set_variable(name, value)
         for name in host.groups:
             if name not in inventory.groups:
                 inventory.add_group(name)
             inventory.add_child(name, host.name)
-        self._construct(host)
+        self._construct(marked)
 
     def _construct(self, host: Host) -> None:
         """The user's own variables and groups."""

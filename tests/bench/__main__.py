@@ -9,11 +9,14 @@ import argparse
 import json
 import statistics
 import sys
+import typing as t
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from ansible_collections.composable.infra.tests.bench import agents, http_client
 from ansible_collections.composable.infra.tests.bench.figures import Figures, Scenario, quantiles
+from ansible_collections.composable.infra.tests.bench.large import curves
 from ansible_collections.composable.infra.tests.bench.measure import run
 from ansible_collections.composable.infra.tests.bench.render import update_page
 
@@ -29,10 +32,10 @@ BASELINE = [
 GATED = [replace(s, gated=True, alone=True, twice=True, policy="differentnode") for s in BASELINE]
 SCALE = [Scenario("1,000 pods on 500 nodes, F=0", pods=1000, nodes=500, attach=0.0, gated=True, alone=True)]
 SETS = {"hops": HOPS, "baseline": BASELINE, "gated": GATED, "scale": SCALE}
-# Needs no lab: our HTTP client beside urllib3.
-CLIENT = "client"
-AGENTS = "agents"
-NAMES = sorted([*SETS, CLIENT, AGENTS])
+# Sets that are no scenarios: our HTTP client beside urllib3 and an engine beside stand-ins, both without a lab; agents.
+OTHERS: dict[str, Callable[[int], list[dict[str, t.Any]]]] = {
+    "client": http_client.compare, "large": lambda _runs: curves.run(), "agents": lambda _runs: agents.run()}
+NAMES = sorted([*SETS, *OTHERS])
 
 
 def record(name: str, runs: list[Figures]) -> dict[str, object]:
@@ -67,7 +70,7 @@ def main() -> int:
     it.add_argument("--dry", action="store_true", help="print, write nothing")
     args = it.parse_args()
     for chosen in args.set or NAMES:
-        rows = http_client.compare(args.runs) if chosen == CLIENT else agents.run() if chosen == AGENTS else []
+        rows = OTHERS[chosen](args.runs) if chosen in OTHERS else []
         if rows:
             print(json.dumps(rows), flush=True)
         for scenario in [s for s in SETS.get(chosen, []) if not args.only or args.only in s.name]:

@@ -118,9 +118,36 @@ def _anyhow(kind: str) -> bool:
     return resource == "leases" or verb == "watch" or (verb == "list" and resource in _WATCHED)
 
 
+def large_table(rows: list[dict[str, t.Any]]) -> str:
+    """What an engine costs by the size of its cluster; one column for each size."""
+    lines = [f"| | {' | '.join(_size(row) for row in rows)} |", "|---|" + "---|" * len(rows)]
+    for name, key, form in _LARGE:
+        lines.append(f"| {name} | {' | '.join(form.format(row[key]) for row in rows)} |")
+    for event in rows[0]["events_ms"]:
+        times = " | ".join(f"{row['events_ms'][event]:.2f}" for row in rows)
+        lines.append(f"| event: {event} (ms) | {times} |")
+    return "\n".join(lines)
+
+
+def _size(row: dict[str, t.Any]) -> str:
+    return f"{row['nodes']:,} nodes, {row['devices']:,} devices"
+
+
+_LARGE = (
+    ("memory once all is watched, RSS (MiB)", "rss_mib", "{:.0f}"),
+    ("memory after all the work below, RSS (MiB)", "worked_mib", "{:.0f}"),
+    ("all lists read (s)", "list_seconds", "{:.2f}"),
+    ("first pass over all nodes and pools (s)", "first_pass_seconds", "{:.2f}"),
+    ("a look at the fabric (s)", "look_seconds", "{:.2f}"),
+    ("first plan of a held pod (s)", "plan_first_seconds", "{:.2f}"),
+    ("next plan of a held pod (s)", "plan_again_seconds", "{:.3f}"),
+    ("plan of 100 held pods at once (s)", "plan_burst_seconds", "{:.3f}"),
+)
+
+
 TABLES = {
     "agents": agents_table, "client": client_table, "hops": hops_table, "baseline": baseline_table,
-    "gated": gated_table, "scale": scale_table,
+    "gated": gated_table, "scale": scale_table, "large": large_table,
 }
 
 

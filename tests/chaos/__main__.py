@@ -9,15 +9,22 @@ Exit status: 0 all is well, 1 something was violated, 2 the arguments cannot be 
 from __future__ import annotations
 
 import argparse
+import json
+import logging
 import os
 import random
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
+from ansible_collections.composable.infra.lab.demo.stage import Stage
 from ansible_collections.composable.infra.tests.chaos.invariants import kinds
+from ansible_collections.composable.infra.tests.chaos.on_lab import record
+from ansible_collections.composable.infra.tests.chaos.on_lab.run import on_lab
 from ansible_collections.composable.infra.tests.chaos.runs import Outcome, run, scenario
 from ansible_collections.composable.infra.tests.chaos.scenario import Scenario
 from ansible_collections.composable.infra.tests.chaos.shrinking import shrink
@@ -51,6 +58,10 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--parallel", type=_number, default=2, help="processes that share the runs (default: %(default)s)")
     it.add_argument("--scenario", help="repeat one run: a file with the JSON that a failing run prints")
     it.add_argument("--log", action="store_true", help="with --scenario: print all that happened")
+    it.add_argument("--lab", action="store_true", help="real processes on a lab instead of the simulation, one run "
+                                                       "after the other, about half a minute each")
+    it.add_argument("--record", action="store_true", help=f"with --lab: write what came of each run to {record.PATH}")
+    it.add_argument("--keep", metavar="FOLDER", help="with --lab: copy the logs of runs that fail into this folder")
     return it
 
 
@@ -67,6 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _repeat(args.scenario, args.log)
     seed = random.SystemRandom().randrange(10**9) if args.seed is None else args.seed
     print(f"chaos: {args.runs} runs, again with SEED={seed} RUNS={args.runs}", flush=True)
+    if args.lab:
+        return _on_lab(range(seed, seed + args.runs), args.record, args.keep)
     began, total = time.monotonic(), Total()
     for outcome in outcomes(range(seed, seed + args.runs), max(1, args.parallel)):
         total.add(outcome)
@@ -75,6 +88,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"chaos: {total.runs - total.failed} passed, {total.failed} failed in {time.monotonic() - began:.1f} s; "
           f"{total.attaches} devices attached in {total.virtual / 3600:.1f} simulated hours")
     return 1 if total.failed else 0
+
+
+def _on_lab(seeds: range, recorded: bool, keep: str | None) -> int:
+    """A failing run is not made small here: no two runs are the same. Its logs tell."""
+    logging.getLogger("ansible_collections.composable.infra").setLevel(logging.CRITICAL)
+    found = []
+    for outcome, stage in on_lab(scenario(seed) for seed in seeds):
+        found.append(outcome)
+        told = "; ".join(outcome.violations) or "passed"
+        print(f"lab: run {outcome.seed}, {outcome.attaches} devices, {outcome.seconds:.1f} s: {told}", flush=True)
+        if outcome.violations and keep:
+            keep_logs(stage, outcome.seed, Path(keep))
+        if recorded:
+            record.write(outcome)
+    print(f"chaos on the lab: {record.sums(found)}")
+    return 1 if record.sums(found).failed else 0
+
+
+def keep_logs(stage: Stage, seed: int, folder: Path) -> None:
+    """The logs of a run on the lab, of its controllers and of the lab's processes, and what the emulator did."""
+    kept = folder / str(seed)
+    kept.mkdir(parents=True, exist_ok=True)
+    for path in [*stage.folder.glob(f"seed-{seed}-*.log"), *(stage.lab.state_dir / "logs").glob("*.log")]:
+        shutil.copy(path, kept)
+    (kept / "effects.json").write_text(json.dumps(stage.emulator.effects(), indent=1), encoding="utf-8")
+    (kept / "requests.json").write_text(json.dumps(stage.emulator.log(), indent=1), encoding="utf-8")
 
 
 def outcomes(seeds: Sequence[int], parallel: int) -> Iterator[Outcome]:

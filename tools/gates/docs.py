@@ -1,13 +1,18 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documentation and change log: antsibull-docs on the collection and its plugins, antsibull-changelog on fragments."""
+"""Documentation and change log: antsibull-docs on collection, plugins and guides, with all links; antsibull-changelog.
+
+The guides are judged in the form of the documentation site, which is built: Sphinx finds links that lead nowhere.
+"""
 
 from __future__ import annotations
 
 import sys
 
-from .workspace import run, sources
+from ..docsite import build
+from ..docsite.pages import DeadLink
+from .workspace import run
 
 CHECKS = (
     ["antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all",
@@ -18,8 +23,12 @@ CHECKS = (
 
 def main() -> int:
     """0 when every check passes; all of them run."""
-    folder = sources()
-    return max(run(check, cwd=folder) for check in CHECKS)
+    try:
+        folder = build.copied()
+    except DeadLink as dead:
+        print(dead, file=sys.stderr)
+        return 1
+    return max(*(run(check, cwd=folder) for check in CHECKS), build.html(build.WORK / "html"))
 
 
 if __name__ == "__main__":

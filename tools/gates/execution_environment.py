@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ansible-builder on the execution environment: the collection tells its needs, and the image's context can be made.
+"""ansible-builder on execution and decision environment: what the collection needs, and whether contexts can be made.
 
 An image is not built, since that takes a container engine and a network; all that goes into it is put together.
 """
@@ -18,7 +18,7 @@ import yaml
 from .build import build
 from .workspace import BIN, CACHE, COLLECTIONS, environment, sources
 
-DEFINITION = "execution-environment.yml"
+DEFINITIONS = ("execution-environment.yml", "decision-environment.yml")
 WORK = CACHE / "execution-environment"
 # ansible-core brings it, so ansible-builder leaves it out
 LEFT_OUT = {"PyYAML"}
@@ -30,8 +30,10 @@ def main() -> int:
     archive = build(WORK / "archive")
     if archive is None:
         return 1
-    faults = [*introspect_faults(folder), *create_faults(folder, archive)]
-    print("\n".join(faults) or f"ansible-builder: {DEFINITION}: no faults")
+    faults = introspect_faults(folder)
+    for definition in DEFINITIONS:
+        faults += create_faults(folder, archive, definition)
+    print("\n".join(faults) or f"ansible-builder: {' and '.join(DEFINITIONS)}: no faults")
     return 1 if faults else 0
 
 
@@ -45,25 +47,25 @@ def introspect_faults(folder: Path) -> list[str]:
             if need not in said and need not in LEFT_OUT]
 
 
-def create_faults(folder: Path, archive: Path) -> list[str]:
-    """What is wrong with the image's context."""
+def create_faults(folder: Path, archive: Path, definition: str) -> list[str]:
+    """What is wrong with the context of the image that the file defines."""
     place, context = WORK / "source", WORK / "context"
     for old in (place, context):
         shutil.rmtree(old, ignore_errors=True)
     (place / "dist").mkdir(parents=True)
-    shutil.copy(folder / DEFINITION, place)
+    shutil.copy(folder / definition, place)
     shutil.copy(archive, place / "dist")
-    status, said = builder("create", "--file", str(place / DEFINITION), "--context", str(context))
-    return [said] if status else context_faults(context)
+    status, said = builder("create", "--file", str(place / definition), "--context", str(context))
+    return [said] if status else context_faults(context, definition)
 
 
-def context_faults(context: Path) -> list[str]:
+def context_faults(context: Path, definition: str) -> list[str]:
     """Collections that the context asks for as files and does not hold; a context without them builds no image."""
     listing = yaml.safe_load((context / "_build" / "requirements.yml").read_text(encoding="utf-8"))
     wanted = [entry["name"] for entry in listing["collections"] if entry.get("type") == "file"]
     absent = [name for name in wanted if not (context / "_build" / name).is_file()]
-    none = [] if wanted else [f"{DEFINITION}: this collection is not among its collections"]
-    return none + [f"{DEFINITION}: {name} is asked for and not in the context" for name in absent]
+    none = [] if wanted else [f"{definition}: this collection is not among its collections"]
+    return none + [f"{definition}: {name} is asked for and not in the context" for name in absent]
 
 
 def builder(command: str, *arguments: str) -> tuple[int, str]:

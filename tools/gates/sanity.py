@@ -6,6 +6,8 @@
 ansible-test makes a virtual environment per test and fetches a pip installer for them from a site of its own. Python
 brings one along (ensurepip), so a script that calls it is put where ansible-test looks for the download. ansible-test
 also drops most environment variables, so pip's settings are written into a file that it does read.
+
+`CORE=2.16` runs the ansible-test of that ansible-core, instead of the one of `.venv`.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from . import other_core
 from .workspace import BIN, locked, run, sources
 
-BOOTSTRAP_NAMES = ("get_pip_24_2.py",)
+# By the release of ansible-test: 2.16, 2.17 and later.
+BOOTSTRAP_NAMES = ("get_pip_23_1_2.py", "get_pip_24_2.py")
 BOOTSTRAP = """\
 # Stands in for the get-pip script that ansible-test would download: Python's own copy of pip does the same.
 # A process of its own, because ensurepip blanks pip's configuration in the process that it runs in.
@@ -31,12 +35,18 @@ subprocess.run([sys.executable, "-m", "ensurepip"], check=True, stdout=subproces
 
 def main() -> int:
     """Exit status of ansible-test. Environments are kept between runs and shared by checkouts."""
-    home = cache_home() / "composable-infra" / "ansible-test"
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    cache, core = cache_home() / "composable-infra", os.environ.get("CORE", "")
+    home = cache / (f"ansible-test-{core}" if core else "ansible-test")
+    try:
+        programs = other_core.programs(cache / "ansible-core", core) if core else BIN
+    except other_core.NoSuchCore as error:
+        sys.stderr.write(f"sanity: {error}\n")
+        return 1
     with locked(home / "lock"):
         prepare(home)
-        return run(["ansible-test", "sanity", "--python", version, "--color", "no", *sys.argv[1:]],
-                   cwd=sources(), HOME=str(home))
+        return run([str(programs / "ansible-test"), "sanity", "--python", other_core.python_version(programs),
+                    "--color", "no", *sys.argv[1:]], cwd=sources(), HOME=str(home),
+                   PATH=f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
 
 
 def cache_home() -> Path:

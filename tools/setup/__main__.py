@@ -12,7 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import collections, environment, launchers
+from . import collections, environment, launchers, stand_ins
 from .machine import Missing, go_trouble, java_trouble
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +51,7 @@ def prepare() -> int:
             environment.build(ROOT, sys.executable)
         launchers.write(ROOT)
         collections.provide(ROOT)
+        stand_ins.provide(ROOT)
     return 0
 
 

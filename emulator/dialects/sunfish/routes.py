@@ -33,7 +33,7 @@ def routes(context: EmulatorContext) -> list[web.RouteDef]:
     """Everything that Sunfish answers."""
     options = Options.of(context.spec, "sunfish", [CONNECTIONS])
     if not options.agents:
-        options = replace(options, dialects=frozenset())
+        options = replace(options, dialects=frozenset(), reset_types=())
     service = Service(context, "sunfish", options, closed=False)
     counts = _Counts(service)
     if not options.agents:

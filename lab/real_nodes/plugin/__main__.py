@@ -12,13 +12,19 @@ import threading
 import time
 from pathlib import Path
 
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.rpc import DRA, service
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.sockets import (
+    Registration,
+    Sockets,
+    serving,
+)
 from ansible_collections.composable.infra.lab.errors import LabError
 from ansible_collections.composable.infra.lab.hardware.slices import device_entries
+from ansible_collections.composable.infra.lab.names import DRIVER
 from ansible_collections.composable.infra.lab.real_nodes.plugin.api import PodApi
 from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import look
 from ansible_collections.composable.infra.lab.real_nodes.plugin.driver import Driver
 from ansible_collections.composable.infra.lab.real_nodes.plugin.publisher import Publisher
-from ansible_collections.composable.infra.lab.real_nodes.plugin.sockets import serving
 
 
 def log(line: str) -> None:
@@ -55,7 +61,9 @@ def main() -> None:
     publisher = Publisher(api, options.node, device_entries(devices), log)
     publisher.start()
     driver = Driver(options.node, devices, options.specs, lambda path: dict(api.request("GET", path)), log)
-    with serving(options.kubelet, driver.methods(), publisher.registered.set, log):
+    sockets = Sockets(options.kubelet, DRIVER)
+    registration = Registration(sockets, ["v1.DRAPlugin"], publisher.registered.set, log)
+    with serving(sockets, [service(f"{DRA}.DRAPlugin", driver.methods())], registration):
         ended.wait()
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.rpc import DRA, Method, message_class
 from ansible_collections.composable.infra.lab.names import DRIVER
 from ansible_collections.composable.infra.lab.real_nodes.plugin import specs
 from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import FoundGpu
-from ansible_collections.composable.infra.lab.real_nodes.plugin.rpc import DRA, Method, message_class
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
 

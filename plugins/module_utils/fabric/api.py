@@ -33,12 +33,16 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine of the tenant and the composable devices attached to it; ``fabric`` None: on no fabric."""
+    """A machine of the tenant and the composable devices attached to it; ``fabric`` None: on no fabric.
+
+    ``power``: On, Off, PoweringOn, PoweringOff or Paused; None where the manager does not tell it.
+    """
 
     uid: str
     name: str
     fabric: int | None
     devices: tuple[Device, ...] = ()
+    power: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ class Capabilities:
     ``asynchronous``: accepts before the device is attached, so a caller need not wait for the end. ``batch``: attaches
     several devices by one request. ``lists_free``: lists free devices one by one. ``counts_free``: says how many are
     free; where it does not, nothing is refused beforehand for want of devices. ``kinds``: of devices that it attaches.
+    ``powers``: switches machines on and off, see ``PowerManager``.
     """
 
     asynchronous: bool
@@ -80,6 +85,7 @@ class Capabilities:
     lists_free: bool = False
     counts_free: bool = True
     kinds: tuple[str, ...] = ("gpu",)
+    powers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,21 @@ class Task:
     done: bool
     devices: tuple[Device, ...] = ()
     handles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MachinePower:
+    """Power of one machine. ``state``: On, Off, PoweringOn, PoweringOff or Paused, empty where it is not shown.
+
+    ``reset_types``: the resets that the machine offers, in Redfish's words (Resource.ResetType). ``last_reset``: when
+    it last came on, in the manager's own form; empty where it is not told.
+    """
+
+    machine: str
+    name: str
+    state: str
+    reset_types: tuple[str, ...] = ()
+    last_reset: str = ""
 
 
 # Hears the handles of the operations that a manager has accepted.
@@ -169,3 +190,17 @@ class FabricManager(t.Protocol):
 
     def close(self) -> None:
         """Log out where there was a login, and close all connections. Calls under way may fail."""
+
+
+@t.runtime_checkable
+class PowerManager(t.Protocol):
+    """What a manager with the capability ``powers`` offers beside. Both calls raise FabricError as the others do."""
+
+    def power(self, machine_uid: str) -> MachinePower:
+        """Power of a machine, read anew. Raises Missing."""
+
+    def reset(self, machine_uid: str, reset_type: str) -> None:
+        """Ask for a reset in Redfish's words; returns when it is accepted, which says nothing about the power yet.
+
+        Raises Refused, Busy when the machine is switching, Uncertain when the reply was lost.
+        """

@@ -26,13 +26,17 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class SetSize(Action):
-    """Create or patch the ComposabilityRequest of (node, model). ``type``: its kind of device, as CoHDI calls it."""
+    """Create or patch the ComposabilityRequest of (node, model). ``type``: its kind of device, as CoHDI calls it.
+
+    ``claims``: uids of those that wait for devices of the model here.
+    """
 
     model: str
     size: int
     before: int | None
     request: str
     type: str = "gpu"
+    claims: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ class CreateResource(Action):
     """Write down the intent to attach one device, then ask the CDI Manager.
 
     ``name``: of the ComposableResource. Two that plan from the same state give the same name, so that only one creates.
-    ``type``: as CoHDI calls the kind of device.
+    ``type``: as CoHDI calls the kind of device. ``claim``: uid of the one that waits for it, empty for none.
     """
 
     name: str
@@ -112,6 +116,7 @@ class CreateResource(Action):
     present: tuple[str, ...] = ()
     force: bool = False
     type: str = "gpu"
+    claim: str = ""
 
 
 @dataclass(frozen=True, slots=True)

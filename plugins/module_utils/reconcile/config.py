@@ -26,7 +26,7 @@ except ImportError:
 
 ROLES = ("publisher", "scaler", "operator")
 ENGINE_KEYS = {"scan_interval": 5.0, "workers": 8, "parallel_attaches": 256, "lease_namespace": "composable-infra",
-               "node_hands": AGENT}
+               "node_hands": AGENT, "kube_api_qps": 800.0, "kube_api_burst": 1600}
 
 
 class BadConfig(Exception):
@@ -39,6 +39,8 @@ class EngineConfig:
 
     ``scan_interval`` is seconds between two looks at the CDI Manager; ``node_hands`` says who does the work on a node
     that an attach and a detach need, the node agent (``agent``), playbooks over SSH (``ssh``), or nobody (``none``).
+    ``kube_api_qps`` and ``kube_api_burst``: how many requests a controller sends to the API server in a second, and at
+    once after a pause.
     """
 
     settings: Settings
@@ -48,6 +50,8 @@ class EngineConfig:
     parallel_attaches: int = 256
     lease_namespace: str = "composable-infra"
     node_hands: str = AGENT
+    kube_api_qps: float = 800.0
+    kube_api_burst: int = 1600
     source: str = "config"
 
     def manager(self) -> FabricManager:
@@ -100,10 +104,11 @@ def _mapping(value: object, name: str) -> dict[str, t.Any]:
 
 def _engine(data: Mapping[str, t.Any]) -> dict[str, t.Any]:
     found = {k: data.get(k, default) for k, default in ENGINE_KEYS.items()}
-    value = found["scan_interval"]
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.1 <= value <= 86400:
-        raise BadSetting("scan_interval", value, "must be a number from 0.1 to 86400")
-    for key, high in (("workers", 64), ("parallel_attaches", 1024)):
+    for key, low, high in (("scan_interval", 0.1, 86400), ("kube_api_qps", 1, 100000)):
+        value = found[key]
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            raise BadSetting(key, value, f"must be a number from {low:g} to {high}")
+    for key, high in (("workers", 64), ("parallel_attaches", 1024), ("kube_api_burst", 100000)):
         value = found[key]
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
             raise BadSetting(key, value, f"must be a number from 1 to {high}, whole")

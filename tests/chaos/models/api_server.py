@@ -174,6 +174,8 @@ class ApiServer:
 
     def watch(self, call: Call, put: Callable[[bytes | None], object]) -> Watch:
         """Begin a watch at its version. Raises Refusal."""
+        if call.query.get("sendInitialEvents"):
+            return self._streamed_list(call, put)
         since = int(call.query.get("resourceVersion") or self.version)
         if since < self.oldest:
             raise Refusal(410, "Expired", f"too old resource version: {since}")
@@ -181,6 +183,17 @@ class ApiServer:
         for version, plural, key, kind, obj, old in self._history:
             if version > since and plural == made.kind:
                 _tell(made, key, kind, obj, old)
+        self._watches.append(made)
+        return made
+
+    def _streamed_list(self, call: Call, put: Callable[[bytes | None], object]) -> Watch:
+        """A watch that begins with what there is (WatchList)."""
+        made = Watch(call.kind.plural, _selector(call.query), put)
+        for key, obj in self.objects.items():
+            if key[0] == made.kind:
+                _tell(made, key, "ADDED", obj, None)
+        meta = {"resourceVersion": str(self.version), "annotations": {"k8s.io/initial-events-end": "true"}}
+        put(b'{"type": "BOOKMARK", "object": ' + json.dumps({"metadata": meta}).encode() + b"}\n")
         self._watches.append(made)
         return made
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts and cluster are set up by all roles from one inventory file, serve a claim, and are left as they were."""
+"""Hosts and cluster are set up by all roles from ``examples/site``, serve a claim, and are left as they were."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -25,14 +26,19 @@ from ansible_collections.composable.infra.tests.e2e.support.played import Json, 
 from ansible_collections.composable.infra.tests.e2e.support.support import all_free, await_served, delete_all, wait_for
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
-STAGE: dict[str, t.Any] = {"devices": {A100: 1}}
+STAGE: dict[str, t.Any] = {"nodes": 3, "devices": {A100: 1}}
+SITE = ROOT / "examples" / "site"
+REDFISH = ROOT / "examples" / "site-redfish"
 CREDENTIALS = ("username", "password", "realm", "client_id", "client_secret")
 CONFIGMAP = "/api/v1/namespaces/composable-infra/configmaps/composable-infra-config"
 STAND_INS = ROOT / "extensions" / "molecule" / "node_prepare" / "stand_ins"
+PLUGIN = "/apis/apps/v1/namespaces/dra-driver-nvidia-gpu/daemonsets/dra-driver-nvidia-gpu-kubelet-plugin"
 DEVICE_CLASS = "/apis/resource.k8s.io/v1/deviceclasses/gpu.nvidia.com"
 LINE = "quiet splash=silent"
-RELEASES = {"node-0": 'ID=ubuntu\nVERSION_ID="24.04"\n', "node-1": 'ID="sles"\nVERSION_ID="15.6"\n'}
+RELEASES = {"node-0": 'ID=ubuntu\nVERSION_ID="24.04"\n', "node-1": 'ID="sles"\nVERSION_ID="15.6"\n',
+            "node-2": 'ID=ubuntu\nVERSION_ID="24.04"\n'}
 FOLDERS = ("proc", "etc/default", "etc/modprobe.d", "etc/systemd/system", "sys/module/nvidia_drm/parameters")
+FOREIGN = ("gpu-operator", "somebody-else")
 Run = t.Callable[..., Played]
 
 
@@ -62,35 +68,30 @@ def roots(hosts: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def run(stage: Stage, hosts: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """``run("bootstrap", "--check")``: a playbook with one inventory file that says everything."""
+    """``run("bootstrap", "--check")``: a playbook with the example as its inventory, and what the lab has otherwise."""
     folder = tmp_path_factory.mktemp("bootstrap")
-    variables = _variables(stage)
-    nodes = {name: {"ansible_connection": "local", "node_prepare_root": str(hosts / name)} for name in RELEASES}
-    inventory = folder / "inventory.yml"
-    inventory.write_text(yaml.safe_dump({"all": {"hosts": {"localhost": {"ansible_connection": "local"}},
-                                                 "children": {"gpu_nodes": {"hosts": nodes}},
-                                                 "vars": variables}}), encoding="utf-8")
     path = os.pathsep.join([str(hosts / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    otherwise = folder / "lab.json"
+    otherwise.write_text(json.dumps(_otherwise(stage, hosts)), encoding="utf-8")
 
     def start(name: str, *options: str) -> Played:
-        return play(folder, f"composable.infra.{name}", {}, "-i", str(inventory), *options, PATH=path)
+        return play(folder, f"composable.infra.{name}", {}, "-i", str(SITE), *options, "-e", f"@{otherwise}", PATH=path,
+                    ANSIBLE_VAULT_PASSWORD_FILE=str(SITE / "vault_password.txt"))
 
     return start
 
 
-def _variables(stage: Stage) -> Json:
-    config = stage.config()
-    fabric = config["fabric"]
-    credentials = {name: fabric.pop(name) for name in CREDENTIALS}
-    fabric.pop("ca_path")
-    authority = Path(stage.emulator.ca_path).read_text(encoding="utf-8")
+def _otherwise(stage: Stage, hosts: Path) -> Json:
+    """Addresses and secrets of the lab; its hosts are folders, and its charts are stand-ins."""
+    fabric = stage.config()["fabric"]
     return {
+        "ansible_connection": "local", "node_prepare_root": f"{hosts}/{{{{ inventory_hostname }}}}",
         "composable_kubeconfig": str(stage.lab.kubeconfig), "composable_wait_timeout": 120,
         "composable_chart_mirror": str(ROOT / "tests" / "charts"),
-        "node_prepare_kernel_parameters": ["pci=realloc=on,hpbussize=8"],
-        "controllers_image": "registry.example.com/composable/infra:1", "controllers_config": config,
-        "controllers_credentials": {**credentials, "certificate": authority},
-        "uninstall_crds": "true", "uninstall_hosts": "true"}
+        "site_fabric_endpoint": fabric["endpoint"], "site_fabric_tenant": fabric["tenant"],
+        "site_fabric_ca": Path(stage.emulator.ca_path).read_text(encoding="utf-8"),
+        "site_models": stage.config()["device_info"], **{f"vault_fabric_{name}": fabric[name] for name in CREDENTIALS},
+        "uninstall_crds": "true", "composable_uninstall_hosts": "true"}
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,14 @@ class Bare:
 
 @pytest.fixture(scope="module")
 def bare(stage: Stage, hosts: Path, run: Run) -> Iterator[Bare]:
-    """A cluster without anything of ours (a lab brings CRDs, RBAC and a DeviceClass along), and its hosts."""
-    stage.lab.api.request("DELETE", DEVICE_CLASS)
+    """A cluster without anything of ours (a lab brings CRDs, RBAC, a DeviceClass and a plugin along), and its hosts.
+
+    Somebody else made one of the namespaces that the roles want, and one that they do not know.
+    """
+    for path in (DEVICE_CLASS, PLUGIN):
+        stage.lab.api.request("DELETE", path)
+    for name in FOREIGN:
+        stage.lab.api.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     files = roots(hosts)
     well(run("uninstall"))
     with operator_says_ready(stage.lab):
@@ -151,9 +158,18 @@ def test_a_second_run_changes_nothing(stage: Stage, hosts: Path, installed: Play
     assert installed.changed
     before, files = stored(stage.lab), roots(hosts)
     assert well(run("bootstrap")).changed == []
+    assert well(run("bootstrap", "--check")).changed == []
     assert well(run("upgrade")).changed == []
     assert stored(stage.lab) == before
     assert roots(hosts) == files
+
+
+def test_the_second_inventory_puts_a_redfish_manager_in_place(stage: Stage, installed: Played, run: Run) -> None:
+    before = stored(stage.lab)
+    done = well(run("bootstrap", "-i", str(REDFISH), "--tags", "controllers", "--check", "--diff"))
+    assert done.changed
+    assert "manager: redfish" in json.dumps(done.document)
+    assert stored(stage.lab) == before
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +215,7 @@ def test_uninstall_leaves_the_api_server_and_the_hosts_as_they_were(
     well(run("uninstall"))
     # what the nodes announce of themselves is not ours
     left = {name for name in stored(stage.lab) if not name.startswith("resourceslices /node-")}
+    assert {f"namespaces /{name}" for name in FOREIGN} <= left
     assert left == {name for name in bare.objects if not name.startswith("resourceslices /node-")}
     assert whole_nodes(stage.lab) == bare.nodes
     assert roots(hosts) == bare.files

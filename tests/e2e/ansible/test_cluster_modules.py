@@ -61,6 +61,9 @@ def test_pools(stage: Stage) -> None:
     def task(state: str, *names: str) -> Json:
         return {"composable.infra.device_pool": {"state": state, "pools": list(names)}}
 
+    def info(*names: str) -> Json:
+        return {"composable.infra.device_pool_info": {"pools": list(names)}}
+
     check, apply = twice(stage, task("published"))
     assert check["pools"] == apply["pools"]
     assert sorted(pools(stage).values()) == [2, 4]
@@ -68,27 +71,38 @@ def test_pools(stage: Stage) -> None:
     check, apply = twice(stage, task("withdrawn", name))
     assert check["pools"] == apply["pools"]
     assert list(pools(stage).values()) == [4]
-    shown, = run_tasks(stage, [task("gathered")])
+    shown, = run_tasks(stage, [info()])
     assert {p["name"]: (len(p["devices"]), p["published"]) for p in shown["pools"]}[name] == (0, False)
-    refused, = run_tasks(stage, [task("gathered", "nobodys-pool")])
+    refused, = run_tasks(stage, [info("nobodys-pool")])
     assert "pools: 'nobodys-pool' is not a pool of this fabric; allowed are" in refused["msg"]
     run_tasks(stage, [task("published")])
 
 
 def test_request(stage: Stage) -> None:
+    """As an administrator: the controllers' own account may change nothing but the size."""
+    admin: Json = {"kubeconfig": str(stage.lab.kubeconfig)}
+
     def task(**args: t.Any) -> Json:
-        return {"composable.infra.composability_request": {"name": "by-hand", **args}}
+        return {"composable.infra.composability_request": {**admin, "name": "by-hand", **args}}
 
     wanted = {"node": "node-0", "model": A100, "size": 0}
     check, apply = twice(stage, task(**wanted))
     assert check["request"]["spec"] == apply["request"]["spec"]
     assert apply["request"]["spec"]["resource"]["allocation_policy"] == "samenode"
-    twice(stage, task(**{**wanted, "force_detach": True}))
+    notes = {"labels": {"team": "training"}, "annotations": {"example.com/ticket": "42"}}
+    check, apply = twice(stage, task(**wanted, **notes, force_detach=True))
+    assert check["diff"]["after"]["labels"] == apply["request"]["metadata"]["labels"] == {"team": "training"}
+    twice(stage, task(**wanted, labels={"team": None}, annotations={"example.com/ticket": "43"}))
     for bad, said in (({"size": 1, "model": ""}, "model"), ({"size": 1, "model": A100, "kind": "tape"}, "kind")):
         checked, applied = run_tasks(stage, [{**task(**bad), **CHECK}, task(**bad)])
         assert checked["failed"]
         assert checked["msg"] == applied["msg"]
         assert said in checked["msg"]
+    run_tasks(stage, [task(**{**wanted, "name": "other", "node": "node-1", "labels": {"team": "inference"}})])
+    found = run_tasks(stage, [{"composable.infra.composability_request_info": args, **CHECK} for args in (
+        {}, {"node": "node-1"}, {"label_selectors": ["team=inference"]}, {"label_selectors": ["team=training"]})])
+    assert [[r["metadata"]["name"] for r in f["requests"]] for f in found] == [
+        ["by-hand", "other"], ["other"], ["other"], []]
 
 
 def test_condition(stage: Stage) -> None:

@@ -32,12 +32,15 @@ STAGE: dict[str, t.Any] = {"devices": {A100: 4, H100: 2}, "hold": 600.0, "audit"
 WAITING = {"train": (A100, 2), "infer": (H100, 1)}
 CHECK: Json = {"check_mode": True, "diff": True}
 SCALE: Json = {"composable.infra.scale": {"timeout": 120}}
-READ: Json = {"composable.infra.claim_info": {"namespace": "default"}}
 
 
 def fabric(stage: Stage, **more: t.Any) -> Json:
     """Options of the modules that speak to the CDI Manager only."""
     return {**stage.emulator.fabric_config(), **more}
+
+
+def reading(**more: t.Any) -> Json:
+    return {"composable.infra.claim_info": {"namespace": "default", **more}}
 
 
 def info(stage: Stage, **more: t.Any) -> Json:
@@ -46,6 +49,9 @@ def info(stage: Stage, **more: t.Any) -> Json:
 
 def device(stage: Stage, machine: str = "node-0", **more: t.Any) -> Json:
     return {"composable.infra.fabric_device": fabric(stage, machine=machine_uuid(machine), **more)}
+
+
+READ = reading()
 
 
 def changed(results: list[Json]) -> list[bool]:
@@ -159,8 +165,13 @@ def test_check_mode_says_what_would_be_done(checked: Checked) -> None:
 
 def test_apply_carries_out_the_plan_of_check_mode_once(stage: Stage, checked: Checked, timeline: Timeline) -> None:
     plan, since, written = checked.results[0], mark(stage), len(writes(stage))
-    apply, again, told = run_tasks(stage, [SCALE, SCALE, READ])
+    in_vain, _begun, apply, again, told, waited = run_tasks(stage, [
+        reading(wait=True, wait_timeout=0), {**reading(wait=True, wait_timeout=100), "async": 120, "poll": 0},
+        SCALE, SCALE, READ, {"ansible.builtin.async_status": {"jid": "{{ result_1.ansible_job_id }}"},
+                             "until": "result_5.finished | int == 1", "retries": 120, "delay": 1}])
     await_served(stage, timeline, *WAITING)
+    assert in_vain["msg"].startswith(f"after 0 s default/infer waits for 1 x {H100} on node ")
+    assert [(c["claim"], c["waits_for"]) for c in waited["claims"]] == [("default/infer", ""), ("default/train", "")]
     assert changed([apply, again, told]) == [True, False, False]
     assert (apply["actions"], apply["diff"]) == (plan["actions"], plan["diff"])
     assert (apply["settled"], apply["verdicts"]) == (True, [])

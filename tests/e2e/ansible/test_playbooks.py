@@ -37,6 +37,7 @@ def run(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
     def start(name: str, *options: str, **variables: t.Any) -> Played:
         given = {"config_path": str(stage.config_path), "kubeconfig": str(stage.lab.kubeconfig), **variables}
+        given = {f"composable_{key}": value for key, value in given.items()}
         return play(folder, f"composable.infra.{name}", given, *options)
 
     return start

@@ -7,24 +7,38 @@ from __future__ import annotations
 
 import base64
 import typing as t
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.controller import gate_reaper
+from ansible_collections.composable.infra.controller import gate_reaper, main
+from ansible_collections.composable.infra.controller.access import Access
 from ansible_collections.composable.infra.controller.agent.main import parser
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import (
+    DEPLOY,
     agent_documents,
+    documents,
     policy_documents,
     shipped_documents,
 )
 from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.pods import GATE
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
 from ansible_collections.composable.infra.tests.e2e.support.lab_support import wait_for
-from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, play, role, stored, well
+from ansible_collections.composable.infra.tests.e2e.support.played import (
+    Json,
+    Played,
+    definition,
+    play,
+    role,
+    stored,
+    well,
+)
 
 PASSWORD = "correct-horse-battery"
 NAMESPACE = "/api/v1/namespaces/composable-infra"
@@ -147,6 +161,20 @@ def test_pods_are_held_where_the_cluster_can_do_that(lab: Lab, installed: Played
     assert lab.api.exists(policy) == served
 
 
+def test_accounts_have_a_priority_level_of_their_own(lab: Lab, installed: Played, run: Run) -> None:
+    flows = "/apis/flowcontrol.apiserver.k8s.io/v1"
+    paths = {"FlowSchema": f"{flows}/flowschemas", "PriorityLevelConfiguration": f"{flows}/prioritylevelconfigurations"}
+    shipped = list(documents(DEPLOY / "flowcontrol" / "flowschemas.yaml"))
+    for document in shipped:
+        there = lab.api.get(f"{paths[document['kind']]}/{document['metadata']['name']}")["spec"]
+        assert there.get("rules") == document["spec"].get("rules")
+        assert there.get("limited") == document["spec"].get("limited")
+    well(run(controllers_flow_control=False))
+    assert not any(lab.api.exists(f"{paths[d['kind']]}/{d['metadata']['name']}") for d in shipped)
+    well(run())
+    assert all(lab.api.exists(f"{paths[d['kind']]}/{d['metadata']['name']}") for d in shipped)
+
+
 def test_node_agents_run_on_every_node_and_go_where_others_do_the_work(lab: Lab, installed: Played, run: Run) -> None:
     path = f"{APPS}/daemonsets/composable-infra-agent"
     daemon_set = lab.api.get(path)
@@ -208,6 +236,58 @@ def test_gate_reaper_runs_beside_the_scaler_with_an_account_of_its_own(lab: Lab,
     assert not lab.api.exists(f"{RBAC}/clusterroles/composable-infra-gate-reaper")
     well(run())
     assert lab.api.exists(path)
+
+
+MONITORING = "/apis/monitoring.coreos.com/v1/namespaces/composable-infra"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@pytest.fixture
+def monitored(lab: Lab, installed: Played) -> Iterator[None]:
+    """The cluster knows Prometheus' kinds."""
+    kinds = {"servicemonitors": "ServiceMonitor", "podmonitors": "PodMonitor"}
+    for plural, kind in kinds.items():
+        lab.api.request("POST", DEFINITIONS, definition(plural, kind))
+    wait_for("the kinds", lambda: all(lab.api.exists(f"{MONITORING}/{plural}") for plural in kinds))
+    yield
+    for plural in kinds:
+        lab.api.request("DELETE", f"{DEFINITIONS}/{plural}.monitoring.coreos.com")
+    wait_for("the kinds are gone", lambda: "monitoring.coreos.com" not in {
+        group["name"] for group in lab.api.get("/apis")["groups"]})
+
+
+@pytest.mark.usefixtures("monitored")
+def test_node_agents_are_read_with_a_token_that_permits_nothing_else(lab: Lab, run: Run) -> None:
+    well(run(controllers_tls="secret", controllers_wait=False))
+    endpoint, = lab.api.get(f"{MONITORING}/podmonitors/composable-infra-agent")["spec"]["podMetricsEndpoints"]
+    wanted = endpoint["authorization"]["credentials"]
+    secret = f"{NAMESPACE}/secrets/{wanted['name']}"
+    wait_for("the token", lambda: wanted["key"] in (lab.api.get(secret).get("data") or {}))
+    token = base64.b64decode(lab.api.get(secret)["data"][wanted["key"]]).decode()
+    access = Access(Client(Connection.load(str(lab.kubeconfig))))
+    assert access.judge("10.0.0.9", "", "/metrics") == 401
+    assert [access.judge("10.0.0.9", f"Bearer {token}", path) for path in ("/metrics", "/status")] == [200, 403]
+    assert token not in well(run("-vvv", "--diff", controllers_tls="secret", controllers_wait=False)).output
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"]["ca"]["secret"] == {"name": "composable-infra-tls", "key": "ca.crt"}
+    well(run(controllers_service_monitor="never"))
+    assert not lab.api.exists(secret)
+    assert not lab.api.exists(f"{RBAC}/clusterroles/composable-infra-scrape")
+    assert not lab.api.exists(f"{MONITORING}/podmonitors/composable-infra-agent")
+
+
+def test_traces_and_tls_are_what_the_programs_take(lab: Lab, installed: Played, run: Run) -> None:
+    variable = {"name": "OTEL_TRACES_SAMPLER", "value": "always_off"}
+    well(run(controllers_tls="self_signed", controllers_otlp_endpoint="http://collector:4318", controllers_wait=False,
+             controllers_env=[variable]))
+    programs = {"deployments/composable-infra": main.parser(), "daemonsets/composable-infra-agent": parser()}
+    for kind, known in programs.items():
+        (container,) = lab.api.get(f"{APPS}/{kind}")["spec"]["template"]["spec"]["containers"]
+        args = known.parse_args(container["args"])
+        assert (args.tls_self_signed, args.otlp_endpoint) == (True, "http://collector:4318")
+        assert container["livenessProbe"]["httpGet"]["scheme"] == "HTTPS"
+        assert variable in container["env"]
+    well(run())
 
 
 def test_the_stored_configuration_is_one_that_the_controllers_take(lab: Lab, installed: Played, tmp_path: Path) -> None:

@@ -14,7 +14,15 @@ import pytest
 
 from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
-from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, play, role, stored, well
+from ansible_collections.composable.infra.tests.e2e.support.played import (
+    Json,
+    Played,
+    definition,
+    play,
+    role,
+    stored,
+    well,
+)
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 PROMETHEUS = "/apis/monitoring.coreos.com/v1/namespaces/composable-monitoring"
@@ -63,16 +71,6 @@ def whole(lab: Lab, plain: Played, run: Run) -> Played:
         lab.api.request("POST", DEFINITIONS, definition(plural, kind))
     lab.processes.wait_until("the kinds", lambda: lab.api.exists(f"{PROMETHEUS}/servicemonitors"), 30)
     return well(run(monitoring_dcgm_exporter=True, monitoring_rules_labels={"release": "stack"}))
-
-
-def definition(plural: str, kind: str) -> Json:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{plural}.monitoring.coreos.com"},
-            "spec": {"group": "monitoring.coreos.com", "scope": "Namespaced",
-                     "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
-                     "versions": [{"name": "v1", "served": True, "storage": True,
-                                   "schema": {"openAPIV3Schema": schema}}]}}
 
 
 def test_check_mode_writes_nothing(lab: Lab, bare: dict[str, str], run: Run) -> None:

@@ -49,11 +49,12 @@ def fabric(lab: Lab, tmp_path: Path) -> Iterator[FakeFabric]:
 
 
 def on_node(lab: Lab, folder: Path, *tasks: Json) -> Played:
-    """node_device on node-0, a task for each set of options."""
+    """node_device on node-0, a task for each set of options; without a state it is node_device_info."""
     root = str(lab.node_folder("node-0"))
-    book = [{"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [
-        {"composable.infra.node_device": {"root": root, "event_timeout": 0.0, "timeout": 20, **task},
-         "ignore_errors": True} for task in tasks]}]
+    steps = [{"composable.infra.node_device": {"root": root, "event_timeout": 0.0, "timeout": 20, **task}}
+             if "state" in task else {"composable.infra.node_device_info": {"root": root, **task}} for task in tasks]
+    book = [{"hosts": "localhost", "connection": "local", "gather_facts": False,
+             "tasks": [{**step, "ignore_errors": True} for step in steps]}]
     return play(folder, book, {})
 
 
@@ -66,15 +67,17 @@ def test_module_makes_a_device_usable_and_removes_it_when_it_is_idle(lab: Lab, f
     fabric.show(("a", "node-0"))
     up: Json = {"state": "present", "device": "GPU-a", "uid": "a"}
     folder = lab.node_folder("node-0")
-    ready, again, idle = results(on_node(lab, tmp_path / "up", up, up, {"state": "idle", "device": "GPU-a"}))
-    assert (ready["changed"], again["changed"], idle["users"]) == (True, False, [])
+    ready, again, seen = results(on_node(lab, tmp_path / "up", up, up, {"device": "GPU-a"}))
+    assert (ready["changed"], again["changed"]) == (True, False)
+    assert [(d["uuid"], d["idle"], d["users"]) for d in seen["devices"]] == [("GPU-a", True, [])]
     assert [s["step"] for s in ready["evidence"]["steps"]] == ["OnBus", "Bound", "Touched"]
     assert (ready["evidence"]["address"], ready["evidence"]["uuid"]) == (FIRST, "GPU-a")
     handle = folder / "proc/4711/fd/3"
     handle.parent.mkdir(parents=True)
     handle.symlink_to("/dev/nvidia0")
     away: Json = {"state": "absent", "device": "GPU-a", "uid": "a", "evidence": ready["evidence"]}
-    held, = results(on_node(lab, tmp_path / "held", away))
+    held, seen = results(on_node(lab, tmp_path / "held", away, {}))
+    assert [(d["idle"], d["users"]) for d in seen["devices"]] == [(False, ["pid 4711"])]
     assert (held["error"], held["users"], by_hand.bound(folder)) == ("OpenOnNode", ["pid 4711"], [FIRST])
     handle.unlink()
     gone, = results(on_node(lab, tmp_path / "gone", away))
@@ -93,7 +96,9 @@ def rounds(lab: Lab, folder: Path) -> Played:
     inventory.write_text(json.dumps({"all": {"children": {"composable_nodes": {"hosts": hosts}}}}), encoding="utf-8")
     ended = str(folder / "ended")
     tasks = ROOT / "playbooks/tasks"
-    book = [{"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [
+    names = "'config', 'kubeconfig', 'node_become'"
+    lookup = f"{{{{ lookup('composable.infra.playbook_variables', {names}) }}}}"
+    book = [{"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": {"given": lookup}, "tasks": [
         {"ansible.builtin.include_tasks": str(tasks / "node_hosts.yml")},
         {"ansible.builtin.wait_for": {"path": ended, "timeout": 600}, "async": 600, "poll": 0, "register": "node_job"},
         {"ansible.builtin.include_tasks": str(tasks / "node_rounds.yml")},

@@ -18,8 +18,8 @@ from ansible_collections.composable.infra.tests.e2e.support.support import OPENE
 
 Json = dict[str, t.Any]
 _NUMBERS = itertools.count(1)
-CONFIGURED = ("claim_info", "device_pool", "scale")
-ON_CLUSTER = ("claim_condition", "composability_request")
+CONFIGURED = ("claim_info", "device_pool", "device_pool_info", "scale")
+ON_CLUSTER = ("claim_condition", "composability_request", "composability_request_info")
 
 
 @dataclass(frozen=True)

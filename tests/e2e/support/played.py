@@ -115,3 +115,14 @@ def listable(lab: Lab) -> list[tuple[str, str]]:
     paths = ["/api/v1", *(f"/apis/{name}" for name in groups)]
     return [(path, resource["name"]) for path in paths for resource in lab.api.get(path)["resources"]
             if "list" in resource["verbs"] and resource["name"] not in RESTLESS]
+
+
+def definition(plural: str, kind: str) -> Json:
+    """A CustomResourceDefinition of the group monitoring.coreos.com whose schema takes anything."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.monitoring.coreos.com"},
+            "spec": {"group": "monitoring.coreos.com", "scope": "Namespaced",
+                     "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
+                     "versions": [{"name": "v1", "served": True, "storage": True,
+                                   "schema": {"openAPIV3Schema": schema}}]}}

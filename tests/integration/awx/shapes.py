@@ -17,14 +17,16 @@ from ansible_collections.composable.infra.tools.setup import collections
 
 Json = dict[str, t.Any]
 MODULES = {
-    "organizations": "organization", "teams": "team", "credential_types": "credential_type",
+    "organizations": "organization", "teams": "team", "labels": "label", "credential_types": "credential_type",
     "credentials": "credential", "execution_environments": "execution_environment", "projects": "project",
     "inventories": "inventory", "inventory_sources": "inventory_source",
     "notification_templates": "notification_template", "job_templates": "job_template",
     "workflow_job_templates": "workflow_job_template",
-    "workflow_job_template_nodes": "workflow_job_template_node", "schedules": "schedule"}
+    "workflow_job_template_nodes": "workflow_job_template_node", "schedules": "schedule",
+    "role_team_assignments": "role_team_assignment"}
 REFERENCES = {
-    "organization": "organizations", "credential_type": "credential_types", "credential": "credentials",
+    "organization": "organizations", "team": "teams", "role_definition": "role_definitions",
+    "webhook_credential": "credentials", "credential_type": "credential_types", "credential": "credentials",
     "project": "projects", "source_project": "projects", "inventory": "inventories",
     "execution_environment": "execution_environments", "default_environment": "execution_environments",
     "workflow_job_template": "workflow_job_templates", "unified_job_template": "unified_job_templates"}

@@ -1,20 +1,26 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A small AWX: stores what it is sent, refuses what AWX would refuse, hides secrets, keeps associations and roles."""
+"""A small AWX: stores what it is sent, refuses what AWX would refuse, hides secrets, keeps associations and roles.
+
+It is a stand-in. As a controller behind the gateway of Automation Platform it makes no organisations and teams, as with
+the setting ALLOW_LOCAL_RESOURCE_MANAGEMENT off (ansible/awx, awx/api/views/__init__.py), and no older API for roles.
+"""
 
 from __future__ import annotations
 
-import json
 import threading
 import typing as t
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from datetime import UTC, datetime
+from http.server import ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
 
+from ansible_collections.composable.infra.tests.integration.awx import rest_stub
+from ansible_collections.composable.infra.tests.integration.awx.rest_stub import Refused
 from ansible_collections.composable.infra.tests.integration.awx.shapes import MODULES, REFERENCES, Json, shapes
 
-TOKEN, ENCRYPTED, API, VERSION = "a-token-for-tests", "$encrypted$", "/api/v2/", "24.6.1"
+ENCRYPTED, API, VERSION = "$encrypted$", "/api/v2/", "24.6.1"
+BEHIND_GATEWAY = "/api/controller/v2/"
 UNIFIED = ("job_templates", "workflow_job_templates", "projects", "workflow_approval_templates")
 ROLES = ("admin_role", "read_role", "execute_role", "use_role", "approval_role", "member_role")
 ASKED = ("ask_limit_on_launch", "ask_labels_on_launch", "ask_inventory_on_launch", "ask_variables_on_launch")
@@ -22,39 +28,53 @@ ASKED = ("ask_limit_on_launch", "ask_labels_on_launch", "ask_inventory_on_launch
 DEFAULTS: dict[str, Json] = {"inventories": {"kind": ""}}
 
 
-class Refused(Exception):
-    """An answer other than 2xx."""
+def managed_type(name: str, kind: str, *fields: str, secret: tuple[str, ...] = ()) -> Json:
+    """A credential type that AWX brings. Source: ansible/awx, awx/main/models/credential.py."""
+    found = [{"id": field, "type": "boolean" if field == "verify_ssl" else "string",
+              **({"secret": True} if field in secret else {})} for field in fields]
+    return {"name": name, "kind": kind, "managed": True, "injectors": {}, "inputs": {"fields": found}}
 
-    def __init__(self, status: int, body: Json) -> None:
-        super().__init__(body)
-        self.status, self.body = status, body
 
-
-# The credential type for hosts, which AWX brings. Source: ansible/awx, awx/main/models/credential.py.
-MACHINE: Json = {"name": "Machine", "kind": "ssh", "managed": True, "injectors": {}, "inputs": {"fields": [
-    {"id": "username", "type": "string"}, {"id": "password", "type": "string", "secret": True},
-    {"id": "ssh_key_data", "type": "string", "secret": True, "multiline": True},
-    {"id": "become_method", "type": "string"}, {"id": "become_password", "type": "string", "secret": True}]}}
+BROUGHT = (
+    managed_type("Machine", "ssh", "username", "password", "ssh_key_data", "ssh_key_unlock", "become_method",
+                 "become_username", "become_password", secret=("password", "ssh_key_data", "ssh_key_unlock",
+                                                               "become_password")),
+    managed_type("Source Control", "scm", "username", "password", "ssh_key_data", "ssh_key_unlock",
+                 secret=("password", "ssh_key_data", "ssh_key_unlock")),
+    managed_type("Container Registry", "registry", "host", "username", "password", "verify_ssl", secret=("password",)))
+# Source: ansible/awx, awx/main/migrations/_dab_rbac.py and awx/main/models/rbac.py.
+DEFINITIONS = {"JobTemplate Execute": "job_templates", "WorkflowJobTemplate Execute": "workflow_job_templates"}
 
 
 class Awx:
-    """The state, and what was asked of it. `project`: the folder whose playbooks the project has."""
+    """The state, and what was asked of it. `project`: the folder whose playbooks the project has; `gateway`: it is a
+    controller behind the gateway of Automation Platform.
+    """
 
-    def __init__(self, project: Path) -> None:
-        self.project, self.shapes = project, shapes()
-        self.items: dict[str, dict[int, Json]] = {name: {} for name in (*MODULES, "workflow_approval_templates")}
+    def __init__(self, project: Path, *, gateway: bool = False) -> None:
+        self.project, self.shapes, self.gateway = project, shapes(), gateway
+        self.api = BEHIND_GATEWAY if gateway else API
+        self.items: dict[str, dict[int, Json]] = {
+            name: {} for name in (*MODULES, "workflow_approval_templates", "role_definitions")}
         self.linked: dict[str, list[int]] = {}
         self.surveys: dict[int, Json] = {}
         self.writes: list[tuple[str, str]] = []
         self.jobs: list[Json] = []
         self._next, self.lock = 0, threading.Lock()
-        self._create("credential_types", MACHINE)
+        for kind in BROUGHT:
+            self.create("credential_types", kind)
+        for name in DEFINITIONS:
+            self.create("role_definitions", {"name": name, "managed": True})
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Json) -> tuple[int, t.Any]:
         """Status and body. Raises Refused."""
-        parts = path.removeprefix(API).strip("/").split("/")
+        if not path.startswith(self.api):
+            raise Refused(404, {"detail": "The requested resource could not be found."})
+        parts = path.removeprefix(self.api).strip("/").split("/")
         if method != "GET":
             self.writes.append((method, path))
+        if self.gateway:
+            refuse_behind_gateway(method, parts[0])
         if parts[0] == "config":
             return 200, {"version": VERSION}
         if parts[0] in ("unified_jobs", "jobs"):
@@ -63,6 +83,10 @@ class Awx:
             return self._collection(method, parts[0], query, body)
         if parts[0] == "roles":
             return self._association(method, path, "teams", body)
+        return self._within(method, path, parts, body)
+
+    def _within(self, method: str, path: str, parts: list[str], body: Json) -> tuple[int, t.Any]:
+        """What belongs to one object."""
         item = self._item(parts[0], int(parts[1]))
         if len(parts) == 2:
             return self._one(method, parts[0], item, body)
@@ -80,12 +104,13 @@ class Awx:
                      for item in self.items[kind].values() if matches(item, query)]
             return 200, page(found)
         self._check(name, body)
-        return 201, self._shown(name, self._create(name, body))
+        return 201, self._shown(name, self.create(name, body))
 
-    def _create(self, name: str, body: Json) -> Json:
+    def create(self, name: str, body: Json) -> Json:
+        """Store an object, unasked."""
         self._next += 1
         plain = {k: v for k, v in body.items() if v is not None}
-        item = {**DEFAULTS.get(name, {}), **plain, "id": self._next, "url": f"{API}{name}/{self._next}/"}
+        item = {**DEFAULTS.get(name, {}), **plain, "id": self._next, "url": f"{self.api}{name}/{self._next}/"}
         item.setdefault("type", MODULES.get(name, name.removesuffix("s")))
         self.items[name][self._next] = item
         return item
@@ -104,7 +129,8 @@ class Awx:
         del self.items[name][number]
         owners = {field for field, kind in REFERENCES.items()
                   if kind == name or (kind == "unified_job_templates" and name in UNIFIED)}
-        cascading = {"schedules", "workflow_job_template_nodes", "inventory_sources", "teams"}
+        cascading = {"schedules", "workflow_job_template_nodes", "inventory_sources", "teams", "role_team_assignments"}
+        owners |= {"object_id"} if name in DEFINITIONS.values() else set()
         for kind in cascading:
             for other in [i for i in self.items[kind].values() if any(i.get(field) == number for field in owners)]:
                 self._delete(kind, other["id"])
@@ -119,6 +145,10 @@ class Awx:
             faults["playbook"] = ["Playbook not found for project."]
         if name == "schedules":
             faults.update(self._unanswered(body))
+        if name == "role_team_assignments" and not faults:
+            about = DEFINITIONS[self.items["role_definitions"][body["role_definition"]]["name"]]
+            if body.get("object_id") not in self.items[about]:
+                faults["object_id"] = [f"{about} {body.get('object_id')} does not exist"]
         if faults:
             raise Refused(400, faults)
 
@@ -145,7 +175,7 @@ class Awx:
         return 200, self.surveys.get(number, {}) if method == "GET" else {}
 
     def _approval(self, node: Json, body: Json) -> tuple[int, t.Any]:
-        template = self._create("workflow_approval_templates", body)
+        template = self.create("workflow_approval_templates", body)
         node["unified_job_template"] = template["id"]
         return 201, self._shown("workflow_approval_templates", template)
 
@@ -157,8 +187,9 @@ class Awx:
         prompts = template.get("ask_variables_on_launch")
         kept = {name: value for name, value in given.items() if prompts or name in asked}
         number = len(self.jobs) + 1
-        self.jobs.append({"id": number, "url": f"{API}jobs/{number}/", "status": "successful", "type": "job",
-                          "name": template["name"], "extra_vars": kept, "ignored_fields": {}})
+        self.jobs.append({"id": number, "url": f"{self.api}jobs/{number}/", "status": "successful", "type": "job",
+                          "created": datetime.now(UTC).isoformat(), "name": template["name"], "extra_vars": kept,
+                          "ignored_fields": {}})
         return 201, self.jobs[-1]
 
     def _association(self, method: str, path: str, kind: str, body: Json) -> tuple[int, t.Any]:
@@ -175,7 +206,7 @@ class Awx:
         related = {"survey_spec": f"{item['url']}survey_spec/", "launch": f"{item['url']}launch/"}
         if kind == "workflow_job_template_nodes" and (number := item.get("unified_job_template")):
             (name,) = [name for name in UNIFIED if number in self.items[name]]
-            related["unified_job_template"] = f"{API}{name}/{number}/"
+            related["unified_job_template"] = f"{self.api}{name}/{number}/"
         roles = {role: {"id": item["id"] * 100 + i} for i, role in enumerate(ROLES)}
         organization = self.items["organizations"].get(item.get("organization", 0), {})
         shown = {**dict.fromkeys(ASKED, False), **item, "related": related,
@@ -190,6 +221,15 @@ class Awx:
         return {k: ENCRYPTED if k in secret else v for k, v in credential.get("inputs", {}).items()}
 
 
+def refuse_behind_gateway(method: str, kind: str) -> None:
+    """What a controller of Automation Platform does not do itself. Raises Refused."""
+    if kind == "roles":
+        raise Refused(404, {"detail": "Not found."})
+    if kind in ("organizations", "teams") and method != "GET":
+        raise Refused(403, {"detail": "Creation of this resource is not allowed. Create this resource via the platform "
+                                      "ingress."})
+
+
 def page(found: list[Json]) -> Json:
     """A list as the API answers it."""
     return {"count": len(found), "next": None, "previous": None, "results": found}
@@ -202,37 +242,4 @@ def matches(item: Json, query: dict[str, str]) -> bool:
 
 def serve(awx: Awx) -> ThreadingHTTPServer:
     """A server on a free port of the loopback; start and stop it."""
-
-    class Handler(BaseHTTPRequestHandler):
-        """Speaks HTTP for the state."""
-
-        protocol_version = "HTTP/1.1"
-
-        def _do(self) -> None:
-            parts = urlsplit(self.path)
-            data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            try:
-                if self.headers.get("Authorization") != f"Bearer {TOKEN}":
-                    raise Refused(401, {"detail": "Authentication credentials were not provided."})
-                with awx.lock:
-                    status, body = awx.answer(self.command, parts.path, dict(parse_qsl(parts.query)),
-                                              json.loads(data or b"{}"))
-            except Refused as refused:
-                status, body = refused.status, refused.body
-            self._send(status, b"" if body is None else json.dumps(body).encode())
-
-        do_GET = do_POST = do_PATCH = do_DELETE = _do
-
-        def _send(self, status: int, data: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.send_header("X-API-Product-Name", "AWX")
-            self.send_header("X-API-Product-Version", VERSION)
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: t.Any) -> None:
-            """The state keeps what was asked."""
-
-    return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    return rest_stub.serve(awx, {"X-API-Product-Name": "AWX", "X-API-Product-Version": VERSION})

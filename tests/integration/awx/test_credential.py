@@ -19,18 +19,25 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.testing import patch_module_args
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ansible_collections.composable.infra.emulator import Emulator, simple_spec
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.plugins.module_utils.fabric.registry import MANAGERS
+from ansible_collections.composable.infra.plugins.module_utils.module_base import FABRIC_OPTIONS
 from ansible_collections.composable.infra.tests.e2e.support.played import play
 from ansible_collections.composable.infra.tests.integration.awx.stub import Awx
 from ansible_collections.composable.infra.tests.integration.modules.conftest import Json, run
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
-TYPE: Json = yaml.safe_load((ROOT / "roles/awx/vars/main.yml").read_text(encoding="utf-8").replace("!unsafe ", ""))
+TYPE: Json = {}
+for part in (ROOT / "roles/awx/vars/main").glob("*.yml"):
+    TYPE |= yaml.safe_load(part.read_text(encoding="utf-8").replace("!unsafe ", ""))
 FIELDS = {field["id"] for field in TYPE["awx_fabric_fields"]}
+# what is text on the form and a path for the modules
+FILES = {"certificate": "ca_path", "client_certificate": "client_cert_path", "client_key": "client_key_path"}
 PASSWORD = "correct-horse"
 
 
@@ -38,6 +45,8 @@ class FileName:
     """``tower.filename``: where AWX has put a rendered file."""
 
     certificate: str
+    client_certificate: str
+    client_key: str
 
 
 def injected(inputs: Json, folder: Path) -> dict[str, str]:
@@ -73,6 +82,8 @@ class TestEveryManager:
     def test_what_it_needs_is_on_the_form(self, manager: str, emulator: Emulator) -> None:
         config = emulator.fabric_config(manager)
         assert set(config) - {"ca_path"} <= FIELDS
+        elsewhere = {"ca_pem", "given", "credentials_dir", *FILES.values()}
+        assert set(FabricConfig.__dataclass_fields__) - elsewhere <= FIELDS
         assert FabricConfig.from_dict(config).manager == manager
 
     def test_modules_and_inventory_reach_it(self, manager: str, emulator: Emulator, tmp_path: Path) -> None:
@@ -92,6 +103,33 @@ class TestEveryManager:
                    **environment, ANSIBLE_INVENTORY_UNPARSED_FAILED="1")
         assert read.returncode == 0, read.stderr[-2000:]
         assert "node-0" in json.loads(read.stdout)["_meta"]["hostvars"]
+
+
+@pytest.mark.parametrize(("form", "expected"), [
+    ({}, (True, 5.0, None)), ({"validate_certs": "true"}, (True, 5.0, None)),
+    ({"validate_certs": "false", "connect_timeout": "2.5", "requests_per_second": "10"}, (False, 2.5, 10.0))])
+def test_a_blank_form_verifies_certificates_and_numbers_are_texts(
+    form: dict[str, str], expected: tuple[bool, float, float | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in injected(inputs_of({"endpoint": "https://m.test", "manager": "nec", **form}), tmp_path).items():
+        monkeypatch.setenv(name, value)
+    found = options_of_modules()
+    assert (found["validate_certs"], found["connect_timeout"], found["requests_per_second"]) == expected
+
+
+def test_mutual_tls(tmp_path: Path) -> None:
+    """The texts of the form are files for the modules, of their owner alone."""
+    form = {name: f"-----BEGIN {name}-----" for name in FILES}
+    environment = injected(inputs_of({"endpoint": "https://m.test", **form}), tmp_path)
+    for name, option in FILES.items():
+        assert Path(environment[f"COMPOSABLE_{option.upper()}"]).read_text(encoding="utf-8") == form[name]
+
+
+def options_of_modules() -> Json:
+    """The connection options as a module has them that is given none."""
+    with patch_module_args({}):
+        found: Json = AnsibleModule(argument_spec=FABRIC_OPTIONS).params
+    return found
 
 
 @pytest.fixture
@@ -139,13 +177,12 @@ def test_a_launcher_cannot_have_the_password_sent_to_him(
 
 def test_templates_ask_for_nothing_that_leads_elsewhere() -> None:
     safe = {"timeout", "composable_platform", "detach_nodes", "detach_keep_closed", "uninstall_crds"}
-    text = json.dumps(TYPE["awx_templates"])
-    assert '"asks"' not in text
+    assert not TYPE["awx_template_defaults"]["ask_variables_on_launch"]
+    text = json.dumps(TYPE["awx_shipped_templates"])
+    assert "_on_launch" not in text
     questions = [TYPE[f"awx_{name}_question"]["variable"] for name in ("nodes", "patience")]
-    questions += [q["variable"] for name in ("detach", "uninstall") for q in TYPE[f"awx_{name}_questions"]
-                  if isinstance(q, dict)]
-    questions += [q["variable"] for template in TYPE["awx_templates"] for q in template.get("questions", ())
-                  if isinstance(q, dict)]
+    questions += [q["variable"] for name in ("detach", "uninstall", "bootstrap")
+                  for q in TYPE[f"awx_{name}_questions"] if isinstance(q, dict)]
     assert set(questions) == safe
 
 

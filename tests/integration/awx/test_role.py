@@ -10,9 +10,6 @@ with the same stub.
 from __future__ import annotations
 
 import json
-import threading
-import typing as t
-from collections.abc import Iterator
 from pathlib import Path
 
 import jsonschema
@@ -20,47 +17,16 @@ import pytest
 import yaml
 
 from ansible_collections.composable.infra.plugins.module_utils.module_base import CLUSTER_OPTIONS, FABRIC_OPTIONS
-from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, play, role, well
-from ansible_collections.composable.infra.tests.integration.awx.stub import TOKEN, Awx, Refused, serve
+from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, well
+from ansible_collections.composable.infra.tests.integration.awx.conftest import SECRETS, Run, named
+from ansible_collections.composable.infra.tests.integration.awx.rest_stub import Refused
+from ansible_collections.composable.infra.tests.integration.awx.stub import Awx
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 from ansible_collections.composable.infra.tests.unit.roles.playbook_inputs import known_variables
 
-SECRETS = {"password": "correct-horse", "client_secret": "battery-staple"}
-OPTIONS: Json = {
-    "awx_execution_environment_image": "registry.example.com/composable/infra:1", "awx_project_wait": False,
-    "awx_project_url": "https://git.example.com/composable.infra.git",
-    "awx_config": {"device_info": [], "scan_interval": 5},
-    "awx_fabric_inputs": {"endpoint": "https://manager.example.com", "username": "gpu", **SECRETS},
-    "awx_cluster_kubeconfig": "apiVersion: v1\nkind: Config\n",
-    "awx_notification_type": "webhook",
-    "awx_notification_configuration": {"url": "https://chat.example.com", "headers": {}, "http_method": "POST"}}
+# what is text on the form and a path for the modules
+FILES = {"certificate": "ca_path", "client_certificate": "client_cert_path", "client_key": "client_key_path"}
 SURVEY = json.loads((Path(__file__).parent / "survey.schema.json").read_text(encoding="utf-8"))
-Run = t.Callable[..., Played]
-
-
-@pytest.fixture(scope="module")
-def awx() -> Awx:
-    """An AWX whose project is this checkout."""
-    return Awx(ROOT)
-
-
-@pytest.fixture(scope="module")
-def run(awx: Awx, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """``run("--check", awx_state="absent")``: the role against the stub."""
-    folder, server = tmp_path_factory.mktemp("awx"), serve(awx)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-
-    def start(*options: str, **variables: t.Any) -> Played:
-        # each module of awx.awx reads all certificate authorities, also where there is no TLS: a sixth of the time
-        return play(folder, role("awx", **{**OPTIONS, **variables}), {}, *options,
-                    SSL_CERT_FILE="/dev/null", SSL_CERT_DIR="/dev/null", CONTROLLER_OAUTH_TOKEN=TOKEN,
-                    CONTROLLER_HOST=f"http://127.0.0.1:{server.server_address[1]}")
-
-    yield start
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 @pytest.fixture(scope="module")
@@ -72,16 +38,13 @@ def made(awx: Awx, run: Run) -> Played:
     return well(run())
 
 
-def named(awx: Awx, kind: str) -> dict[str, Json]:
-    return {item["name"]: item for item in awx.items[kind].values()}
-
-
 def test_everything_is_there(awx: Awx, made: Played) -> None:
     counts = {kind: len(items) for kind, items in awx.items.items()}
-    assert counts == {"organizations": 1, "teams": 1, "credential_types": 3, "credentials": 2, "projects": 1,
+    assert counts == {"organizations": 1, "teams": 1, "credential_types": 5, "credentials": 2, "projects": 1,
                       "execution_environments": 1, "inventories": 1, "inventory_sources": 2,
                       "notification_templates": 1, "job_templates": 8, "workflow_job_templates": 2,
-                      "workflow_job_template_nodes": 4, "workflow_approval_templates": 2, "schedules": 2}
+                      "workflow_job_template_nodes": 4, "workflow_approval_templates": 2, "schedules": 2,
+                      "labels": 0, "role_definitions": 2, "role_team_assignments": 8}
 
 
 def test_injected_names_are_the_options_of_the_modules(awx: Awx, made: Played) -> None:
@@ -90,8 +53,9 @@ def test_injected_names_are_the_options_of_the_modules(awx: Awx, made: Played) -
     injected = types["CDI Manager"]["injectors"]["env"]
     assert set(injected) <= known
     inputs = {field["id"] for field in types["CDI Manager"]["inputs"]["fields"]}
-    assert inputs - {"certificate"} <= set(FABRIC_OPTIONS)
-    assert {f"COMPOSABLE_{name.upper()}" for name in inputs - {"certificate"}} | {"COMPOSABLE_CA_PATH"} == set(injected)
+    assert {f"COMPOSABLE_{FILES.get(name, name).upper()}" for name in inputs} == set(injected)
+    # a folder or a file of the control node is nothing that a job could read
+    assert set(FABRIC_OPTIONS) - {FILES.get(name, name) for name in inputs} == {"credentials_dir"}
     cluster = types["Kubeconfig"]["injectors"]["env"]
     (_kind, names) = CLUSTER_OPTIONS["kubeconfig"]["fallback"]
     assert set(cluster) == set(names)
@@ -100,14 +64,15 @@ def test_injected_names_are_the_options_of_the_modules(awx: Awx, made: Played) -
 def test_what_the_modules_hide_is_a_secret_here(awx: Awx, made: Played) -> None:
     fields = named(awx, "credential_types")["CDI Manager"]["inputs"]["fields"]
     secret = {field["id"] for field in fields if field.get("secret")}
-    assert secret == {name for name, option in FABRIC_OPTIONS.items() if option.get("no_log")}
+    assert secret == {name for name, option in FABRIC_OPTIONS.items() if option.get("no_log")} | {"client_key"}
     assert not [text for text in SECRETS.values() if text in made.output]
 
 
 def test_every_choice_is_one_of_the_modules(awx: Awx, made: Played) -> None:
     for field in named(awx, "credential_types")["CDI Manager"]["inputs"]["fields"]:
         if "choices" in field:
-            assert set(field["choices"]) - {""} == set(FABRIC_OPTIONS[field["id"]]["choices"])
+            allowed = FABRIC_OPTIONS[field["id"]].get("choices", ("true", "false"))
+            assert set(field["choices"]) - {""} == set(allowed)
 
 
 def test_every_survey_is_one_that_awx_takes(awx: Awx, made: Played) -> None:
@@ -148,7 +113,7 @@ def test_a_workflow_asks_what_its_job_asks_and_waits_for_approval(awx: Awx, made
 
 
 def test_the_team_starts_dangerous_jobs_through_their_workflows_only(awx: Awx, made: Played) -> None:
-    granted = {int(path.split("/")[-3]) // 100 for path, teams in awx.linked.items() if "/roles/" in path and teams}
+    granted = {item["object_id"] for item in awx.items["role_team_assignments"].values()}
     names = {item["name"] for kind in ("job_templates", "workflow_job_templates")
              for number, item in awx.items[kind].items() if number in granted}
     assert {"Composable attach", "Composable detach with approval", "Composable uninstall with approval"} <= names
@@ -183,23 +148,10 @@ def test_a_schedule_must_answer_the_survey(awx: Awx, made: Played) -> None:
 
 @pytest.mark.parametrize(("variables", "words"), [
     ({"awx_execution_environment_image": ""}, "awx_execution_environment_image"),
-    ({"awx_project_url": ""}, "awx_project_url"), ({"awx_project_scm_type": "manual"}, "awx_project_path")])
+    ({"awx_project_url": ""}, "awx_project_url"), ({"awx_project_scm_type": "manual"}, "awx_project_path"),
+    ({"awx_template_changes": {"Composable atach": {"forks": 2}}}, "awx_template_changes: Composable atach is none of"),
+    ({"awx_team_rights": "all"}, "awx_team_rights")])
 def test_bad_input_is_named(run: Run, made: Played, variables: Json, words: str) -> None:
     refused = run(**variables)
     assert refused.status != 0
     assert words in "".join(refused.failures)
-
-
-def test_jobs_that_work_on_hosts_can_log_in(awx: Awx, made: Played, run: Run) -> None:
-    """AWX's own credential type Machine; the other jobs cannot reach the hosts."""
-    inputs = {"username": "admin", "ssh_key_data": "-----BEGIN KEY-----", "become_method": "sudo"}
-    well(run(awx_machine_inputs=inputs))
-    (number,) = [n for n, item in awx.items["credentials"].items() if item["name"] == "Hosts of the nodes"]
-    assert "BEGIN KEY" not in made.output
-    carriers = {awx.items["job_templates"][int(path.split("/")[-3])]["name"] for path, linked in awx.linked.items()
-                if path.startswith("/api/v2/job_templates/") and path.endswith("/credentials/") and number in linked}
-    assert carriers == {f"Composable {name}" for name in
-                        ("attach", "scale pass", "detach", "bootstrap", "verify", "uninstall")}
-    assert well(run(awx_machine_inputs=inputs)).changed == []
-    well(run(awx_state="absent", awx_machine_inputs=inputs))
-    assert number not in awx.items["credentials"]

@@ -17,7 +17,8 @@ import pytest
 import yaml
 
 from ansible_collections.composable.infra.tests.e2e.support.played import environment
-from ansible_collections.composable.infra.tests.integration.awx.stub import TOKEN, Awx, serve
+from ansible_collections.composable.infra.tests.integration.awx.rest_stub import TOKEN
+from ansible_collections.composable.infra.tests.integration.awx.stub import Awx, serve
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 # A file of this name takes the place of the shipped source.
@@ -93,9 +94,9 @@ def test_an_event_launches_the_job_template_with_its_variables(
 
 
 def test_the_defaults_are_what_the_role_makes() -> None:
-    variables = (ROOT / "roles" / "awx" / "vars" / "main.yml").read_text(encoding="utf-8")
+    variables = (ROOT / "roles" / "awx" / "vars" / "main" / "templates.yml").read_text(encoding="utf-8")
     defaults = yaml.safe_load((ROOT / "roles" / "awx" / "defaults" / "main.yml").read_text(encoding="utf-8"))
     text = (ROOT / "extensions" / "eda" / "rulebooks" / "claim_job.yml").read_text(encoding="utf-8")
     assert f"default('{defaults['awx_organization']}')" in text
     assert f"default('{TEMPLATE}')" in text
-    assert f"- name: {TEMPLATE}\n" in variables
+    assert TEMPLATE in yaml.safe_load(variables)["awx_shipped_templates"]

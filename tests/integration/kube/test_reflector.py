@@ -222,7 +222,7 @@ def test_after_410_it_lists_again_and_reports_what_was_missed(
     ]
     assert bench.names() == {"same": "4", "changed": "80", "new": "91"}
     assert asked_from(api, 2) == ["10", "90"]
-    assert bench.reflector.relists == 2
+    assert (bench.reflector.relists, bench.reflector.restarts) == (2, 1)
     assert bench.reflector.last_error is None
 
 
@@ -356,3 +356,55 @@ def test_stop_from_the_listener(api: FakeApi, client: Client) -> None:
 
 def test_stop_before_start(build: Build) -> None:
     build().reflector.stop()
+
+
+END = {"type": "BOOKMARK", "object": {"kind": "Node", "metadata": {
+    "resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"}}}}
+# As API servers answer without the feature gate WatchList, and with an etcd that is too old for it.
+UNSERVED = status(422, "Invalid")
+OLD_ETCD = {"type": "ERROR", "object": {"kind": "Status", "code": 500, "reason": "InternalError", "message": "off"}}
+
+
+def test_a_streamed_list_is_the_watch_that_continues_it(api: FakeApi, build: Build) -> None:
+    stream = Stream().send(event("ADDED", "a", 5), event("ADDED", "b", 6), event("ADDED", "c", 6), bookmark(6),
+                           event("DELETED", "c", 7))
+    api.on(WATCH, stream)
+    bench = build(streaming=True)
+    bench.reflector.start()
+    assert stream.opened.wait(WAIT)
+    assert not bench.reflector.synced.is_set(), "a list is none before its end"
+    stream.send(END, event("MODIFIED", "b", 8))
+    assert bench.hear(3) == [("ADDED", "a", "5", None), ("ADDED", "b", "6", None), ("MODIFIED", "b", "8", "6")]
+    assert bench.reflector.synced.is_set()
+    assert bench.names() == {"a": "5", "b": "8"}
+    (asked,) = api.sent(WATCH)
+    assert (asked.query["sendInitialEvents"], asked.query["resourceVersionMatch"]) == ("true", "NotOlderThan")
+    assert "resourceVersion" not in asked.query
+    assert api.sent(LIST) == []
+
+
+def test_after_a_streamed_list_it_resumes_from_the_last_event(api: FakeApi, build: Build) -> None:
+    api.on(WATCH, Stream().send(END, event("ADDED", "a", 8)).end(), Stream().send(event("MODIFIED", "a", 9)))
+    bench = build(streaming=True).start()
+    assert bench.hear(2) == [("ADDED", "a", "8", None), ("MODIFIED", "a", "9", "8")]
+    again = api.wait_for(WATCH, 2)[1]
+    assert again.query["resourceVersion"] == "8"
+    assert "sendInitialEvents" not in again.query
+
+
+@pytest.mark.parametrize("refusal", [UNSERVED, Stream().send(OLD_ETCD)], ids=["answer", "event"])
+def test_a_server_without_streamed_lists_is_asked_once(api: FakeApi, build: Build, refusal: Reply | Stream) -> None:
+    api.on(WATCH, refusal, Stream().send(TOO_OLD), Stream())
+    api.on(LIST, listed(5, node("a", 5)), listed(9, node("a", 9)))
+    bench = build(streaming=True).start()
+    assert bench.hear(2) == [("ADDED", "a", "5", None), ("MODIFIED", "a", "9", "5")]
+    assert ["sendInitialEvents" in request.query for request in api.wait_for(WATCH, 3)] == [True, False, False]
+
+
+@pytest.mark.parametrize("end", [Stream.end, Stream.cut])
+def test_a_streamed_list_without_its_end_is_none(api: FakeApi, build: Build, end: Callable[[Stream], Stream]) -> None:
+    api.on(WATCH, end(Stream().send(event("ADDED", "a", 5))), Stream().send(END, event("ADDED", "b", 8)))
+    api.on(LIST, listed(7))
+    bench = build(streaming=True).start()
+    assert bench.hear(1) == [("ADDED", "b", "8", None)]
+    assert bench.names() == {"b": "8"}

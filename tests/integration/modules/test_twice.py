@@ -54,6 +54,11 @@ CASES = {
     "attach many": Case("fabric_device", {"attachments": [
         {"machine": "node-0", "model": A100, "count": 2}, {"machine": "node-0", "model": L40S},
         {"machine": NODE_1, "model": A100}, {"machine": "node-2", "model": L40S, "count": 1}]}, undo=[EMPTY]),
+    "exact": Case("fabric_device", {"attachments": [{"machine": "node-0", "model": A100, "count": 2, "exact": True},
+                                                    {"machine": "node-1", "model": L40S, "count": 1}]}, undo=[
+        {"fabric_device": {"attachments": [{"machine": "node-0", "model": A100, "count": 1, "exact": True},
+                                           {"machine": "node-1", "model": L40S, "state": "detached"}]}},
+        {"fabric_device": {"machine": "node-0", "model": A100, "state": "detached"}}]),
     "layout": Case("fabric_plan", {"layout": {"node-0": {A100: 2, L40S: 1}, "node-1": {A100: 4}}}, undo=[EMPTY]),
     "layout for all": Case("fabric_plan", {"layout": {"node-2": {L40S: 1}}, "unlisted": "empty"}, undo=[EMPTY]),
     "plan only": Case("fabric_plan", {"layout": {"node-2": {L40S: 1}}, "state": "planned"}, False),

@@ -80,6 +80,6 @@ def test_every_task_on_a_host_is_escalated(tmp_path: Path, hosts: Path, state: s
     for system in SYSTEMS:
         calls = hosts / system / "bin" / "sudo_calls"
         mine = [task for task in ran if task["host"] == system]
-        assert len(mine) > 8
+        assert len(mine) > 5
         assert len(calls.read_text(encoding="utf-8").splitlines()) >= len(mine)
         calls.unlink()

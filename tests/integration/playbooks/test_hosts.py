@@ -23,9 +23,11 @@ def run(folder: Path, name: str, **variables: t.Any) -> Played:
 
 
 @pytest.mark.parametrize(("name", "given", "way_out"), [
-    ("bootstrap", {}, "bootstrap_hosts"), ("bootstrap", {"bootstrap_parts": ["node_prepare"]}, "bootstrap_hosts"),
-    ("bootstrap", {"bootstrap_hosts": True, "bootstrap_parts": ["nfd"]}, "bootstrap_hosts"),
-    ("uninstall", {"uninstall_hosts": "true"}, "uninstall_hosts"),
+    ("bootstrap", {}, "composable_bootstrap_hosts"),
+    ("bootstrap", {"composable_bootstrap_parts": ["node_prepare"]}, "composable_bootstrap_hosts"),
+    ("bootstrap", {"composable_bootstrap_hosts": True, "composable_bootstrap_parts": ["nfd"]},
+     "composable_bootstrap_hosts"),
+    ("uninstall", {"composable_uninstall_hosts": "true"}, "composable_uninstall_hosts"),
 ])
 def test_it_fails_before_anything(tmp_path: Path, name: str, given: dict[str, t.Any], way_out: str) -> None:
     found = run(tmp_path, name, **given)
@@ -37,7 +39,7 @@ def test_it_fails_before_anything(tmp_path: Path, name: str, given: dict[str, t.
 
 
 @pytest.mark.parametrize(("name", "given"), [
-    ("bootstrap", {"bootstrap_hosts": False}), ("bootstrap", {"bootstrap_parts": ["gpu_sharing"]}),
+    ("bootstrap", {"composable_bootstrap_hosts": False}), ("bootstrap", {"bootstrap_parts": ["gpu_sharing"]}),
     ("uninstall", {}), ("preflight", {}), ("verify", {}),
 ])
 def test_where_no_host_is_asked_for_it_goes_on(tmp_path: Path, name: str, given: dict[str, t.Any]) -> None:

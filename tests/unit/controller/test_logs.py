@@ -21,6 +21,7 @@ from ansible_collections.composable.infra.controller.logs import (
     set_up_logging,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination import lease
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch import reflector, store
 
 LOGGER = "composable.infra"
@@ -113,3 +114,20 @@ def test_lines_of_every_module_have_time_and_level(module: t.Any, capsys: pytest
     logging.getLogger(module.__name__).warning("watching composabilityrequests: forbidden")
     (line,) = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"\S+Z WARNING watching composabilityrequests: forbidden", line)
+
+
+ONE = (ClaimRef("default/train", "7c1f9a52"),)
+TWO = (*ONE, ClaimRef("default/other", "0a1b2c3d"))
+
+
+def test_a_line_ends_with_the_claim_that_it_is_about() -> None:
+    assert TextFormatter().format(record("attached", claims=ONE)).endswith(" attached claim=default/train uid=7c1f9a52")
+    assert TextFormatter().format(record("attached", claims=TWO)).endswith(
+        " attached claim=default/train,default/other uid=7c1f9a52,0a1b2c3d")
+    assert TextFormatter().format(record("attached", claims=())).endswith(" attached")
+
+
+def test_a_json_line_has_the_claim_as_fields() -> None:
+    line = json.loads(JsonFormatter().format(record("attached", claims=TWO)))
+    assert (line["claim"], line["uid"]) == ("default/train,default/other", "7c1f9a52,0a1b2c3d")
+    assert not {"claim", "uid"} & set(json.loads(JsonFormatter().format(record("attached", claims=()))))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import threading
@@ -18,8 +19,10 @@ import yaml
 from ansible_collections.composable.infra.controller import main as module
 from ansible_collections.composable.infra.controller.health import HealthServer
 from ansible_collections.composable.infra.controller.logs import LOGGERS
-from ansible_collections.composable.infra.controller.main import main, parser
+from ansible_collections.composable.infra.controller.main import main, parser, spare_collections
 from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
+from ansible_collections.composable.infra.controller.tracing.exporter import OtlpTracer
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.rate_limit import TokenBucket
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fence import Fence
@@ -114,15 +117,26 @@ class FakeWatches:
         return True
 
 
+class FakeClient:
+    """Knows its own limit, None for none."""
+
+    def __init__(self, rate: TokenBucket | None = None) -> None:
+        self.rate = rate
+
+    def limited(self, rate: TokenBucket) -> FakeClient:
+        return FakeClient(rate)
+
+
 class FakeEngine:
     """Notes what is done with it."""
 
     made: t.ClassVar[list[FakeEngine]] = []
 
-    def __init__(self, client: object, fabric: object, config: EngineConfig, *, roles: frozenset[str],
-                 metrics: PrometheusMetrics) -> None:
+    def __init__(self, client: FakeClient, fabric: object, config: EngineConfig, *, roles: frozenset[str],
+                 metrics: PrometheusMetrics, tracer: OtlpTracer | None = None) -> None:
         self.roles, self.log, self.watches = roles, list[str](), FakeWatches()
         self.client, self.config, self.gates, self.fence = client, config, "scaler" in roles, Fence()
+        self.tracer = tracer
         self.made.append(self)
 
     def watch(self) -> None:
@@ -160,7 +174,9 @@ class FakeLeadership:
     wins: t.ClassVar[bool] = True
     log: t.ClassVar[list[str]] = []
 
-    def __init__(self, client: object, namespace: str, components: list[str], on_lost: Callable[[], object]) -> None:
+    def __init__(self, client: FakeClient, namespace: str, components: list[str],
+                 on_lost: Callable[[], object]) -> None:
+        assert client.rate is None, "the engine's requests must not hold up a renewal"
         self.log.append(f"{namespace}: {', '.join(components)}")
         self._on_lost = on_lost
 
@@ -175,7 +191,8 @@ class FakeLeadership:
 class FakeGateLease:
     """Notes in the engine's log when pods are gated."""
 
-    def __init__(self, client: object, namespace: str, problem: Callable[[], str]) -> None:
+    def __init__(self, client: FakeClient, namespace: str, problem: Callable[[], str]) -> None:
+        assert client.rate is None, "the engine's requests must not hold up a renewal"
         self.namespace, self.problem = namespace, problem
 
     def start(self) -> None:
@@ -197,7 +214,7 @@ class QuickHealth(HealthServer):
 def controller(monkeypatch: pytest.MonkeyPatch, config_file: Path) -> Callable[..., int]:
     """Run the controller with fakes; further arguments as on the command line."""
     monkeypatch.setattr(f"{module.__name__}.Connection.load", lambda *args: None)
-    monkeypatch.setattr(module, "Client", lambda connection: None)
+    monkeypatch.setattr(module, "Client", lambda connection: FakeClient())
     monkeypatch.setattr(EngineConfig, "manager", lambda self: None)
     monkeypatch.setattr(module, "check_cluster", lambda *args: None)
     monkeypatch.setattr(module, "ControllerManager", FakeEngine)
@@ -207,6 +224,7 @@ def controller(monkeypatch: pytest.MonkeyPatch, config_file: Path) -> Callable[.
     monkeypatch.setattr(FakeEngine, "made", [])
     monkeypatch.setattr(FakeLeadership, "log", [])
     monkeypatch.setattr(module, "RESYNC_SECONDS", 0.001)
+    monkeypatch.setattr(module, "spare_collections", lambda: FakeEngine.made[-1].log.append("spare"))
     return lambda *argv: main(["--config", str(config_file), "--listen", "127.0.0.1:0", *argv])
 
 
@@ -221,8 +239,27 @@ def test_stop_on_request(controller: Callable[..., int], monkeypatch: pytest.Mon
     (engine,) = FakeEngine.made
     # How often everything was looked at meanwhile depends on the machine.
     log = [what for what in engine.log if what != "all"]
-    assert log == ["watch", "work", "gates open in composable-infra", "gates closed", "stop"]
+    assert log == ["watch", "spare", "work", "gates open in composable-infra", "gates closed", "stop"]
     assert FakeLeadership.log == ["composable-infra: operator, publisher, scaler", "left"]
+
+
+def test_what_was_read_is_left_out_of_collections() -> None:
+    try:
+        spare_collections()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+
+
+def test_engine_has_the_limit_of_the_configuration(controller: Callable[..., int], config_file: Path,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    document = yaml.safe_load(config_file.read_text(encoding="utf-8"))
+    config_file.write_text(yaml.safe_dump({**document, "kube_api_qps": 7, "kube_api_burst": 9}), encoding="utf-8")
+    monkeypatch.setattr(FakeLeadership, "then", staticmethod(terminated))
+    assert controller() == 0
+    rate = FakeEngine.made[0].client.rate
+    assert rate is not None
+    assert (rate.qps, rate.burst) == (7, 9)
 
 
 def test_lost_lease(controller: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +297,7 @@ def test_pods_are_not_gated_where_no_scaler_runs(controller: Callable[..., int],
                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeLeadership, "then", staticmethod(terminated))
     assert controller("--only", "operator") == 0
-    assert FakeEngine.made[0].log == ["watch", "work", "stop"]
+    assert FakeEngine.made[0].log == ["watch", "spare", "work", "stop"]
 
 
 def test_refused_lease_is_one_sentence_and_all_is_stopped(

@@ -13,15 +13,11 @@ import yaml
 
 from ansible_collections.composable.infra.plugins.plugin_utils.stack.matrix import lookup
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
-from ansible_collections.composable.infra.tests.unit.stack.cases import cluster, host, plan
 
 HOST = {"system": "Ubuntu", "system_version": "24.04"}
 CLAIM = {"namespace": "d", "name": "c", "devices": [{"driver": "g", "pool": "n", "device": "x"}]}
-GRUB = 'GRUB_CMDLINE_LINUX="a"\n'
 # filter: input, further arguments, what is looked at in the answer, what it must be
 CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], t.Any], t.Any]] = {
-    "preflight": (cluster(), (plan(),), lambda found: found["stop"], []),
-    "verify": ({"nodes": []}, ({},), lambda found: found["findings"], []),
     "mirrored": ("nvcr.io/x", ("m",), str, "m/x"),
     "chart_source": (lookup("charts.nfd"), ("oci://m",), lambda found: found["ref"], "oci://m/node-feature-discovery"),
     "claims_of": ([CLAIM], ("g",), list, ["d/c"]),
@@ -32,22 +28,15 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], t.Any], t.A
         ("n", "Ubuntu"),
     ),
     "driver_packages": (HOST, (580, lookup("driver")), len, 3),
-    "kernel_parameters": ("a", (["b"],), lambda found: found["line"], "a b"),
-    "kernel_parameters_removed": ("a b", (["b"],), str, "a"),
-    "grub_default": (GRUB, (["b"],), lambda found: found["text"], 'GRUB_CMDLINE_LINUX="a b"\n'),
-    "grub_default_removed": ('GRUB_CMDLINE_LINUX="a b"\n', (["b"],), str, GRUB),
 }
 
 
-# filters that are defined beside another one
-FILES = {"kernel_parameters_removed": "kernel_parameters", "grub_default": "kernel_parameters",
-         "grub_default_removed": "kernel_parameters", "verify": "preflight"}
 FOLDER = ROOT / "plugins" / "filter"
 
 
 def module(name: str) -> t.Any:
     """The file of a filter."""
-    return importlib.import_module(f"ansible_collections.composable.infra.plugins.filter.{FILES.get(name, name)}")
+    return importlib.import_module(f"ansible_collections.composable.infra.plugins.filter.{name}")
 
 
 def documentation(name: str) -> tuple[dict[str, t.Any], str]:
@@ -69,8 +58,7 @@ def test_a_filter_answers(name: str) -> None:
 def test_a_filter_documents_itself(name: str) -> None:
     told, examples = documentation(name)
     assert told["name"] == name
-    file = FILES.get(name, name)
-    assert set(module(name).FilterModule().filters()) == {file} | {other for other in FILES if FILES[other] == file}
+    assert set(module(name).FilterModule().filters()) == {name}
     assert [
         option for option in told.get("positional", "").split(", ") if option and option not in told["options"]
     ] == []
@@ -81,8 +69,3 @@ def test_every_filter_file_has_what_is_documented_and_documents_what_it_has() ->
     names = {path.stem for path in (*FOLDER.glob("*.py"), *FOLDER.glob("*.yml"))}
     defined = {name for path in FOLDER.glob("*.py") for name in module(path.stem).FilterModule().filters()}
     assert defined == names
-
-
-def test_what_preflight_says_can_be_stored_as_json() -> None:
-    found = module("preflight").FilterModule().filters()["preflight"](cluster(hosts=[host("a", nouveau=True)]), plan())
-    assert {"check", "level", "found", "change"} == set(found["findings"][0])

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.plugin_utils.host.parameters import (
+from ansible_collections.composable.infra.plugins.module_utils.host.parameters import (
     merge,
     merge_grub,
     missing,

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The gate of the execution environment finds what would make an image useless, and the definition fits the pins."""
+"""The gate of both environments finds what would make an image useless; the definitions fit the pins."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,7 +16,9 @@ from ansible_collections.composable.infra.lab.binaries.helm import VERSION
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 from ansible_collections.composable.infra.tools.gates import execution_environment as gate
 
-DEFINITION = yaml.safe_load((ROOT / "execution-environment.yml").read_text(encoding="utf-8"))
+DEFINITIONS = {name: yaml.safe_load((ROOT / name).read_text(encoding="utf-8")) for name in gate.DEFINITIONS}
+DEFINITION = DEFINITIONS["execution-environment.yml"]
+EVERY = pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=DEFINITIONS)
 
 
 @pytest.fixture
@@ -34,19 +37,19 @@ def ask(context: Path, *collections: dict[str, str]) -> None:
 
 
 def test_a_whole_context_has_no_faults(context: Path) -> None:
-    assert gate.context_faults(context) == []
+    assert gate.context_faults(context, "an.yml") == []
 
 
 def test_an_archive_that_is_absent_is_found(context: Path) -> None:
     (context / "_build" / "collections" / "ours.tar.gz").unlink()
-    assert gate.context_faults(context) == [
-        "execution-environment.yml: collections/ours.tar.gz is asked for and not in the context"]
+    assert gate.context_faults(context, "an.yml") == [
+        "an.yml: collections/ours.tar.gz is asked for and not in the context"]
 
 
 def test_a_context_without_this_collection_is_found(context: Path) -> None:
     ask(context, {"name": "kubernetes.core"})
-    assert gate.context_faults(context) == [
-        "execution-environment.yml: this collection is not among its collections"]
+    assert gate.context_faults(context, "an.yml") == [
+        "an.yml: this collection is not among its collections"]
 
 
 def test_a_need_that_is_not_told_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,18 +65,20 @@ def test_what_ansible_builder_says_is_passed_on(tmp_path: Path, monkeypatch: pyt
     assert gate.introspect_faults(tmp_path) == ["it broke"]
 
 
-def test_versions_are_those_that_the_tests_run_with() -> None:
+@EVERY
+def test_versions_are_those_that_the_tests_run_with(definition: dict[str, Any]) -> None:
     pins = (ROOT / "requirements" / "constraints.txt").read_text(encoding="utf-8").replace("_", "-").splitlines()
-    needs = DEFINITION["dependencies"]
+    needs = definition["dependencies"]
     named = [needs["ansible_core"]["package_pip"], needs["ansible_runner"]["package_pip"], *needs["python"]]
     assert [name for name in named if name not in pins] == []
 
 
-def test_the_archive_is_the_one_that_make_build_makes() -> None:
+@EVERY
+def test_the_archive_is_the_one_that_make_build_makes(definition: dict[str, Any]) -> None:
     galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))
     archive = f"{galaxy['namespace']}-{galaxy['name']}-{galaxy['version']}.tar.gz"
-    (added,) = DEFINITION["additional_build_files"]
-    collections = [entry["name"] for entry in DEFINITION["dependencies"]["galaxy"]["collections"]]
+    (added,) = definition["additional_build_files"]
+    collections = [entry["name"] for entry in definition["dependencies"]["galaxy"]["collections"]]
     assert added["src"] == f"dist/{archive}"
     assert f"{added['dest']}/{archive}" in collections
     assert set(galaxy["dependencies"]) <= set(collections)
@@ -96,6 +101,14 @@ def test_every_program_that_roles_and_playbooks_start_is_in_the_image() -> None:
     steps = " ".join([*DEFINITION["dependencies"]["system"], *DEFINITION["additional_build_steps"]["append_final"]])
     assert [name for name, words in BROUGHT_BY.items() if words not in steps.replace("$HELM", "helm-v")] == []
     assert VERSION in text
+
+
+def test_the_decision_environment_has_what_rulebooks_start_and_no_more() -> None:
+    """Jobs run in the execution environment, so neither helm nor ssh is needed; SIGTERM must reach the rulebook."""
+    definition = DEFINITIONS["decision-environment.yml"]
+    assert definition["dependencies"]["system"] == [f"{BROUGHT_BY['java']} [platform:rpm]"]
+    assert [name.partition("=")[0] for name in definition["dependencies"]["python"]] == ["ansible-rulebook", "jmespath"]
+    assert definition["additional_build_steps"]["append_final"] == ["ENV JAVA_TOOL_OPTIONS=-Xrs"]
 
 
 def started() -> set[str]:

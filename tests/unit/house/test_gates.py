@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ansible_collections.composable.infra.tools import stages
-from ansible_collections.composable.infra.tools.gates import importer, sanity, workspace
+from ansible_collections.composable.infra.tools.gates import importer, other_core, sanity, workspace
 
 
 @pytest.fixture
@@ -122,7 +125,26 @@ def test_the_pip_that_ansible_test_looks_for_is_the_one_put_there() -> None:
     assert spec.origin is not None
     source = Path(spec.origin).parent / "_internal" / "python_requirements.py"
     versions = [name.removeprefix("get_pip_").removesuffix(".py").replace("_", ".") for name in sanity.BOOTSTRAP_NAMES]
-    assert [version for version in versions if f"pip='{version}'" not in source.read_text(encoding="utf-8")] == []
+    wanted = set(re.findall(r"pip='([0-9.]+)'", source.read_text(encoding="utf-8")))
+    assert wanted
+    assert wanted <= set(versions)
+
+
+def test_core_that_cannot_be_had_is_one_sentence_and_leaves_nothing(tmp_path: Path,
+                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(other_core, "PYTHONS", ())
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(other_core.NoSuchCore, match=r"ansible-core 2\.0 cannot be installed for any of"):
+        other_core.programs(tmp_path, "2.0")
+    assert [path.name for path in tmp_path.iterdir()] == ["2.0.lock"]
+
+
+def test_oldest_core_is_the_one_that_certification_asks_for() -> None:
+    """Source: docs.ansible.com/projects/partner-certification-requirements, "ansible core compatibility"."""
+    runtime = yaml.safe_load((workspace.ROOT / "meta/runtime.yml").read_text(encoding="utf-8"))
+    assert runtime["requires_ansible"] == ">=2.16.0"
+    roles = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in workspace.ROOT.glob("roles/*/meta/main.yml")]
+    assert {meta["galaxy_info"]["min_ansible_version"] for meta in roles} == {"2.16"}
 
 
 class TestStages:

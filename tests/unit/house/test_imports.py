@@ -30,6 +30,7 @@ from ansible_collections.composable.infra.tests.unit.house.import_rules import (
 UTILS = f"{PACKAGE}.plugins.module_utils"
 OWN = ("plugins", "controller", "extensions", "emulator", "lab")
 FULLEST = 16
+FLAT = ("plugins/modules", "plugins/action", "plugins/filter")
 
 
 def sources() -> dict[str, str]:
@@ -50,7 +51,9 @@ def test_no_driver_knows_another_and_no_dialect_another() -> None:
 
 
 def test_no_folder_has_more_files_than_a_reader_takes_in() -> None:
-    counted = Counter(path.parent.as_posix() for path in python_files() if path.name != "__init__.py")
+    """But for Ansible's own folders: there it names modules and plugins by their file, so they cannot have folders."""
+    counted = Counter(path.parent.as_posix() for path in python_files() if path.name != "__init__.py"
+                      and path.parent.as_posix() not in FLAT)
     assert [f"{folder}: {count}" for folder, count in counted.items() if count > FULLEST] == []
 
 

@@ -26,7 +26,8 @@ def modules() -> set[str]:
 def test_every_module_that_connects_has_a_block_of_defaults() -> None:
     """A group's members take the same options; what works on the node itself connects to nothing."""
     groups = load("meta/runtime.yml")["action_groups"]
-    assert {name for members in groups.values() for name in members} == modules() - {"node_device"}
+    assert {name for members in groups.values() for name in members} == modules() - {
+        "kernel_parameters", "node_device", "node_device_info"}
 
 
 def test_declared_extension_folders_hold_plugins() -> None:

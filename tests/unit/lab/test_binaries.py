@@ -133,7 +133,7 @@ def test_without_internet_the_host_is_asked_once_and_go_builds(
 ) -> None:
     built: list[str] = []
 
-    def build(go: str, release: object, component: str, folder: Path) -> dict[str, Path]:
+    def build(go: str, release: object, component: str, folder: Path, tell: object) -> dict[str, Path]:
         built.append(component)
         names = KUBERNETES_COMPONENTS if component.startswith("kube-") else (component,)
         return {name: program(folder, name, "1.36.3") for name in names}

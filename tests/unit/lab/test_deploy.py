@@ -57,7 +57,7 @@ def test_request_schema() -> None:
 def test_resource_schema() -> None:
     properties = schema("composableresources")
     assert sorted(properties["spec"]["required"]) == ["model", "target_node", "type"]
-    assert set(properties["status"]["properties"]) == {"state", "error", "device_id", "cdi_device_id"}
+    assert set(properties["status"]["properties"]) == {"state", "error", "device_id", "cdi_device_id", "conditions"}
 
 
 @pytest.mark.parametrize("plural", ["composabilityrequests", "composableresources"])

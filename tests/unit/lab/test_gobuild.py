@@ -93,7 +93,7 @@ def test_build_derives_replaces_and_names_the_binaries(tmp_path: Path) -> None:
     (tmp_path / "upstream.mod").write_text(GO_MOD)
     answer = json.dumps({"GoMod": str(tmp_path / "upstream.mod")})
     build = 'while [ "$1" != -o ]; do shift; done; cp go.mod "$2"'
-    go = fake_go(tmp_path, f"if [ $1 = mod ]; then echo '{answer}'; else {build}; fi")
+    go = fake_go(tmp_path, f"case $1 in mod) echo '{answer}';; build) {build};; esac")
     built = gobuild.build(go, RELEASES["1.36"], "kube-apiserver", tmp_path / "work")
     assert set(built) == {"kube-apiserver", "kube-scheduler", "kube-controller-manager"}
     assert "k8s.io/single => k8s.io/single v0.36.3" in built["kube-scheduler"].read_text()

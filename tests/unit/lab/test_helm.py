@@ -30,7 +30,7 @@ class Builder:
     def __init__(self) -> None:
         self.built: list[gobuild.Recipe] = []
 
-    def __call__(self, go: str, what: gobuild.Recipe, folder: Path) -> dict[str, Path]:
+    def __call__(self, go: str, what: gobuild.Recipe, folder: Path, staging: str, tell: object) -> dict[str, Path]:
         self.built.append(what)
         return {"helm": program(folder, f"v{what.version}")}
 

@@ -10,11 +10,19 @@ from collections.abc import Callable
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABILITY_REQUESTS,
+    COMPOSABLE_RESOURCES,
+)
 from ansible_collections.composable.infra.plugins.module_utils.kube.client import object_applier
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, Invalid
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
-from ansible_collections.composable.infra.plugins.modules import claim_condition, composability_request
+from ansible_collections.composable.infra.plugins.modules import (
+    claim_condition,
+    composability_request,
+    composability_request_info,
+)
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
@@ -67,6 +75,66 @@ def test_what_is_not_named_is_left_as_it_is(run_module: RunModule, api: FakeApi)
     assert request(run_module, force_detach=False)["changed"] is True
 
 
+NOTES: dict[str, t.Any] = {"labels": {"team": "training"}, "annotations": {"example.com/ticket": "42"}}
+
+
+def test_labels_and_annotations_are_set_once(run_module: RunModule, api: FakeApi) -> None:
+    first, again = request(run_module, **NOTES), request(run_module, **NOTES)
+    assert (first["changed"], again["changed"]) == (True, False)
+    (stored,) = api.of(COMPOSABILITY_REQUESTS)
+    assert {kind: stored["metadata"][kind] for kind in NOTES} == NOTES
+    assert {kind: first["diff"]["after"][kind] for kind in NOTES} == NOTES
+    more = request(run_module, labels={"team": "inference", "cost-centre": "7"})
+    assert (more["changed"], more["diff"]["before"]["labels"]) == (True, {"team": "training"})
+    assert more["diff"]["after"]["labels"] == {"team": "inference", "cost-centre": "7"}
+    assert more["diff"]["after"]["annotations"] == NOTES["annotations"]
+
+
+def test_null_removes_a_label_once(run_module: RunModule, api: FakeApi) -> None:
+    request(run_module, **NOTES)
+    gone, again = (request(run_module, labels={"team": None}) for _unused in range(2))
+    assert (gone["changed"], again["changed"]) == (True, False)
+    assert "team" not in (api.of(COMPOSABILITY_REQUESTS)[0]["metadata"].get("labels") or {})
+    assert api.writes()[-1].body["metadata"] == {"labels": {"team": None}}
+
+
+def test_label_that_is_to_be_removed_is_not_created(run_module: RunModule, api: FakeApi) -> None:
+    request(run_module, labels={"team": None, "kept": "x"})
+    assert api.of(COMPOSABILITY_REQUESTS)[0]["metadata"]["labels"] == {"kept": "x"}
+
+
+@pytest.fixture
+def several(api: FakeApi) -> FakeApi:
+    """Requests for two nodes with their devices, and a device of nobody."""
+    for name, node, model, labels in (("b", "node-1", A100, {}), ("a", "node-0", A100, {"team": "training"}),
+                                      ("c", "node-0", "H100", {})):
+        made = objects.request(name, 1, node=node, model=model)
+        made["metadata"] |= {"labels": labels, "managedFields": [{"manager": "somebody"}]}
+        api.put(COMPOSABILITY_REQUESTS, made)
+        api.put(COMPOSABLE_RESOURCES, cohdi.resource_body(f"{name}-0", name, node, model, ""))
+    api.put(COMPOSABLE_RESOURCES, cohdi.resource_body("nobodys", "gone", "node-0", A100, ""))
+    return api
+
+
+@pytest.mark.parametrize(("args", "names"), [
+    ({}, ["a", "b", "c"]), ({"name": "b"}, ["b"]), ({"name": "nobody"}, []), ({"node": "node-0"}, ["a", "c"]),
+    ({"node": "node-0", "model": A100}, ["a"]),
+])
+def test_requests_with_their_devices(run_module: RunModule, several: FakeApi, args: dict[str, t.Any],
+                                     names: list[str]) -> None:
+    found = run_module(composability_request_info, **args)
+    assert [r["metadata"]["name"] for r in found["requests"]] == names
+    assert [r["metadata"]["name"] for r in found["resources"]] == [f"{name}-0" for name in names]
+    assert (found.get("changed", False), several.writes()) == (False, [])
+    assert "managedFields" not in str(found)
+
+
+def test_requests_that_may_not_be_listed(run_module: RunModule, api: FakeApi) -> None:
+    api.fail("list", COMPOSABILITY_REQUESTS, Forbidden(403, "Forbidden", "no"))
+    found = run_module(composability_request_info)
+    assert (found["failed"], found["msg"], found["error"]) == (True, "no", "Forbidden")
+
+
 def test_request_is_deleted_once(run_module: RunModule, api: FakeApi) -> None:
     api.put(COMPOSABILITY_REQUESTS, objects.request("r", 2))
     check, apply = (run_module(composability_request, check=c, name="r", state="absent") for c in (True, False))
@@ -104,6 +172,8 @@ def test_waiting_in_vain_says_how_far_it_came(run_module: RunModule, api: FakeAp
     ({"model": None}, "state is present but all of the following are missing: model"),
     ({"size": -1}, "size: -1 is not allowed; it must be 0 or more"),
     ({"allocation_policy": "differentnode"}, "allocation_policy: 'differentnode' is not allowed; with node only"),
+    ({"labels": {"cost-centre": 7}}, "labels.cost-centre: 7 is not allowed; it must be a text, or null; quote it"),
+    ({"annotations": {"a": True}}, "annotations.a: True is not allowed; it must be a text"),
     ({"kind": "tape"}, "value of kind must be one of: gpu, cxlmemory, got: tape"),
 ])
 def test_bad_requests(run_module: RunModule, api: FakeApi, args: dict[str, t.Any], said: str) -> None:

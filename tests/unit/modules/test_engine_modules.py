@@ -56,8 +56,9 @@ class FakeRun:
         self._fail()
         return Outcome(True, (ACTION,), (), {"before": {}, "after": {}}, True, ({"reason": "Attached"},), ("other",))
 
-    def explain(self) -> tuple[list[WaitReason], list[str]]:
-        self.log.append(("explain",))
+    def explain(self, until: Callable[[list[WaitReason]], bool], timeout: float) -> tuple[list[WaitReason], list[str]]:
+        """One look; the test of the run itself shows that it looks again."""
+        self.log.append(("explain", until(VERDICTS), timeout))
         self._fail()
         return VERDICTS, ["a problem"]
 
@@ -149,6 +150,24 @@ def test_claim_info_entry(run_module: RunModule) -> None:
     found = run_module(claim_info, config=CONFIG, namespace="a", waiting=True)
     assert found["claims"] == [{"claim": "a/waits", "waits_for": "1 x A100", "since": 5.0,
                                 "evidence": {"node": "node-1"}}]
+
+
+@pytest.mark.parametrize(("args", "content"), [
+    ({}, True), ({"wait": True, "namespace": "a", "name": "served"}, True), ({"wait": True, "namespace": "c"}, True),
+    ({"wait": True}, False), ({"wait": True, "waiting": True}, False), ({"wait": True, "name": "nobody"}, False),
+])
+def test_claim_info_waits_for_what_was_asked_for(run_module: RunModule, args: dict[str, t.Any], content: bool) -> None:
+    found = run_module(claim_info, config=CONFIG, wait_timeout=7, **args)
+    assert FakeRun.log[1:] == [("explain", content, 7.0)]
+    assert found["failed"] is not content
+
+
+def test_claim_info_says_what_it_waited_for_in_vain(run_module: RunModule) -> None:
+    found = run_module(claim_info, config=CONFIG, wait=True, wait_timeout=7)
+    assert found["msg"] == "after 7 s a/waits waits for 1 x A100; b/waits waits for a pod that uses it"
+    assert ([c["claim"] for c in found["claims"]], found["error"]) == (["a/served", "a/waits", "b/waits"], "NotReached")
+    missing = run_module(claim_info, config=CONFIG, wait=True, name="nobody", namespace="a")
+    assert missing["msg"] == "after 300 s there is no ResourceClaim nobody in namespace a"
 
 
 def test_inline_secrets_are_in_no_result(run_module: RunModule) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""node_device on made-up nodes: makes devices usable, proves idle, removes what is idle, and leaves what is held."""
+"""node_device on made-up nodes: makes devices usable, removes what is idle, and leaves what is held."""
 
 from __future__ import annotations
 
@@ -41,14 +41,6 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
 
 def run(run_module: RunModule, node: FakeNode, check: bool = False, **args: t.Any) -> dict[str, t.Any]:
     return run_module(node_device, check=check, root=str(node.root), timeout=0.3, event_timeout=0.05, **args)
-
-
-def test_list(run_module: RunModule, node: FakeNode) -> None:
-    found = run(run_module, node)
-    assert (found["changed"], [d["address"] for d in found["devices"]]) == (False, [A, B])
-    assert found["devices"][0] == {"address": A, "vendor": "10de", "device": "20f1", "pci_class": "030200", "minor": 0,
-                                   "driver": "nvidia", "numa_node": None, "uuid": "GPU-a", "model": "NVIDIA A100"}
-    assert node.did == []
 
 
 def test_device_that_is_usable_stays_as_it_is(run_module: RunModule, node: FakeNode) -> None:
@@ -119,16 +111,10 @@ def test_rescan_without_a_device(run_module: RunModule, node: FakeNode) -> None:
     assert node.did == ["rescan 1"]
 
 
-def test_idle_is_proven(run_module: RunModule, node: FakeNode) -> None:
-    found = run(run_module, node, state="idle", device="GPU-a")
-    assert (found["failed"], found["changed"], found["users"], node.did) == (False, False, [], [])
-
-
-@pytest.mark.parametrize("state", ["idle", "absent"])
 @pytest.mark.parametrize("check", [True, False], ids=["check", "apply"])
-def test_held_device_is_not_idle_and_stays(run_module: RunModule, node: FakeNode, state: str, check: bool) -> None:
+def test_held_device_stays(run_module: RunModule, node: FakeNode, check: bool) -> None:
     node.hold(0)
-    found = run(run_module, node, check=check, state=state, device="GPU-a")
+    found = run(run_module, node, check=check, state="absent", device="GPU-a")
     assert (found["failed"], found["error"], found["users"]) == (True, "OpenOnNode", ["pid 42 (python)"])
     assert found["msg"] == f"{A} is open on the node by pid 42 (python); end them, or wait until they end"
     assert node.entry(A).exists()
@@ -148,23 +134,22 @@ def test_idle_device_is_removed_once(run_module: RunModule, node: FakeNode) -> N
 
 def test_what_cannot_be_proven_idle_stays_unless_forced(run_module: RunModule, node: FakeNode) -> None:
     shutil.rmtree(node.root / "proc/1")
-    for state in ("idle", "absent"):
-        found = run(run_module, node, state=state, device="GPU-a")
-        assert (found["failed"], found["error"]) == (True, "NotProven")
-        assert "process 1 is missing" in found["msg"]
+    found = run(run_module, node, state="absent", device="GPU-a")
+    assert (found["failed"], found["error"]) == (True, "NotProven")
+    assert "process 1 is missing" in found["msg"]
     assert node.entry(A).exists()
     assert run(run_module, node, check=True, state="absent", device="GPU-a", force=True)["changed"] is True
     assert run(run_module, node, state="absent", device="GPU-a", force=True)["changed"] is True
 
 
-@pytest.mark.parametrize(("state", "missing"), [("idle", "all of the following are missing: device"),
-                                                ("absent", "any of the following are missing: device, uid")])
-def test_device_must_be_named(run_module: RunModule, node: FakeNode, state: str, missing: str) -> None:
-    assert run(run_module, node, state=state)["msg"] == f"state is {state} but {missing}"
+def test_device_must_be_named(run_module: RunModule, node: FakeNode) -> None:
+    assert run(run_module, node, state="absent")["msg"] == (
+        "state is absent but any of the following are missing: device, uid")
 
 
-def test_unknown_device_cannot_be_idle(run_module: RunModule, node: FakeNode) -> None:
-    assert run(run_module, node, state="idle", device="GPU-z")["error"] == "UnknownDevice"
+def test_nothing_is_asked_by_a_state(run_module: RunModule, node: FakeNode) -> None:
+    for state in ("listed", "idle"):
+        assert "value of state must be one of: present, absent" in run(run_module, node, state=state)["msg"]
 
 
 def test_sample_of_the_documentation_can_be_read() -> None:

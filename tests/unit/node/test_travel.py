@@ -23,7 +23,8 @@ from ansible_collections.composable.infra.plugins.module_utils import node as ro
 
 OLDEST, NEWEST = (3, 8), (3, 13)
 FOLDER = Path(next(iter(room.__path__)))
-FILES = sorted([*FOLDER.glob("*.py"), FOLDER.parents[1] / "modules/node_device.py"])
+FILES = sorted([*FOLDER.glob("*.py"), *FOLDER.parents[1].glob("modules/node_device*.py"),
+                *FOLDER.parent.glob("host/*.py"), FOLDER.parents[1] / "modules/kernel_parameters.py"])
 # Since Python 3.9: str.removeprefix, Path.readlink and others. Known to be missing, so nothing of the kind is written.
 LATER = {"removeprefix", "removesuffix", "readlink", "is_relative_to", "with_stem", "hardlink_to", "pairwise", "UTC",
          "cache", "add_note", "batched"}

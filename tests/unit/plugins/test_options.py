@@ -16,6 +16,7 @@ import yaml
 from ansible_collections.composable.infra.plugins.doc_fragments import cluster, config, environment, fabric
 from ansible_collections.composable.infra.plugins.module_utils import module_base
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 SPECS = [(fabric.ModuleDocFragment.DOCUMENTATION, module_base.FABRIC_OPTIONS),
@@ -104,3 +105,19 @@ def test_an_action_group_has_the_modules_that_take_its_options() -> None:
 def _fragments(source: str) -> list[str]:
     text = source.split('DOCUMENTATION = r"""', 1)[1].split('"""', 1)[0]
     return list(yaml.safe_load(text).get("extends_documentation_fragment", []))
+
+
+@pytest.mark.parametrize("given", [{}, {"kubeconfig": "", "context": ""}])
+def test_a_blank_kubeconfig_is_none(given: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rulebook cannot leave an option out; its source takes the variables then, and its module has to as well."""
+    seen: list[tuple[str | None, str | None]] = []
+    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", "/of/the/variable")
+    monkeypatch.setenv("K8S_AUTH_CONTEXT", "theirs")
+
+    def load(kubeconfig: str | None, context: str | None, given: object) -> Connection:
+        seen.append((kubeconfig, context))
+        return Connection("https://a.test")
+
+    monkeypatch.setattr(Connection, "load", load)
+    module_base.cluster(given)
+    assert seen == [("/of/the/variable", "theirs")]

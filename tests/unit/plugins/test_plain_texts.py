@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import copy
+import runpy
 import typing as t
 
 import pytest
 from ansible.template import Templar, is_trusted_as_template
 
+from ansible_collections.composable.infra.plugins.plugin_utils import hosts
 from ansible_collections.composable.infra.plugins.plugin_utils.hosts import Plain
 
 
@@ -44,3 +46,17 @@ def test_equal_texts_become_one() -> None:
     plain = Plain()
     first, second = (plain.copy("".join(["NVIDIA", "-L40S"])) for _unused in range(2))
     assert first is second
+
+
+class Unsafe(str):
+    """What ansible-core before 2.19 never takes for a template."""
+
+
+def test_before_2_19_a_text_that_might_be_a_template_is_marked_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There every text may be a template. `make sanity CORE=2.16` imports it there."""
+    monkeypatch.delattr("ansible.template.trust_as_template")
+    monkeypatch.setattr("ansible.utils.unsafe_proxy.wrap_var", Unsafe)
+    plain = runpy.run_path(hosts.__file__)["Plain"]()
+    found = plain.copy({"name": ["{{ 7 * 7 }}", "A100 40G"]})["name"]
+    assert found == ["{{ 7 * 7 }}", "A100 40G"]
+    assert [type(text) for text in found] == [Unsafe, str]

@@ -50,6 +50,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_reporter import EventReporter
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fence import Fence
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.hops import Hops
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.threads import Threads
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.work_queue import WorkQueue
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
@@ -101,6 +102,7 @@ class Bench:
         self.writer = Writer(self.api.client.guarded(self.fence.check_write), self.state)
         self.reporter = EventReporter(self.state, None, self.settings)
         self.threads, self.queue, self.metrics = Threads(), RecordingQueue(), RecordedMetrics()
+        self.hops = Hops(self.metrics, manager="fm")
         self.rescheduler = Rescheduler(self.writer, self.settings.handover_timeout, self.threads)
         self.hands = FakeHands(self.api, self._see)
         self.api.after = self.hands if hands == "ssh" else None
@@ -117,11 +119,11 @@ class Bench:
     def build(self) -> None:
         """Put together what acts."""
         state, writer, reporter, threads = self.state, self.writer, self.reporter, self.threads
-        self.operations = AttachOperations(state, writer, self.fabric, self.fence, reporter, self.metrics, threads, 8,
+        self.operations = AttachOperations(state, writer, self.fabric, self.fence, reporter, self.hops, threads, 8,
                                            self.finished.append)
         self.detaches = DetachOperations(self.operations, ClaimCheck(self.api.client, state, writer.taints))
         pools = PoolController(state, writer, reporter, enabled=True)
-        self.gating = GatingController(state, writer, pools, reporter, self.metrics, self.queue, threads)
+        self.gating = GatingController(state, writer, pools, reporter, self.hops, self.queue, threads)
         planner = NodePlanner(state, self.fabric, NodePolicy(self.settings, ROLES, 180.0), reporter)
         executor = Executor(state, writer, self.operations, self.detaches, self.rescheduler, self.gating, reporter,
                             threads)
@@ -190,9 +192,9 @@ class Bench:
         return [e["message"] for e in self.reporter.history if e["reason"] == reason]
 
     def status(self, name: str = "gpu-a") -> dict[str, t.Any]:
-        """Status of a ComposableResource at the API server."""
+        """CoHDI's fields of the status of a ComposableResource at the API server; conditions are ours."""
         found: dict[str, t.Any] = self.api.one(COMPOSABLE_RESOURCES, name).get("status") or {}
-        return found
+        return {key: value for key, value in found.items() if key != "conditions"}
 
     def wait(self, condition: Callable[[], object], what: str = "the condition") -> None:
         """Wait until something is true; fails after ten seconds."""

@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
     AlreadyExists,
     ApiError,
     Conflict,
+    Invalid,
     NotFound,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
@@ -70,7 +71,8 @@ class FakeStream:
 class FakeApi:
     """Objects by (plural, namespace, name). Thread-safe; what is handed out is a copy.
 
-    ``dropped``: fields of ResourceSlices' devices that it does not keep, as when a feature gate is off.
+    ``dropped``: fields of ResourceSlices' devices that it does not keep, as when a feature gate is off. ``pruned``:
+    fields of a status that it does not keep, since a CRD does not know them.
     """
 
     objects: dict[tuple[str, str, str], Json] = field(default_factory=dict)
@@ -79,6 +81,7 @@ class FakeApi:
     before: t.Callable[[Call], None] | None = None
     after: t.Callable[[ApiResource, Json], None] | None = None
     dropped: tuple[str, ...] = ()
+    pruned: tuple[str, ...] = ()
     _faults: list[_Fault] = field(default_factory=list)
     _streams: list[FakeStream] = field(default_factory=list)
     _version: int = 100
@@ -170,8 +173,11 @@ class FakeApi:
             found = [o for o in self.of(res) if namespace in (None, o["metadata"].get("namespace"))]
             return ObjectList(found, str(self._version))
 
-    def watch(self, res: ApiResource, resource_version: str, *_unused: t.Any, **__: t.Any) -> FakeStream:
-        """What changed after a version, then what changes."""
+    def watch(self, res: ApiResource, resource_version: str, *_unused: t.Any, initial: bool = False,
+              **__: t.Any) -> FakeStream:
+        """What changed after a version, then what changes. It serves no streamed lists, as without WatchList."""
+        if initial:
+            raise Invalid(422, "Invalid", "sendInitialEvents is forbidden for watch")
         with self._lock:
             stream = FakeStream(res.plural)
             for obj in self.of(res):
@@ -243,6 +249,9 @@ class FakeApi:
             old = self._found(res, name, namespace)
             self._stored(res, _merged(old, {"metadata": {"deletionTimestamp": "2026-01-01T01:00:00Z"}}))
 
+    def close(self) -> None:
+        """Nothing to close."""
+
     def warm(self, count: int) -> None:
         self._called("warm", "", str(count))
 
@@ -254,6 +263,8 @@ class FakeApi:
         return answer
 
     def _stored(self, res: ApiResource, obj: Json) -> Json:
+        if self.pruned and obj.get("status"):
+            obj = {**obj, "status": {k: v for k, v in obj["status"].items() if k not in self.pruned}}
         new = self.put(res, obj)
         meta = new["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("finalizers"):

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import (
+    CONFIGURED,
     COUNTERS,
     HISTOGRAMS,
     Metric,
@@ -48,5 +49,5 @@ class RecordedMetrics:
 def _series(table: Mapping[str, Metric], name: str, labels: Mapping[str, str]) -> Series:
     assert labels.keys() == table[name].labels.keys(), (name, labels)
     for label, value in labels.items():
-        assert value in table[name].labels[label], (name, label, value)
+        assert table[name].labels[label] == CONFIGURED or value in table[name].labels[label], (name, label, value)
     return name, tuple(sorted(labels.items()))

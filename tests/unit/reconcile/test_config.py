@@ -100,7 +100,8 @@ def test_bad_field_is_named(changes: dict[str, t.Any], said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "low", "high"), [("scan_interval", 0.1, 86400), ("workers", 1, 64), ("parallel_attaches", 1, 1024)])
+    ("key", "low", "high"), [("scan_interval", 0.1, 86400), ("workers", 1, 64), ("parallel_attaches", 1, 1024),
+                             ("kube_api_qps", 1, 100000), ("kube_api_burst", 1, 100000)])
 def test_bounds(key: str, low: float, high: float) -> None:
     for value in (low, high):
         assert getattr(EngineConfig.from_dict(document(**{key: value})), key) == value
@@ -126,6 +127,6 @@ def test_bad_namespace_is_refused(name: object) -> None:
     refused({**document(), "lease_namespace": name})
 
 
-@pytest.mark.parametrize("key", ["workers", "parallel_attaches"])
+@pytest.mark.parametrize("key", ["workers", "parallel_attaches", "kube_api_burst"])
 def test_whole_numbers(key: str) -> None:
     refused(document(**{key: 2.5}))

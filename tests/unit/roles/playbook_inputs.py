@@ -14,6 +14,8 @@ import yaml
 
 ROLES = Path(__file__).resolve().parents[3] / "roles"
 NAME = re.compile(r"[a-z_][a-z0-9_]*", re.I)
+# what a playbook takes with the prefix composable_
+ASKED = re.compile(r"lookup\('composable\.infra\.playbook_variables',([^)]*)\)")
 INCLUDED = re.compile(r"(?:include_tasks|import_tasks|import_playbook):\s*(\S+)")
 
 
@@ -23,7 +25,8 @@ def known_variables(playbook: Path) -> set[str]:
     text = with_includes(playbook)
     names = names_in_expressions(text)
     documents = [option for path in ROLES.iterdir() if path.name in names for option in options_of(path.name)]
-    return {*names, *documents}
+    asked = {name for words in ASKED.findall(text) for name in re.findall(r"'(\w+)'", words)}
+    return {*names, *documents, *(f"composable_{name}" for name in asked)}
 
 
 def with_includes(path: Path) -> str:

@@ -44,7 +44,7 @@ def test_plays_on_localhost_are_not_escalated(path: Path) -> None:
 def test_plays_on_hosts_only_apply_what_escalates_by_itself(path: Path) -> None:
     for each in read(path):
         if each.get("hosts", "localhost") != "localhost":
-            used = {task["ansible.builtin.include_role"]["name"] for task in each["tasks"]}
+            used = {task["ansible.builtin.import_role"]["name"] for task in each["tasks"]}
             assert used <= HOST_ROLES, each["name"]
 
 

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import typing as t
+from pathlib import Path
 
 import jinja2
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.controller.agent.metrics import AgentMetrics
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import (
-    COUNTERS,
-    GAUGES,
-    HISTOGRAMS,
-    PREFIX,
-)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import PREFIX
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
+from ansible_collections.composable.infra.tools.metrics_page import PAGE, names, page
 
 ROLE = ROOT / "roles" / "monitoring"
 DASHBOARD = json.loads((ROLE / "files" / "dashboard.json").read_text(encoding="utf-8"))
@@ -45,23 +43,18 @@ def expressions() -> list[str]:
             *(target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"])]
 
 
-def known() -> set[str]:
-    """Names that the /metrics of controllers and node agents show."""
-    agent = AgentMetrics()
-    agent.ask(dict, int)
-    return {sample.name for family in agent.registry.collect() for sample in family.samples} | {
-        PREFIX + name for name in (*COUNTERS, *GAUGES)} | {
-        f"{PREFIX}{name}{end}" for name in HISTOGRAMS for end in ("_sum", "_count", "_bucket")}
-
-
 def test_every_metric_is_one_that_there_is() -> None:
     asked = {name for expression in expressions() for name in METRIC.findall(expression)}
-    assert asked <= known()
+    assert asked <= set(names())
 
 
 @pytest.mark.parametrize("name", ["claims_waiting", "gated_pods", "gate_released_total", "gate_misjudged_total",
                                   "attach_duration_seconds_sum", "detach_duration_seconds_sum",
-                                  "queue_duration_seconds_bucket", "reconcile_duration_seconds_bucket"])
+                                  "queue_duration_seconds_bucket", "reconcile_duration_seconds_bucket",
+                                  "hop_duration_seconds_bucket", "gate_pass_duration_seconds_bucket",
+                                  "attaches_total", "detaches_total", "leader", "fabric_up", "fabric_free_devices",
+                                  "attached_devices", "pool_devices", "pools_refused", "orphans", "queue_depth",
+                                  "watch_restarts_total"])
 def test_every_metric_that_matters_is_shown(name: str) -> None:
     panels = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
     assert [expression for expression in panels if PREFIX + name in expression]
@@ -74,13 +67,71 @@ def test_brackets_of_every_query_are_closed() -> None:
 
 
 def test_alerts_have_what_people_read() -> None:
-    names = [rule["alert"] for rule in rules()]
-    assert len(set(names)) == len(names) == 9
+    alerts = [rule["alert"] for rule in rules()]
+    assert len(set(alerts)) == len(alerts) > 9
     for rule in rules():
         assert {"summary", "description"} <= set(rule["annotations"])
         assert rule["labels"]["severity"] in ("warning", "critical")
     readme = (ROLE / "README.md").read_text(encoding="utf-8")
-    assert [name for name in names if f"| {name} |" not in readme] == []
+    assert [name for name in alerts if f"| {name} |" not in readme] == []
+
+
+def runbooks() -> dict[str, str]:
+    """The parts of the page about alerts, by their headings."""
+    parts = (ROOT / "docs" / "guides" / "alerts.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    return {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
+
+
+def test_every_alert_has_its_runbook_and_no_runbook_is_about_nothing() -> None:
+    assert sorted(runbooks()) == sorted(rule["alert"] for rule in rules())
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
+def test_a_runbook_says_what_it_means_what_to_look_at_and_what_to_do(rule: dict[str, t.Any]) -> None:
+    said = runbooks()[rule["alert"]].split("**")
+    parts = dict(zip(said[1::2], said[2::2], strict=True))
+    assert list(parts) == ["Means.", "Look at.", "Do."]
+    assert len(parts["Means."].split()) > 8
+    assert all(re.search(r"^- \S", parts[name], re.MULTILINE) for name in ("Look at.", "Do."))
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
+def test_an_alert_leads_to_its_runbook(rule: dict[str, t.Any]) -> None:
+    """The part of the address after # is what GitHub and other pages make of the heading."""
+    repository = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))["repository"]
+    assert rule["annotations"]["runbook_url"] == f"{repository}/docs/guides/alerts.md#{rule['alert'].lower()}"
+
+
+def test_runbooks_speak_of_metrics_that_there_are() -> None:
+    known = {*names(), *(name.removesuffix("_sum") for name in names())}
+    assert {name for text in runbooks().values() for name in METRIC.findall(text)} <= known
+
+
+def test_labels_that_a_rule_asks_for_are_labels_of_its_metric() -> None:
+    """A selector of a label or value that a metric never has would be an alert that never comes."""
+    text = PAGE.read_text(encoding="utf-8")
+    for name, selector in re.findall(rf"({PREFIX}[a-z_]+)\{{([^}}]*)\}}", " ".join(expressions())):
+        (row,) = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
+        for label, values in re.findall(r'(\w+)[!=~]+"([^"]*)"', selector):
+            assert f"`{label}`" in row
+            assert [value for value in values.split("|") if f"`{value}`" not in row] == []
+
+
+def test_the_page_about_metrics_is_as_the_code() -> None:
+    """``python -m tools.metrics_page`` writes it."""
+    text = PAGE.read_text(encoding="utf-8")
+    assert page(text) == text
+
+
+def test_a_page_that_is_not_as_the_code_is_noticed() -> None:
+    text = PAGE.read_text(encoding="utf-8").replace("composable_gate_opened_total", "composable_gates_total")
+    assert page(text) != text
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_takes_the_rules(tmp_path: Path) -> None:
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "all", "rules": rules()}]}), "utf-8")
+    subprocess.run(["promtool", "check", "rules", str(tmp_path / "rules.yml")], check=True, timeout=60)
 
 
 def test_panels_have_numbers_of_their_own_and_do_not_overlap() -> None:

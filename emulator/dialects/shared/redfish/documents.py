@@ -13,6 +13,7 @@ from ....context import EmulatorContext
 from ....pool.parts import MEMORY, MachineSpec
 from ....pool.pool import ATTACHED, ATTACHING, DETACHING, VANISHED, PooledDevice
 from .options import ADD_BLOCK, COMPOSE, CONNECTIONS, Options
+from .power import Power
 
 ROOT: t.Final = "/redfish/v1"
 BLOCKS: t.Final = f"{ROOT}/CompositionService/ResourceBlocks"
@@ -64,11 +65,12 @@ def part_path(device: PooledDevice) -> str:
 class Documents:
     """Makes them. ``manager``: redfish or sunfish."""
 
-    def __init__(self, context: EmulatorContext, options: Options, manager: str) -> None:
+    def __init__(self, context: EmulatorContext, options: Options, manager: str, power: Power) -> None:
         self.context = context
         self.pool = context.pool
         self.options = options
         self.manager = manager
+        self.power = power
         self.uuid = str(uuid.uuid5(uuid.UUID(context.spec.tenant), manager))
 
     def devices(self, number: int | None = None) -> list[PooledDevice]:
@@ -120,15 +122,23 @@ class Documents:
         has = self.pool.shown(uid)
         body: Json = {
             "@odata.type": "#ComputerSystem.v1_27_0.ComputerSystem", "Id": uid, "Name": machine.name,
-            "SystemType": "Physical", "UUID": uid, "PowerState": "On", "Status": status(),
+            "SystemType": "Physical", "UUID": uid, "PowerState": self.power.state(uid), "Status": status(),
             "Processors": ref(f"{system_path(uid)}/Processors"), "Links": self._system_links(machine, has),
         }
+        if (came := self.power.last_reset(uid)) is not None:
+            body["LastResetTime"] = came
         if ADD_BLOCK in self.options.dialects:
-            actions = ("AddResourceBlock", "RemoveResourceBlock")
-            target = f"{system_path(uid)}/Actions/ComputerSystem."
-            body["Actions"] = {f"#ComputerSystem.{name}": {"target": f"{target}{name}"} for name in actions}
             body["Composition"] = {"UseCases": ["ExpandableSystem"]}
-        return body
+        return {**body, **({"Actions": actions} if (actions := self._actions(uid)) else {})}
+
+    def _actions(self, uid: str) -> Json:
+        moves = ("AddResourceBlock", "RemoveResourceBlock") if ADD_BLOCK in self.options.dialects else ()
+        names = (*moves, *(("Reset",) if self.options.reset_types else ()))
+        actions: Json = {f"#ComputerSystem.{name}": {"target": f"{system_path(uid)}/Actions/ComputerSystem.{name}"}
+                         for name in names}
+        if self.options.reset_types:
+            actions["#ComputerSystem.Reset"]["ResetType@Redfish.AllowableValues"] = list(self.options.reset_types)
+        return actions
 
     def _system_links(self, machine: MachineSpec, has: list[PooledDevice]) -> Json:
         links: Json = {}

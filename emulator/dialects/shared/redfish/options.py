@@ -13,6 +13,10 @@
         strict_etags: false     # AddResourceBlock wants the system's ETag too
         page: 0                 # members of one page of a collection; 0: all
         expand: true            # offer $expand
+        reset_types: [On, ForceOff, GracefulShutdown, GracefulRestart, ForceRestart]   # of ComputerSystem.Reset
+        power_seconds: 0.0      # what each step of switching a machine takes
+        ignores_shutdown: false # the machines' systems do nothing about a graceful shutdown or restart
+        attach_off: false       # devices move only while the machine is off
       sunfish:                  # the same, and
         agents: true            # false: devices are asked for by number, as CoHDI does
 """
@@ -30,6 +34,7 @@ ADD_BLOCK: t.Final = "AddResourceBlock"
 CONNECTIONS: t.Final = "Connections"
 ZONES: t.Final = "Zones"
 COMPOSE: t.Final = "Compose"
+RESETS: t.Final = ["On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart"]
 DIALECTS: t.Final = (ADD_BLOCK, CONNECTIONS, ZONES, COMPOSE)
 
 
@@ -44,6 +49,10 @@ class Options:
     page: int = 0
     expand: bool = True
     agents: bool = True
+    reset_types: tuple[str, ...] = ()
+    power_seconds: float = 0.0
+    ignores_shutdown: bool = False
+    attach_off: bool = False
 
     @classmethod
     def of(cls, spec: FabricSpec, manager: str, dialects: list[str]) -> Options:
@@ -60,6 +69,8 @@ class Options:
             dialects=frozenset(named), asynchronous=fields.flag("asynchronous"), etags=fields.flag("etags", True),
             strict_etags=fields.flag("strict_etags"), page=fields.integer("page", 0),
             expand=fields.flag("expand", True), agents=fields.flag("agents", True),
+            reset_types=tuple(fields.texts("reset_types", RESETS)), power_seconds=fields.number("power_seconds", 0.0),
+            ignores_shutdown=fields.flag("ignores_shutdown"), attach_off=fields.flag("attach_off"),
         )
 
     @property

@@ -25,6 +25,7 @@ from .documents import ROOT, Documents, fabric_path
 from .errors import RedfishError
 from .metadata import metadata, service_document
 from .options import ADD_BLOCK, COMPOSE, CONNECTIONS, ZONES, Options
+from .power import OFF, Power
 from .sessions import Sessions
 from .tasks import EXCEPTION, MONITORS, RUNNING, PoolChange, Task, Tasks, failed
 from .tree import Tree
@@ -43,7 +44,8 @@ class Service:
         self.context = context
         self.options = options
         self.closed = closed
-        self.docs = Documents(context, options, manager)
+        self.power = Power(options, _journal(context, f"{manager}_power"))
+        self.docs = Documents(context, options, manager, self.power)
         self.sessions = Sessions(context.tokens, _journal(context, f"{manager}_sessions"))
         self.tasks = Tasks(context.pool, _journal(context, f"{manager}_tasks"))
         self.tree = Tree(self.docs, self.sessions, self.tasks)
@@ -66,6 +68,8 @@ class Service:
             web.get(f"{ROOT}/$metadata", _metadata), web.get(f"{ROOT}/odata", self._odata),
             web.post(_SESSIONS, guarded(self.login)), web.delete(_SESSIONS + "/{ident}", guarded(self.logout)),
             web.get(MONITORS + "/{ident}", guarded(self.monitor)),
+            *([web.post(ROOT + "/Systems/{machine}/Actions/ComputerSystem.Reset", guarded(self.reset))]
+              if self.options.reset_types else ()),
             *(route for name, found in offered.items() if name in self.options.dialects for route in found),
             web.get(ROOT + "/{tail:.*}", guarded(self.read)), web.route("*", ROOT + "/{tail:.*}", guarded(_refuse)),
         ]
@@ -130,6 +134,13 @@ class Service:
         wants = changes.block_wants(self.tree, machine, body, attach=action == "AddResourceBlock")
         return await self._carry_out(request, wants)
 
+    async def reset(self, request: web.Request) -> web.StreamResponse:
+        """POST of the action Reset: accepted, before anything happens to the power."""
+        machine = self.context.pool.machine(request.match_info["machine"]).uid
+        self.power.reset(machine, await _json(request))
+        request[ENTRY].machine = machine
+        return self._accepted(self.tasks.begin([], None)) if self.options.asynchronous else web.Response(status=204)
+
     async def compose(self, request: web.Request) -> web.StreamResponse:
         """POST of the Compose action."""
         return await self._carry_out(request, changes.compose_wants(self.docs, await _json(request)))
@@ -163,6 +174,9 @@ class Service:
     async def _carry_out(
         self, request: web.Request, wants: Sequence[PoolChange], made: str | None = None
     ) -> web.StreamResponse:
+        for want in wants if self.options.attach_off else ():
+            if self.power.state(want.machine) != OFF:
+                raise RedfishError(409, f"system {want.machine} must be off", "ChassisPowerStateOffRequired")
         if wants:
             request[ENTRY].machine = wants[0].machine
             request[ENTRY].model = self.context.pool.devices[wants[0].device].spec.model

@@ -19,20 +19,31 @@ from .listing import device_row
 class AttachmentSpec:
     """What is wanted of one machine.
 
-    ``machine``: a uid or a name. ``state`` ``attached``: the machine has at least ``count`` devices of ``model`` and
-    ``kind``; with ``handle`` instead (the written form, see ``operations.handles``) the operations that an earlier
-    task began have ended. ``state`` ``detached``: ``device`` (a uid) is not on the machine. ``where``: what errors put
-    before the name of an option.
+    ``machine``: a uid or a name. ``state`` ``attached``: the machine has at least ``count`` devices (None: 1) of
+    ``model`` and ``kind``, with ``exact`` no more; with ``handle`` instead (the written form, see
+    ``operations.handles``) the operations that an earlier task began have ended. ``state`` ``detached``: ``device`` (a
+    uid), or every device of ``model``, is not on the machine. ``where``: what errors put before the name of an option.
     """
 
     machine: str
     state: str = "attached"
     model: str | None = None
-    count: int = 1
+    count: int | None = None
     kind: str = "gpu"
     device: str | None = None
     handle: str | None = None
     where: str = ""
+    exact: bool = False
+
+    @property
+    def total(self) -> int:
+        """How many devices of the model are wanted."""
+        return 0 if self.state == "detached" else 1 if self.count is None else self.count
+
+    @property
+    def limits(self) -> bool:
+        """Whether devices that are too many leave."""
+        return self.exact or self.state == "detached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +70,47 @@ class AttachmentResult:
 
 
 def refuse_incomplete(spec: AttachmentSpec) -> None:
-    """Raise BadConfiguration for a spec that lacks what its state needs."""
-    if spec.state == "detached" and not spec.device:
-        raise BadConfiguration(f"{spec.where}device", spec.device, "state detached needs the uid of a device")
-    if spec.state == "attached" and not (spec.model or spec.handle):
+    """Raise BadConfiguration for a spec that lacks what its state needs, or has what only the other takes."""
+    if spec.state == "detached":
+        _refuse_detach(spec)
+    else:
+        _refuse_attach(spec)
+
+
+def _refuse_detach(spec: AttachmentSpec) -> None:
+    if not (spec.device or spec.model):
+        raise BadConfiguration(f"{spec.where}device", spec.device, "state detached needs the uid of a device, or a "
+                                                                   "model")
+    if spec.device and spec.model:
+        raise BadConfiguration(f"{spec.where}model", spec.model, "state detached takes either a device or a model")
+    if spec.count is not None or spec.exact:
+        raise BadConfiguration(f"{spec.where}count", spec.count, "state detached leaves no device of the model; to "
+                                                                 "keep some, use state attached with exact")
+
+
+def _refuse_attach(spec: AttachmentSpec) -> None:
+    if not (spec.model or spec.handle) or (spec.exact and not spec.model):
         raise BadConfiguration(f"{spec.where}model", spec.model, "state attached needs a model, or a handle")
-    if spec.state == "attached" and spec.device:
+    if spec.device:
         raise BadConfiguration(f"{spec.where}device", spec.device, "only state detached takes it: which device is "
                                                                    "attached is chosen by the CDI Manager")
-    if spec.count < 1:
-        raise BadConfiguration(f"{spec.where}count", spec.count, "it must be 1 or more")
+    if spec.total < (0 if spec.exact else 1):
+        raise BadConfiguration(f"{spec.where}count", spec.count,
+                               "it must be 0 or more" if spec.exact else "it must be 1 or more, or 0 with exact")
 
 
 def refuse_doubles(planned: Iterable[AttachmentResult]) -> None:
     """Raise BadConfiguration for two specs about one thing: whichever came second would decide."""
+    planned = list(planned)
     asked = Counter((one.machine.uid, one.spec.device or one.spec.handle or one.model or "")
                     for one in planned if one.machine)
     for (machine, what), times in asked.items():
         if times > 1:
             raise BadConfiguration("attachments", f"{what} on machine {machine}", f"name it once, not {times} times")
+    leaving = Counter(device.uid for one in planned for device in one.devices)
+    for uid, times in leaving.items():
+        if times > 1:
+            raise BadConfiguration("attachments", uid, "it would leave by its uid and by its model; name it once")
 
 
 def counts(

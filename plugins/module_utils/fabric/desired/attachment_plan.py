@@ -14,12 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..api import FabricManager, Machine
-from ..errors import FabricError, Missing, Refused
+from ..errors import BadConfiguration, FabricError, Missing, Refused
 from ..operations import handles
 from . import lookup
 from .attachment import AttachmentResult, AttachmentSpec, refuse_doubles, refuse_incomplete
 from .executor import Executor, Say, of_model
-from .step import ATTACH, DETACH, RESUME, Step, StepOutcome
+from .layout import dispensable
+from .step import ATTACH, DETACH, RESUME, Step, StepOutcome, together
 
 
 @dataclass(slots=True)
@@ -44,11 +45,12 @@ class AttachmentPlan:
         for spec in specs:
             refuse_incomplete(spec)
         find = self._finder(specs)
-        planned = [self._planned(find, spec) for spec in specs]
-        refuse_doubles(planned)
-        leaving = Counter((one.machine.uid, one.model) for one in planned
-                          if one.machine and one.spec.state == "detached" and one.changed)
-        return [_after_leaving(one, leaving) for one in planned]
+        planned = {n: self._planned(find, spec) for n, spec in enumerate(specs) if spec.state == "detached"}
+        leaving = frozenset(device.uid for one in planned.values() for device in one.devices)
+        planned |= {n: self._planned(find, spec, leaving) for n, spec in enumerate(specs) if n not in planned}
+        ordered = [planned[n] for n in range(len(specs))]
+        refuse_doubles(ordered)
+        return ordered
 
     def foresee(self, specs: Sequence[AttachmentSpec]) -> list[AttachmentResult]:
         """The plan, with the refusals that ``apply`` would meet for want of free devices. Only reads; raises as it."""
@@ -56,7 +58,7 @@ class AttachmentPlan:
         left: Counter[tuple[int | None, str]] = Counter()
         for one in planned:
             if one.changed and one.devices and one.machine:
-                left[one.machine.fabric, one.devices[0].model] += 1
+                left[one.machine.fabric, one.devices[0].model] += len(one.devices)
         return [self._short(one, left) if one.after > one.before else one for one in planned]
 
     def apply(self, specs: Sequence[AttachmentSpec]) -> list[AttachmentResult]:
@@ -67,9 +69,10 @@ class AttachmentPlan:
         planned = self.plan(specs)
         todo = [n for n, one in enumerate(planned) if one.error is None and (one.changed or one.spec.handle)]
         executor = Executor(self.fabric, self.attach_deadline, self.wait, self.say)
-        done = executor.carry_out([_step(planned[n]) for n in todo])
-        for n, outcome in zip(todo, done, strict=True):
-            planned[n] = self._result(planned[n], outcome)
+        steps = {n: _steps(planned[n]) for n in todo}
+        done = iter(executor.carry_out([step for n in todo for step in steps[n]]))
+        for n in todo:
+            planned[n] = self._result(planned[n], together([next(done) for _unused in steps[n]]))
         return planned
 
     def _finder(self, specs: Sequence[AttachmentSpec]) -> Callable[[AttachmentSpec], Machine]:
@@ -79,18 +82,22 @@ class AttachmentPlan:
         machines = self.fabric.machines()
         return lambda spec: lookup.pick(machines, spec.machine, f"{spec.where}machine")
 
-    def _planned(self, find: Callable[[AttachmentSpec], Machine], spec: AttachmentSpec) -> AttachmentResult:
+    def _planned(self, find: Callable[[AttachmentSpec], Machine], spec: AttachmentSpec,
+                 leaving: frozenset[str] = frozenset()) -> AttachmentResult:
+        """``leaving``: uids of devices that other specs detach."""
         try:
             machine = find(spec)
             if spec.state == "detached":
-                return self._leaving(spec, machine)
+                return self._leaving(spec, machine) if spec.device else self._without_model(spec, machine)
             if not spec.handle and spec.kind not in self.fabric.capabilities.kinds:
                 raise Refused(f"{spec.where}kind: the CDI Manager attaches no {spec.kind}; allowed are "
                               f"{', '.join(self.fabric.capabilities.kinds)}")
         except FabricError as error:
             return AttachmentResult(spec, error=error)
-        have = len(of_model(machine, spec.model)) if spec.model else 0
-        return AttachmentResult(spec, machine, spec.model, have, have if spec.handle else max(have, spec.count))
+        if spec.exact:
+            return _exactly(spec, machine, leaving)
+        have = sum(d.uid not in leaving for d in of_model(machine, spec.model)) if spec.model else 0
+        return AttachmentResult(spec, machine, spec.model, have, have if spec.handle else max(have, spec.total))
 
     def _leaving(self, spec: AttachmentSpec, machine: Machine) -> AttachmentResult:
         """A device that is elsewhere is away from here; one that does not exist at all is a mistake."""
@@ -102,6 +109,15 @@ class AttachmentPlan:
             raise Missing(f"{spec.where}device: the CDI Manager knows no device {spec.device}; allowed are the uids "
                           "that fabric_info returns")
         return AttachmentResult(spec, machine)
+
+    def _without_model(self, spec: AttachmentSpec, machine: Machine) -> AttachmentResult:
+        """A machine without a device of the model is as it shall be; a model that nobody has is a mistake."""
+        model = t.cast(str, spec.model)
+        if not of_model(machine, model) and self.fabric.capabilities.lists_free:
+            known = lookup.models(self.fabric.devices())
+            if model not in known:
+                raise BadConfiguration(f"{spec.where}model", model, f"allowed are {lookup.several(known)}")
+        return _exactly(spec, machine, frozenset())
 
     def _short(self, one: AttachmentResult, left: Counter[tuple[int | None, str]]) -> AttachmentResult:
         """The result with the refusal that it would meet; ``left``: what detaching gives back, and is used up."""
@@ -127,23 +143,22 @@ class AttachmentPlan:
         try:
             there = lookup.machine(self.fabric, t.cast(Machine, planned.machine).uid)
         except FabricError:
-            return replace(planned, after=planned.before, devices=(), error=outcome.error)
+            return replace(planned, after=planned.before, devices=outcome.devices, error=outcome.error)
         have = len(of_model(there, planned.model or ""))
-        return replace(planned, after=have if planned.model else 0, devices=(), error=outcome.error)
+        return replace(planned, after=have if planned.model else 0, devices=outcome.devices, error=outcome.error)
 
 
-def _after_leaving(one: AttachmentResult, leaving: Counter[tuple[str, str | None]]) -> AttachmentResult:
-    """An attach, seen from when those devices of its model that leave the machine have left it."""
-    if one.machine is None or one.spec.state == "detached" or one.spec.handle:
-        return one
-    have = one.before - leaving[one.machine.uid, one.model]
-    return replace(one, before=have, after=max(have, one.spec.count))
+def _exactly(spec: AttachmentSpec, machine: Machine, leaving: frozenset[str]) -> AttachmentResult:
+    """As many as are wanted and no more; those in bad health leave first."""
+    staying = [d for d in of_model(machine, spec.model or "") if d.state != "detaching" and d.uid not in leaving]
+    surplus = sorted(staying, key=dispensable)[:max(len(staying) - spec.total, 0)]
+    return AttachmentResult(spec, machine, spec.model, len(staying), spec.total, tuple(surplus))
 
 
-def _step(planned: AttachmentResult) -> Step:
+def _steps(planned: AttachmentResult) -> list[Step]:
     spec, machine, model = planned.spec, t.cast(Machine, planned.machine), planned.model or ""
     if spec.handle:
-        return Step(RESUME, machine, model, handles=handles.read(spec.handle))
-    if spec.state == "detached":
-        return Step(DETACH, machine, model, device=planned.devices[0])
-    return Step(ATTACH, machine, model, spec.kind, planned.after - planned.before, spec.count)
+        return [Step(RESUME, machine, model, handles=handles.read(spec.handle))]
+    if planned.devices:
+        return [Step(DETACH, machine, model, device=device) for device in planned.devices]
+    return [Step(ATTACH, machine, model, spec.kind, planned.after - planned.before, spec.total)]

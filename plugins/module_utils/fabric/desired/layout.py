@@ -124,14 +124,15 @@ def _detaches(machine: Machine, models: Mapping[str, int]) -> list[Step]:
     for model, have in _have(machine).items():
         surplus = have - models.get(model, 0)
         if surplus > 0:
-            devices = sorted((d for d in _staying(machine) if d.model == model), key=_dispensable)[:surplus]
+            devices = sorted((d for d in _staying(machine) if d.model == model), key=dispensable)[:surplus]
             reason = f"{machine.name} has {have} x {model}, {models.get(model, 0)} wanted"
             steps += [Step(DETACH, machine, model, d.kind, total=models.get(model, 0), device=d, reason=reason)
                       for d in devices]
     return steps
 
 
-def _dispensable(device: Device) -> tuple[int, str]:
+def dispensable(device: Device) -> tuple[int, str]:
+    """By what to sort devices of which some must leave: those in bad health first, then by uid."""
     rank = _WORST_FIRST.index(device.health) if device.health in _WORST_FIRST else len(_WORST_FIRST)
     return rank, device.uid
 

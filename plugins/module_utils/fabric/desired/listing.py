@@ -113,7 +113,7 @@ def device_row(device: Device) -> Json:
 
 def machine_row(machine: Machine) -> Json:
     """A machine with its devices as plain data."""
-    return {"uid": machine.uid, "name": machine.name, "fabric": machine.fabric,
+    return {"uid": machine.uid, "name": machine.name, "fabric": machine.fabric, "power_state": machine.power,
             "devices": [device_row(d) for d in machine.devices]}
 
 

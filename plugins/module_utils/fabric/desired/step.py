@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..api import Device, Machine
@@ -47,3 +48,11 @@ class StepOutcome:
     handles: tuple[str, ...] = ()
     seconds: float = 0.0
     error: FabricError | None = None
+
+
+def together(outcomes: Sequence[StepOutcome]) -> StepOutcome:
+    """Several steps for one thing as one: what came or left by any of them, and the first error."""
+    return StepOutcome(
+        tuple(device for one in outcomes for device in one.devices),
+        tuple(handle for one in outcomes for handle in one.handles), max(one.seconds for one in outcomes),
+        next((one.error for one in outcomes if one.error), None))

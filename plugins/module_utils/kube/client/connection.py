@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...net.proxy import Proxy, proxy_of_environment
+from ...net.proxy import Proxy, bypassed, proxy_of_environment
 from ..errors import BadKubeconfig
 from . import tls
 from .credentials import Authorization, Fixed, LibraryAuthorization, TokenFile
@@ -22,7 +22,7 @@ _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 # Source: kubernetes.core, plugins/module_utils/args_common.py, AUTH_ARG_SPEC.
 VARIABLES = {"host": "K8S_AUTH_HOST", "token": "K8S_AUTH_API_KEY", "username": "K8S_AUTH_USERNAME",
              "password": "K8S_AUTH_PASSWORD", "ca_file": "K8S_AUTH_SSL_CA_CERT", "client_cert": "K8S_AUTH_CERT_FILE",
-             "client_key": "K8S_AUTH_KEY_FILE", "proxy": "K8S_AUTH_PROXY"}
+             "client_key": "K8S_AUTH_KEY_FILE", "proxy": "K8S_AUTH_PROXY", "no_proxy": "K8S_AUTH_NO_PROXY"}
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -41,6 +41,7 @@ class Connection:
     verify: bool = True
     tls_server_name: str | None = None
     proxy_url: str | None = field(default=None, repr=False)
+    no_proxy: str = ""
     namespace: str = "default"
     source: str = "arguments"
 
@@ -75,7 +76,12 @@ class Connection:
         return tls.context(self.source, self.ca, self.client_cert, self.client_key, self.verify)
 
     def proxy(self) -> Proxy | None:
-        """The proxy that ``proxy_url`` or the environment names for the server. Raises BadKubeconfig."""
+        """The proxy that ``proxy_url`` or the environment names for the server. Raises BadKubeconfig.
+
+        ``no_proxy`` counts for both: hosts, domains, addresses and ranges that are reached directly.
+        """
+        if self.no_proxy and bypassed(self.server, self.no_proxy):
+            return None
         url = self.proxy_url or proxy_of_environment(self.server)
         try:
             return Proxy.parse(url) if url else None
@@ -89,7 +95,7 @@ class ConnectionOptions:
 
     ``host``: URL of the API server. ``token`` is the text, ``token_file``, ``ca_file``, ``client_cert`` and
     ``client_key`` are paths, ``ca_data`` is PEM text. ``username`` and ``password``: where there is no token.
-    ``validate_certs``: check the server's certificate. ``proxy``: URL of a proxy.
+    ``validate_certs``: check the server's certificate. ``proxy``: URL of a proxy. ``no_proxy``: what needs none.
     """
 
     host: str | None = None
@@ -101,6 +107,7 @@ class ConnectionOptions:
     client_key: str | None = None
     validate_certs: bool | None = None
     proxy: str | None = field(default=None, repr=False)
+    no_proxy: str | None = None
     username: str | None = None
     password: str | None = field(default=None, repr=False)
 
@@ -130,7 +137,7 @@ class ConnectionOptions:
         found: dict[str, Any] = {
             "server": self.server(), "ca": self.ca_data or entry.pem("ca_file"),
             "client_cert": entry.pem("client_cert"), "client_key": entry.pem("client_key"),
-            "proxy_url": self.proxy, "verify": self.validate_certs,
+            "proxy_url": self.proxy, "no_proxy": self.no_proxy, "verify": self.validate_certs,
         }
         if self.token:
             found["authorization"] = Fixed.bearer(self.token)

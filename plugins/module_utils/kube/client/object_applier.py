@@ -43,7 +43,12 @@ class Change:
 
 
 def _kept(obj: Object | None) -> t.Any:
-    return None if obj is None else {k: v for k, v in obj.items() if k not in ("metadata", "status")}
+    """What a user may have asked for; the rest of the metadata is the API server's bookkeeping."""
+    if obj is None:
+        return None
+    meta = obj.get("metadata") or {}
+    return ({k: v for k, v in obj.items() if k not in ("metadata", "status")},
+            meta.get("labels") or {}, meta.get("annotations") or {})
 
 
 @dataclass(frozen=True, slots=True)

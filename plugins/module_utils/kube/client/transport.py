@@ -22,6 +22,7 @@ from ...net.http1 import HttpConnection
 from ...net.tls import is_refused_by_server
 from ..errors import ApiError, Unauthorized, Unavailable, Unreachable, from_response
 from .connection import Connection
+from .rate_limit import TokenBucket
 from .server_clock import ServerClock
 
 _BACKOFF = Backoff(0.1, factor=4.0, longest=10.0)
@@ -72,12 +73,14 @@ class Transport:
         limits: Limits | None = None,
         streamed: bool = False,
         check: Callable[[], None] | None = None,
+        rate: TokenBucket | None = None,
     ) -> Response:
         """The answer, always a 2xx.
 
         Repeats what surely had no effect: a request that was not sent, 429, 503 with Retry-After; and reads. With
         other credentials after a 401, where there are any. A ``streamed`` one is repeated for nothing else: its
         caller decides when. ``check`` is called before each try; what it raises is raised, and nothing is sent.
+        Before that each try waits for its turn by ``rate``.
         Raises ApiError, Unreachable among them.
         """
         limits = limits or self._limits
@@ -87,6 +90,8 @@ class Transport:
             if self._closed.is_set():
                 raise Unreachable("the client is closed", permanent=True)
             tries += 1
+            if rate:
+                self._await_turn(rate, deadline - time.monotonic())
             if check:
                 check()
             try:
@@ -104,6 +109,15 @@ class Transport:
             delay = None if streamed else next_delay(error, method, tries)
             if delay is None or time.monotonic() + delay > deadline or self._closed.wait(delay):
                 raise error
+
+    def _await_turn(self, rate: TokenBucket, left: float) -> None:
+        """Until the client's own rate limit lets one more go; raises Unreachable when that is not within ``left``."""
+        due = rate.reserve(left)
+        if due is None:
+            raise Unreachable(f"not sent to {self.server}: by our own limit of {rate.qps:g} requests a second "
+                              f"(kube_api_qps) it would wait for more than {max(left, 0.0):.1f} s")
+        if due and self._closed.wait(due):
+            raise Unreachable("the client is closed", permanent=True)
 
     def stream(self, path: str, silence: float) -> HttpConnection:
         """A connection of its own whose body is read as it is written; ``silence``: longest pause in seconds."""

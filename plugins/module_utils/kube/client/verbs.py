@@ -19,6 +19,7 @@ from ..watch.store import Trim
 from ..watch.stream import WatchStream
 from . import managed_fields
 from .connection import Connection
+from .rate_limit import TokenBucket
 from .transport import DEFAULT_LIMITS, Limits, Transport
 
 JSON = "application/json"
@@ -46,6 +47,9 @@ class Client:
     when it does not, with ``sent`` telling whether the request may have had its effect.
     """
 
+    _check: Callable[[], None] | None = None
+    _rate: TokenBucket | None = None
+
     def __init__(
         self,
         connection: Connection,
@@ -57,13 +61,19 @@ class Client:
         """``pool``: most idle connections that are kept; ``limits``: for each call that has none of its own."""
         self.connection = connection
         self._transport = Transport(connection, pool=pool, user_agent=user_agent, limits=limits)
-        self._check: Callable[[], None] | None = None
 
     def guarded(self, check: Callable[[], None]) -> Client:
         """The same client, which calls ``check`` right before each request that changes something; what that raises is
         raised, and nothing is sent."""
         other = copy.copy(self)
         other._check = check
+        return other
+
+    def limited(self, rate: TokenBucket) -> Client:
+        """The same client, whose requests wait for their turn by ``rate``; watches, pings of connections and what is
+        asked through the client it is made from do not."""
+        other = copy.copy(self)
+        other._rate = rate
         return other
 
     def get(
@@ -194,7 +204,7 @@ class Client:
         if query:
             path = f"{path}?{urlencode(query)}"
         answer = self._transport.request(method, path, data, content_type if data else None, limits,
-                                         check=None if method == "GET" else self._check)
+                                         check=None if method == "GET" else self._check, rate=self._rate)
         return _decoded(answer.body, method, path)
 
     def server_time(self) -> float:
@@ -218,17 +228,21 @@ class Client:
         field_selector: str | None = None,
         timeout: float = 300,
         silence: float = _SILENCE,
+        initial: bool = False,
     ) -> WatchStream:
         """Events ``{"type", "object"}`` after ``resource_version``, BOOKMARK among them.
 
         Ends when the server ends it after ``timeout`` seconds or on ``close()`` from any thread. Raises, while it is
         iterated, Gone (410) and Unreachable (connection lost, or silent for ``silence`` seconds: the server sends a
-        bookmark about once a minute).
+        bookmark about once a minute). ``initial``: it begins with an ADDED event for each object there is, and then a
+        BOOKMARK with the annotation ``k8s.io/initial-events-end`` (KEP-3157); raises Invalid where that is not served.
         """
         query = _selectors(label_selector, field_selector)
         query |= {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(max(1, int(timeout)))}
         if resource_version:
             query["resourceVersion"] = resource_version
+        if initial:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         path = f"{res.path(namespace=namespace)}?{urlencode(query)}"
         return WatchStream(self._transport, path, silence)
 

@@ -9,12 +9,30 @@ import typing as t
 from collections.abc import Iterator
 
 from ..times import parse_time
+from ..watch.parts import header, metadata, picked, shared
 
 Json = dict[str, t.Any]
 DeviceKey = tuple[str, str, str]
 
 # ``resourceapi.Finalizer``: kept on a claim while it is allocated.
 FINALIZER: t.Final = "resource.kubernetes.io/delete-protection"
+# ``resourceapi.ExtendedResourceClaimAnnotation``
+SPECIAL: t.Final = "resource.kubernetes.io/extended-resource-claim"
+
+
+def is_special(claim: Json) -> bool:
+    """Whether the scheduler made it for the extended resources of a pod (KEP-5004)."""
+    return (claim["metadata"].get("annotations") or {}).get(SPECIAL) == "true"
+
+
+def identity(claim: Json) -> str:
+    """By what a claim is known: its uid. A special claim is made anew in each cycle of the scheduler, so it is known by
+    its namespace and the uid of its pod."""
+    meta = claim["metadata"]
+    owner = next((ref for ref in meta.get("ownerReferences") or () if ref.get("controller")), None)
+    if owner is None or owner.get("kind") != "Pod" or not is_special(claim):
+        return str(meta["uid"])
+    return f"{meta['namespace']}/{owner['uid']}"
 
 
 def results(claim: Json) -> list[Json]:
@@ -74,3 +92,20 @@ def allocated_at(claim: Json) -> float:
     """When the allocation was written, else when the claim was created; seconds since the epoch."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     return parse_time(allocation.get("allocationTimestamp") or claim["metadata"].get("creationTimestamp"))
+
+
+def trimmed(claim: Json) -> Json:
+    """What is kept of a claim: its labels are not read, nor what drivers say of its devices besides conditions, and
+    annotations and owners only of a special one."""
+    status, meta = claim.get("status") or {}, metadata(claim, "finalizers")
+    if is_special(claim):
+        meta |= picked(claim["metadata"], ("annotations", "ownerReferences"))
+    kept = picked(status, ("reservedFor", "allocation"))
+    if allocation := status.get("allocation"):
+        kept["allocation"] = {**picked(allocation, ("allocationTimestamp",)), **{
+            name: shared(allocation[name]) for name in ("devices", "nodeSelector") if name in allocation}}
+    if status.get("devices"):
+        kept["devices"] = [picked(each, ("driver", "pool", "device", "shareID", "conditions"))
+                           for each in status["devices"]]
+    return {**header(claim), "metadata": meta, "spec": shared(claim.get("spec") or {}),
+            "status": kept}

@@ -12,10 +12,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import sys
 import typing as t
 from collections.abc import Iterable
 
 from ..times import format_micro_time, parse_time
+from ..watch.parts import header, metadata, shared
+from .claim_ref import CLAIM, ClaimRef
 
 Json = dict[str, t.Any]
 
@@ -37,7 +40,14 @@ NODE = "composable.infra/node"
 RECLAIMED = "cohdi.io/ready-to-detach-cdi-device-id"
 _LABEL_LIMIT = 63
 LAST_USED = "last-used-time"
+_ALIKE = ("conditions", "scalarResource", "state")
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 DELETE_FIRST = "delete-device"
+
+
+def without_bookkeeping(obj: Json) -> Json:
+    """The object as users see it: without ``managedFields``, which only the API server itself needs."""
+    return {**obj, "metadata": {key: value for key, value in obj["metadata"].items() if key != "managedFields"}}
 
 
 def annotation(obj: Json, name: str) -> str:
@@ -63,11 +73,12 @@ def request_body(name: str, node: str, model: str, size: int, kind: str = "gpu")
 
 
 def resource_body(name: str, request: str, node: str, model: str, attach: str, kind: str = "gpu",
-                  force: bool = False) -> Json:
+                  force: bool = False, claim: ClaimRef | None = None) -> Json:
     """A ComposableResource that carries its attach intent from the moment it exists.
 
     ``request`` is the name of its ComposabilityRequest, ``attach`` the text that ``attach_intent`` gives, ``kind``
-    gpu or cxlmemory. ``force``: the device is detached without a proof that it is idle.
+    gpu or cxlmemory. ``force``: the device is detached without a proof that it is idle. ``claim``: which one waits for
+    it, None for none that is known.
     """
     spec: Json = {"type": kind, "model": model, "target_node": node}
     if force:
@@ -75,7 +86,8 @@ def resource_body(name: str, request: str, node: str, model: str, attach: str, k
     return {
         "apiVersion": GROUP_VERSION, "kind": "ComposableResource",
         "metadata": {"name": name, "labels": {MANAGED_BY: request, TARGET_NODE: node_label(node)},
-                     "finalizers": [FINALIZER], "annotations": {ATTACH: attach}},
+                     "finalizers": [FINALIZER],
+                     "annotations": {ATTACH: attach, **({CLAIM: claim.note} if claim else {})}},
         "spec": spec,
     }
 
@@ -131,3 +143,13 @@ def read_hold(obj: Json) -> tuple[str, float]:
     """(claim uid, since) of a hold, ("", 0.0) when there is none."""
     uid, _unused, since = annotation(obj, HELD_FOR).partition(" ")
     return uid, parse_time(since)
+
+
+def trimmed(obj: Json) -> Json:
+    """What is kept of a ComposabilityRequest or ComposableResource: all but what ``kubectl apply`` notes."""
+    kept = metadata(obj, "labels", "finalizers", "generation")
+    if notes := obj["metadata"].get("annotations"):
+        kept["annotations"] = {sys.intern(name): text for name, text in notes.items() if name != LAST_APPLIED}
+    status = {sys.intern(name): shared(value) if name in _ALIKE else value
+              for name, value in (obj.get("status") or {}).items()}
+    return {**header(obj), "metadata": kept, "spec": shared(obj["spec"]), **({"status": status} if status else {})}

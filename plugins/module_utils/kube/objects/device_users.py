@@ -20,6 +20,7 @@ Json = dict[str, t.Any]
 DeviceKey = claims.DeviceKey
 PARTITION_PREFIX: t.Final = "MIG-"
 AMD_WHOLE: t.Final = "amdgpu"
+_OWN_NAME: t.Final = re.compile(r"(?:gpu|pci|cxl-memory)-([0-9a-f]{4,})-([0-9a-f]{2})-([0-9a-f]{2})-([0-7])")
 _INTEL_NAME: t.Final = re.compile(r"([0-9a-f]{4})-([0-9a-f]{2})-([0-9a-f]{2})-([0-7])-0x[0-9a-f]{4}")
 
 
@@ -113,14 +114,15 @@ def _is_whole(entry: Json, device: DeviceName) -> bool:
 
 
 def by_address(entry: Json) -> str:
-    """PCI address of a whole device that has no UUID, a GPU of AMD's or Intel's; empty for any other entry.
+    """PCI address of a whole device that has no UUID: a GPU of AMD's or Intel's, or one of the node agent's own driver
+    (controller/agent/kubelet_plugin/devices.py); empty for any other entry.
 
     Source: docs/driver-attributes.md of ROCm/k8s-gpu-dra-driver; pkg/gpu/device of
     intel/intel-resource-drivers-for-kubernetes, whose devices are named by their address and id.
     """
     if slices.attribute(entry, "type") == AMD_WHOLE:
         return (slices.attribute(entry, "pciAddr") or "").lower()
-    named = _INTEL_NAME.fullmatch(entry["name"])
+    named = _INTEL_NAME.fullmatch(entry["name"]) or _OWN_NAME.fullmatch(entry["name"])
     return "{}:{}:{}.{}".format(*named.groups()) if named else ""
 
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
+from ..watch.parts import header, metadata, picked, shared
+
+Json = dict[str, t.Any]
+
 
 def ready(node: Mapping[str, t.Any]) -> bool:
     """Whether the condition Ready is True; a node without the condition is not ready."""
@@ -34,3 +38,14 @@ def capacity(node: Mapping[str, t.Any]) -> dict[str, str]:
 def out_of_service(node: Mapping[str, t.Any]) -> bool:
     """Whether an administrator said that the node is shut down."""
     return any(taint.get("key") == OUT_OF_SERVICE for taint in (node.get("spec") or {}).get("taints") or ())
+
+
+def trimmed(node: Json) -> Json:
+    """What is kept of a node: its images, addresses, annotations and the other conditions are not read."""
+    spec, status = node.get("spec") or {}, node.get("status") or {}
+    kept = {name: shared(status[name]) for name in ("allocatable", "capacity") if name in status}
+    conditions = [picked(each, ("type", "status")) for each in status.get("conditions") or ()
+                  if each.get("type") == "Ready"]
+    return {**header(node), "metadata": metadata(node, "labels"),
+            "spec": picked(spec, ("providerID", "taints", "unschedulable")),
+            "status": {**kept, "conditions": shared(conditions)}}

@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import re
+import sys
 import typing as t
+
+from ..watch.parts import header, metadata, picked, shared
 
 Json = dict[str, t.Any]
 
@@ -15,8 +18,16 @@ OPT: t.Final = "composable.infra/gated"
 GROUPS: t.Final = ("composable.infra/group", "scheduling.x-k8s.io/pod-group")
 GROUP_SIZE: t.Final = "composable.infra/group-size"
 _SIZE: t.Final = re.compile(r"[1-9][0-9]{0,3}")
-_CONTAINER: t.Final = ("name", "resources", "ports", "restartPolicy")
-_STATUS: t.Final = ("phase", "conditions", "nominatedNodeName", "resourceClaimStatuses")
+# What is read of a pod, by the filters in planning/scheduling too.
+_CONTAINER: t.Final = ("name", "resources", "ports", "restartPolicy", "restartPolicyRules")
+_BOUND: t.Final = ("nodeName", "schedulingGates", "overhead", "resources", "affinity", "hostNetwork", "priority",
+                   "resourceClaims")
+_UNREAD: t.Final = ("containers", "initContainers", "ephemeralContainers")
+_STATUS: t.Final = ("phase", "nominatedNodeName", "resourceClaimStatuses", "extendedResourceClaimStatus", "resources",
+                    "allocatedResources")
+_CONDITION: t.Final = ("type", "status", "reason", "message")
+RESIZE_PENDING: t.Final = "PodResizePending"
+_RESIZED: t.Final = ("name", "resources", "allocatedResources")
 
 
 def held(pod: Json) -> bool:
@@ -64,11 +75,15 @@ def unschedulable(pod: Json) -> str:
 
 
 def claim_names(pod: Json) -> dict[str, str | None]:
-    """Names of the pod's ResourceClaims by the entry in ``spec.resourceClaims``, None while one is not created."""
-    made = {s.get("name"): s.get("resourceClaimName")
-            for s in (pod.get("status") or {}).get("resourceClaimStatuses") or []}
+    """Names of the pod's ResourceClaims by the entry in ``spec.resourceClaims``, None while one is not created.
+
+    The one that the scheduler made for its extended resources (KEP-5004) has an empty entry.
+    """
+    status = pod.get("status") or {}
+    made = {s.get("name"): s.get("resourceClaimName") for s in status.get("resourceClaimStatuses") or []}
+    special = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
     return {str(e["name"]): e.get("resourceClaimName") or made.get(e["name"])
-            for e in (pod.get("spec") or {}).get("resourceClaims") or []}
+            for e in (pod.get("spec") or {}).get("resourceClaims") or []} | ({"": special} if special else {})
 
 
 def group(pod: Json) -> tuple[str, int] | None:
@@ -91,14 +106,31 @@ def removal(uid: str) -> Json:
 
 
 def trimmed(pod: Json) -> Json:
-    """What is kept of a pod: thousands are, so that what no decision needs (environments, volumes' mounts) is left out.
+    """What is kept of a pod: all are watched where pods are held, so that what no decision needs is left out.
 
-    A new object; ``pod`` is left as it is. It takes its own results too.
+    Of a pod that is bound only what it takes on its node, and what it says of other pods. A new object; ``pod`` is left
+    as it is.
     """
-    meta, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
-    kept = {k: v for k, v in spec.items() if k not in ("containers", "initContainers", "ephemeralContainers")}
+    spec = pod.get("spec") or {}
+    names = _BOUND if spec.get("nodeName") else [name for name in spec if name not in _UNREAD]
+    kept = {sys.intern(name): shared(spec[name]) for name in names if name in spec}
     for kind in ("containers", "initContainers"):
         if kind in spec:
-            kept[kind] = [{k: c[k] for k in _CONTAINER if k in c} for c in spec[kind]]
-    return {**pod, "metadata": {k: v for k, v in meta.items() if k != "managedFields"}, "spec": kept,
-            "status": {k: status[k] for k in _STATUS if k in status}}
+            kept[kind] = shared([picked(each, _CONTAINER) for each in spec[kind]])
+    said = metadata(pod, "labels")
+    if notes := pod["metadata"].get("annotations"):
+        said["annotations"] = picked(notes, (GROUP_SIZE,))
+    return {**header(pod), "metadata": said, "spec": kept, "status": _trimmed_status(pod)}
+
+
+def _trimmed_status(pod: Json) -> Json:
+    """With what containers have after a resize in place (KEP-1287); of the conditions of a bound pod only that one."""
+    status = pod.get("status") or {}
+    kept = picked(status, _STATUS)
+    if "conditions" in status:
+        kept["conditions"] = [picked(each, _CONDITION) for each in status["conditions"]
+                              if not bound(pod) or each.get("type") == RESIZE_PENDING]
+    for kind in ("containerStatuses", "initContainerStatuses"):
+        if resized := [picked(each, _RESIZED) for each in status.get(kind) or () if each.get("resources")]:
+            kept[kind] = resized
+    return shared(kept)

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import sys
 import typing as t
 from collections.abc import Iterator
+
+from ..watch.parts import header, metadata, shared
 
 Json = dict[str, t.Any]
 
@@ -45,3 +48,18 @@ def uuids(item: Json) -> Iterator[tuple[str, tuple[str, str, str]]]:
     for device in devices(item):
         if uuid := attribute(device, "uuid"):
             yield uuid, (driver(item), pool(item), device["name"])
+
+
+def trimmed(item: Json) -> Json:
+    """What is kept of a slice: all devices of a node are alike but for a few attributes. A pool's slice is kept whole,
+    since it is written again whole."""
+    if not node(item):
+        return item
+    spec = {**item["spec"], "nodeName": sys.intern(item["spec"]["nodeName"]), "pool": shared(item["spec"]["pool"]),
+            "devices": [_trimmed_device(device) for device in devices(item)]}
+    return {**header(item), "metadata": metadata(item), "spec": spec}
+
+
+def _trimmed_device(device: Json) -> Json:
+    attributes = {sys.intern(name): shared(value) for name, value in (device.get("attributes") or {}).items()}
+    return {sys.intern(name): attributes if name == "attributes" else shared(value) for name, value in device.items()}

@@ -4,7 +4,8 @@
 """Keeps a store equal to what the API server has, and tells one listener of every change.
 
 List, then watch from the list's resourceVersion; resume from the last version after a lost connection; list
-again when that version is too old (410), and report what was missed.
+again when that version is too old (410), and report what was missed. Where the API server serves it the watch itself
+begins with the list, object by object (WatchList, KEP-3157), so that a large list is nowhere in memory whole.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterable
 from ...net.backoff import Backoff
 from ..api_resources import ApiResource, Object
 from ..client.verbs import Client
-from ..errors import ApiError, Gone
+from ..errors import ApiError, Gone, TooManyRequests, Unavailable, Unreachable
 from .store import Key, Store, key_of
 from .stream import WatchStream
 
@@ -27,6 +28,7 @@ OnChange = Callable[[str, Object, "Object | None"], None]
 _log = logging.getLogger(__name__)
 _FIRST_DELAY = 0.1
 _SHORT_WATCH = 1.0
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Reflector:
@@ -39,9 +41,10 @@ class Reflector:
     ``namespace``, ``label_selector`` and ``field_selector`` limit what is listed and watched; None means all.
     ``silence``: seconds without a byte after which a watch's connection counts as dead. ``watch_timeout``: seconds
     after which the server is asked to end a watch. ``longest_delay``: the longest wait after failures, in seconds.
+    ``streaming``: ask for streamed lists; lists in pages are asked for once the server refused that or did not end one.
 
     No failure ends the thread: ``last_error`` has its sentence until it is over. ``synced`` is set once the first list
-    was reported; ``relists`` counts the lists.
+    was reported; ``relists`` counts the lists, ``restarts`` the failures after which it began anew.
     """
 
     def __init__(
@@ -57,14 +60,15 @@ class Reflector:
         silence: float = 90.0,
         watch_timeout: float = 300.0,
         longest_delay: float = 5.0,
+        streaming: bool = False,
     ) -> None:
         self.client, self.resource, self.store = client, resource, store
         self.synced = threading.Event()
         self.last_error: str | None = None
-        self.relists = 0
+        self.relists = self.restarts = 0
         self._on_change = on_change
         self._selectors = (namespace, label_selector, field_selector)
-        self._silence, self._watch_timeout = silence, watch_timeout
+        self._silence, self._watch_timeout, self._streaming = silence, watch_timeout, streaming
         self._backoff = Backoff(_FIRST_DELAY, longest=longest_delay, jitter=0.5)
         self._told: dict[Key, Object] = {}
         self._version = ""
@@ -102,8 +106,7 @@ class Reflector:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._list_if_needed()
-                self._watch()
+                self._watch(None if self._version else self._list())
             except Gone as gone:
                 self._version = ""
                 self._note(gone.message)
@@ -116,14 +119,44 @@ class Reflector:
                 self._note(f"unexpected answer: {type(problem).__name__}: {problem}")
                 self._wait(0.0)
 
-    def _list_if_needed(self) -> None:
-        if self._version:
-            return
+    def _list(self) -> WatchStream | None:
+        """Take a list; the watch that continues it when it was a streamed one."""
+        try:
+            if self._streaming and (stream := self._opened(initial=True)):
+                return self._streamed(stream)
+        except (Unreachable, Unavailable, TooManyRequests):
+            raise
+        except ApiError:  # such as Invalid without the feature gate, or an older etcd behind it
+            self._streaming = False
         namespace, labels, fields = self._selectors
         listed = self.client.list(self.resource, namespace, labels, fields, trim=self.store.trimmed)
+        self._take_list(listed.items, listed.resource_version)
+        return None
+
+    def _streamed(self, stream: WatchStream) -> WatchStream:
+        """Take a streamed list, as client-go's ``watchList``. Raises ApiError; the stream is closed then."""
+        fresh: dict[Key, Object] = {}
+        try:
+            stream.open()
+            for event in stream:
+                obj = event["object"]
+                if event["type"] == "DELETED":
+                    fresh.pop(key_of(obj), None)
+                elif event["type"] != "BOOKMARK":
+                    fresh[key_of(obj)] = self.store.trimmed(obj)
+                elif (obj["metadata"].get("annotations") or {}).get(INITIAL_EVENTS_END) == "true":
+                    self._take_list(fresh.values(), _version(obj))
+                    return stream
+            self._streaming = False
+            raise Unreachable("the streamed list ended before its end", sent=True)
+        except BaseException:
+            stream.close()
+            raise
+
+    def _take_list(self, items: Iterable[Object], version: str) -> None:
         self.relists += 1
-        self._replace(listed.items, listed.resource_version)
-        self._version = listed.resource_version
+        self._replace(items, version)
+        self._version = version
         self._healthy()
         self.synced.set()
 
@@ -139,8 +172,8 @@ class Reflector:
             elif _version(old) != _version(obj):
                 self._tell("MODIFIED", key, obj)
 
-    def _watch(self) -> None:
-        stream = self._opened()
+    def _watch(self, begun: WatchStream | None) -> None:
+        stream = begun or self._opened()
         if stream is None:
             return
         began, quiet = time.monotonic(), True
@@ -157,11 +190,12 @@ class Reflector:
         if quiet and time.monotonic() - began < _SHORT_WATCH:
             self._wait(0.0)
 
-    def _opened(self) -> WatchStream | None:
+    def _opened(self, *, initial: bool = False) -> WatchStream | None:
         namespace, labels, fields = self._selectors
         timeout = self._watch_timeout * random.uniform(1.0, 2.0)
         stream = self.client.watch(
-            self.resource, self._version, namespace, labels, fields, timeout=timeout, silence=self._silence
+            self.resource, self._version, namespace, labels, fields, timeout=timeout, silence=self._silence,
+            initial=initial,
         )
         with self._lock:
             if self._stopping.is_set():
@@ -202,6 +236,7 @@ class Reflector:
     def _note(self, message: str) -> None:
         if self._stopping.is_set():
             return
+        self.restarts += 1
         if message != self.last_error:
             _log.warning("watching %s: %s", self.resource.plural, message)
         self.last_error = message

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from ..api_resources import Object
+from .parts import Trimmed
 
 Key = tuple[str, str]
 Indexer = Callable[[Object], Iterable[Hashable]]
@@ -19,12 +19,6 @@ Objects = list[Object]
 
 _log = logging.getLogger(__name__)
 _TOMBSTONES = 10_000
-
-
-class _Entry(NamedTuple):
-    obj: Object
-    version: int
-    places: tuple[tuple[str, Hashable], ...]
 
 
 def key_of(obj: Object) -> Key:
@@ -47,17 +41,18 @@ class Store:
     """The objects of one resource, with indexes, as client-go's ThreadSafeStore. Thread-safe.
 
     Objects are raw JSON and must not be changed by anybody once they are in here. ``metadata.managedFields`` is left
-    out. ``indexers``: by the name of an index, what gives the keys under which ``by`` finds an object. An indexer that
-    raises leaves that one object out of its index. ``trim`` gives what is kept of an object: name, namespace, uid and
-    resourceVersion at least. It must take its own results too; one that raises leaves the object whole.
+    out. ``indexers``: by the name of an index, what gives the keys under which ``by`` finds an object; the same object
+    always gives the same. An indexer that raises leaves that one object out of its index. ``trim`` gives what is kept
+    of an object (client-go's transform): name, namespace, uid and resourceVersion at least; one that raises leaves the
+    object whole.
     """
 
     def __init__(self, indexers: Mapping[str, Indexer], trim: Trim | None = None) -> None:
         self._indexers = dict(indexers)
         self._trim = trim
         self._lock = threading.RLock()
-        self._entries: dict[Key, _Entry] = {}
-        self._indexes: dict[str, dict[Hashable, dict[Key, Object]]] = {name: {} for name in indexers}
+        self._objects: dict[Key, Object] = {}
+        self._indexes: dict[str, dict[Hashable, Key | dict[Key, None]]] = {name: {} for name in indexers}
         self._tombstones: dict[Key, int] = {}
 
     def upsert(self, obj: Object) -> bool:
@@ -70,17 +65,18 @@ class Store:
         with self._lock:
             if not self._is_newer(key, version):
                 return False
-            kept = self.trimmed(obj)
-            self._put(key, _Entry(kept, version, self._places(kept)))
+            self._put(key, self.trimmed(obj))
             return True
 
     def trimmed(self, obj: Object) -> Object:
-        """What is kept of an object; ``obj`` itself is the caller's no more."""
+        """What is kept of an object, which is trimmed once; ``obj`` itself is the caller's no more."""
+        if isinstance(obj, Trimmed):
+            return obj
         obj["metadata"].pop("managedFields", None)
         if self._trim is None:
             return obj
         try:
-            return self._trim(obj)
+            return Trimmed(self._trim(obj))
         except Exception as problem:
             _log.warning("%s is kept whole: %s", "/".join(key_of(obj)), type(problem).__name__)
             return obj
@@ -93,8 +89,8 @@ class Store:
         key, version = key_of(obj), version_of(obj)
         with self._lock:
             self._bury(key, version)
-            entry = self._entries.get(key)
-            if entry is None or 0 <= version < entry.version:
+            known = self._objects.get(key)
+            if known is None or 0 <= version < version_of(known):
                 return False
             self._take(key)
             return True
@@ -107,61 +103,70 @@ class Store:
         taken = version_number(resource_version)
         with self._lock:
             listed = {key_of(obj): obj for obj in items}
-            changed = {key for key in set(self._entries) - listed.keys() if self._drop_unlisted(key, taken)}
+            changed = {key for key in set(self._objects) - listed.keys() if self._drop_unlisted(key, taken)}
             changed.update(key for key, obj in listed.items() if self.upsert(obj))
             return changed
 
     def get(self, name: str, namespace: str = "") -> Object | None:
         """One object, or None."""
         with self._lock:
-            entry = self._entries.get((namespace, name))
-            return entry.obj if entry else None
+            return self._objects.get((namespace, name))
 
     def list(self) -> Objects:
         """All objects, in no order."""
         with self._lock:
-            return [entry.obj for entry in self._entries.values()]
+            return [*self._objects.values()]
 
     def by(self, index: str, key: Hashable) -> Objects:
         """The objects for which the indexer ``index`` gave ``key``. KeyError for an unknown index."""
         with self._lock:
-            return [*self._indexes[index].get(key, {}).values()]
+            return [self._objects[each] for each in _keys(self._indexes[index].get(key))]
 
     def first(self, index: str, key: Hashable) -> Object | None:
         """One of the objects that ``by`` finds, or None; for keys that one object has, such as a uid."""
         with self._lock:
-            return next(iter(self._indexes[index].get(key, {}).values()), None)
+            return next((self._objects[each] for each in _keys(self._indexes[index].get(key))), None)
+
+    def keys(self, index: str) -> tuple[Hashable, ...]:
+        """The keys under which ``by`` finds something."""
+        with self._lock:
+            return (*self._indexes[index],)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._objects)
 
     def _is_newer(self, key: Key, version: int) -> bool:
         if version < 0:
             return True
-        entry = self._entries.get(key)
-        known = entry.version if entry else self._tombstones.get(key, -1)
-        return version > known
+        known = self._objects.get(key)
+        return version > (version_of(known) if known is not None else self._tombstones.get(key, -1))
 
-    def _put(self, key: Key, entry: _Entry) -> None:
+    def _put(self, key: Key, obj: Object) -> None:
         self._take(key)
-        self._entries[key] = entry
+        self._objects[key] = obj
         self._tombstones.pop(key, None)
-        for index, place in entry.places:
-            self._indexes[index].setdefault(place, {})[key] = entry.obj
+        for index, place in self._places(obj):
+            there = self._indexes[index].setdefault(place, key)
+            if isinstance(there, dict):
+                there[key] = None
+            elif there != key:
+                self._indexes[index][place] = {there: None, key: None}
 
     def _take(self, key: Key) -> None:
-        entry = self._entries.pop(key, None)
-        for index, place in entry.places if entry else ():
-            found = self._indexes[index][place]
-            found.pop(key, None)
-            if not found:
-                del self._indexes[index][place]
+        obj = self._objects.pop(key, None)
+        for index, place in self._places(obj, said=True) if obj is not None else ():
+            places = self._indexes[index]
+            there = places.get(place)
+            if isinstance(there, dict):
+                there.pop(key, None)
+            if there == key or not there:
+                places.pop(place, None)
 
     def _drop_unlisted(self, key: Key, taken: int) -> bool:
-        entry = self._entries[key]
-        if 0 <= taken < entry.version:
+        known = version_of(self._objects[key])
+        if 0 <= taken < known:
             return False
-        self._bury(key, max(taken, entry.version))
+        self._bury(key, max(taken, known))
         self._take(key)
         return True
 
@@ -170,12 +175,19 @@ class Store:
         while len(self._tombstones) > _TOMBSTONES:
             del self._tombstones[next(iter(self._tombstones))]
 
-    def _places(self, obj: Object) -> tuple[tuple[str, Hashable], ...]:
-        places: dict[tuple[str, Hashable], None] = {}
+    def _places(self, obj: Object, *, said: bool = False) -> Iterator[tuple[str, Hashable]]:
+        """(index, key) of an object; ``said``: what is wrong with it was said before."""
         for name, indexer in self._indexers.items():
             try:
-                places.update(dict.fromkeys((name, place) for place in indexer(obj)))
+                yield from [(name, place) for place in set(indexer(obj))]
             except Exception as problem:
-                who = "/".join(key_of(obj))
-                _log.warning("index %s leaves out %s: %s", name, who, type(problem).__name__)
-        return tuple(places)
+                if not said:
+                    who = "/".join(key_of(obj))
+                    _log.warning("index %s leaves out %s: %s", name, who, type(problem).__name__)
+
+
+def _keys(there: Key | dict[Key, None] | None) -> Iterable[Key]:
+    """One object is the rule where an index finds a uid or a device."""
+    if isinstance(there, dict):
+        return there
+    return () if there is None else (there,)

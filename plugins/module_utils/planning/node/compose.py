@@ -29,6 +29,7 @@ from ..actions import (
     SetState,
     WithdrawRelease,
 )
+from .demand import destined
 from .snapshot import FOREIGN, UNREADABLE, ComposabilityRequest, ComposableResource, NodeSnapshot
 from .supply import DELETING, stays
 
@@ -216,11 +217,19 @@ class _Compose:
         taken = self.snapshot.owned | resource.present | self.adopted
         found = [u for u, m in (self.snapshot.attached or {}).items() if m == resource.model and u not in taken]
         if not found:
-            return False
+            return self._await_other_node(resource)
         uid = min(found, key=lambda u: (-self._barred(u), u))
         self.adopted.add(uid)
         self.actions.append(Adopt(self.snapshot.name, "an earlier request attached it unanswered", resource.name, uid))
         return True
+
+    def _await_other_node(self, resource: ComposableResource) -> bool:
+        """True while another node's ComposableResource has to learn that its device left: it may be the awaited one."""
+        attached = self.snapshot.attached or {}
+        if any(attached[uid] == resource.model for uid in self.snapshot.leaving - resource.present):
+            self.wake.append(self.snapshot.now + POLL)
+            return True
+        return False
 
     def _barred(self, uid: str) -> int:
         """How many others cannot have asked for a device, since it was there before: whoever can takes it first."""
@@ -263,9 +272,11 @@ class _Compose:
             self._release(live, len(live) - size, f"{request.name} wants {size}, has {len(live)}")
         elif len(live) < size and self.snapshot.machine and self._may_ask(request.model) and not request.lacks:
             reason, foreign = f"{request.name} wants {size}, has {len(live)}", self._foreign(request.model)
+            names = _new_names(request, self.snapshot.name, children, size - len(live))
             self.actions += [CreateResource(self.snapshot.name, reason, name, request.name, request.model,
-                                            self.snapshot.machine, foreign, request.force_detach, request.type)
-                             for name in _new_names(request, self.snapshot.name, children, size - len(live))]
+                                            self.snapshot.machine, foreign, request.force_detach, request.type, claim)
+                             for name, claim in zip(names, destined(self.snapshot, request.model, len(names)),
+                                                    strict=True)]
         if request.deleting and not (children or request.nodeless):
             self.actions.append(FinishRequest(self.snapshot.name, "no ComposableResource is left", request.name))
 

@@ -69,6 +69,19 @@ def claim_groups(snapshot: NodeSnapshot) -> list[ClaimGroup]:
     return [ClaimGroup(tuple(claims)) for claims in by_pod.values()]
 
 
+def waiting_for(snapshot: NodeSnapshot, model: str) -> list[str]:
+    """Uids of the claims that wait for devices of a model here, oldest first, each once for each device."""
+    return [claim.uid for group in claim_groups(snapshot) for claim in group.claims
+            for _unused in range(claim.need()[model])]
+
+
+def destined(snapshot: NodeSnapshot, model: str, count: int) -> list[str]:
+    """For which claims (uids) so many further devices are asked: the youngest, since the older ones get what is here or
+    on its way; empty for none. Nothing is bound by it: it is for logs and traces."""
+    found = waiting_for(snapshot, model)[-count:] if count > 0 else []
+    return [*found, *[""] * (count - len(found))]
+
+
 def limits(snapshot: NodeSnapshot, model: DeviceModel, settings: Settings) -> tuple[int, int]:
     """Smallest and largest number of devices of a model on this node, from CoHDI's labels or the default."""
     return (min(_label(snapshot, settings, model, "size-min", 0), settings.max_size_min),

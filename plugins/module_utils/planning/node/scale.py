@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ..actions import Action, LabelNode, MarkClaim, OpenGate, Plan, SetSize, Touch, Unreserve, WaitReason
 from ..settings import DeviceModel, Settings
-from .demand import ClaimGroup, claim_groups, conflict, installed, limits, wanted_at_least
+from .demand import ClaimGroup, claim_groups, conflict, installed, limits, waiting_for, wanted_at_least
 from .snapshot import ComposabilityRequest, ComposableResource, NodeSnapshot
 from .supply import Supply, kept, leaving, stuck, stuck_device, supply
 
@@ -210,7 +210,8 @@ class _ScalePlan:
         if staying:
             reason += f", {staying} more kept for {self.settings.device_no_removal_duration:g} s after use"
         name = request.name if request else request_name(self.snapshot.name, model)
-        self.actions.append(SetSize(self.snapshot.name, reason, model, size, before, name, row.type))
+        self.actions.append(SetSize(self.snapshot.name, reason, model, size, before, name, row.type,
+                                    tuple(dict.fromkeys(waiting_for(self.snapshot, model)))))
 
     def _touch(self) -> None:
         for resource in self.snapshot.resources:

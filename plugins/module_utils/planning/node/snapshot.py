@@ -23,6 +23,12 @@ class PodRef:
     name: str
     uid: str
 
+    @property
+    def special_claim(self) -> str:
+        """By what the claim is known that the scheduler makes for the pod's extended resources (KEP-5004): it is made
+        anew in each cycle, with another uid. The namespace keeps others' claims from passing for it."""
+        return f"{self.namespace}/{self.uid}"
+
 
 @dataclass(frozen=True, slots=True)
 class PoolResult:
@@ -164,14 +170,16 @@ class NodeSnapshot:
 
     ``machine`` and ``fabric`` are None when the CDI Manager knows no machine for the node; ``problem`` then says why.
     ``attached`` maps device uid to model for all that the manager shows on the machine, None when it was not read.
-    ``other_requests`` are ComposabilityRequests that name no node and were not planned yet. ``blocked`` maps a model to
-    the reason why it cannot be attached here for now. ``unread``: a fresh reading of the machine was needed and could
-    not be had. ``over_quota``: by uid, why the namespace of a claim may not have its devices. ``no_hands``: why nobody
-    can do the node's part now, empty when somebody can. ``fabric_seen``: the CDI Manager was seen once by this process.
-    ``may_release``: False while pods are held that an earlier process may have attached devices for. ``lost``: why its
-    node is certainly out of use, empty when it is not; ``lost_at``: when it will count as that, in seconds since the
-    epoch. ``last_machine``: which one a node had that is gone now. ``sizes``: by model, the smallest and largest number
-    of devices that the CDI Manager allows on the machine; a number that is None is not limited.
+    ``owned``: those that a ComposableResource has; ``leaving``: those of them that one of another node has, which is
+    being deleted: they were detached there, and the answer was lost. ``other_requests`` are ComposabilityRequests that
+    name no node and were not planned yet. ``blocked`` maps a model to the reason why it cannot be attached here for
+    now. ``unread``: a fresh reading of the machine was needed and could not be had. ``over_quota``: by uid, why the
+    namespace of a claim may not have its devices. ``no_hands``: why nobody can do the node's part now, empty when
+    somebody can. ``fabric_seen``: the CDI Manager was seen once by this process. ``may_release``: False while pods are
+    held that an earlier process may have attached devices for. ``lost``: why its node is certainly out of use, empty
+    when it is not; ``lost_at``: when it will count as that, in seconds since the epoch. ``last_machine``: which one a
+    node had that is gone now. ``sizes``: by model, the smallest and largest number of devices that the CDI Manager
+    allows on the machine; a number that is None is not limited.
     """
 
     name: str
@@ -186,6 +194,7 @@ class NodeSnapshot:
     requests: tuple[ComposabilityRequest, ...] = ()
     attached: Mapping[str, str] | None = None
     owned: frozenset[str] = frozenset()
+    leaving: frozenset[str] = frozenset()
     other_requests: frozenset[str] = frozenset()
     blocked: Mapping[str, str] = field(default_factory=dict)
     unread: bool = False

@@ -98,9 +98,10 @@ class NodeState:
         offered = self.info.allocatable
         return max((self.requested.get(r, 0) / offered[r] for r in ("cpu", "memory") if offered.get(r)), default=0.0)
 
-    def filter_room(self, pod: PodInfo) -> str:
-        """Why the node has no room for the pod's requests and host ports; empty when it has."""
-        reason = filter_resources(pod.requests, self.requested, self.pods, self.info.allocatable)
+    def filter_room(self, pod: PodInfo, extended: frozenset[str] = frozenset()) -> str:
+        """Why the node has no room for the pod's requests and host ports; empty when it has. ``extended``: resources
+        that devices serve."""
+        reason = filter_resources(pod.requests, self.requested, self.pods, self.info.allocatable, extended)
         return reason or (filter_ports(pod.ports, self.ports) if pod.ports else "")
 
 

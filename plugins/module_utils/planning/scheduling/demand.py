@@ -58,11 +58,15 @@ class DeviceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """All requests of a pod. ``claims``: uids of its claims; ``signature``: equal only for equal requests."""
+    """All requests of a pod. ``claims``: uids of its claims; ``signature``: equal only for equal requests.
+
+    ``extended``: extended resources that are served by devices, where no device plugin serves them.
+    """
 
     requests: tuple[DeviceRequest, ...]
     claims: tuple[str, ...]
     signature: int
+    extended: frozenset[str] = frozenset()
 
     @property
     def models(self) -> tuple[str, ...]:

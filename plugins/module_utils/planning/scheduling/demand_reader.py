@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from .demand import Demand
 from .eligibility import unsupported_feature
 from .filters.dynamic_resources.catalogue import Catalogue
 from .filters.dynamic_resources.claims import ClaimReader
+from .filters.dynamic_resources.extended_resources import classes_by_resource, extended_resources, special_claim
 from .filters.dynamic_resources.requests import RequestReader, Unsupported
+from .framework.quantity import BadQuantity
 from .snapshot import GatedPod, Json, SchedulingSettings, SchedulingSnapshot
 
 SPARE = 64
@@ -25,6 +28,7 @@ class DemandReader:
     def __init__(self, catalogue: Catalogue, served: frozenset[str], classes: Mapping[str, Json]) -> None:
         self.catalogue, self.served, self.classes = catalogue, served, dict(classes)
         self._claims = ClaimReader(RequestReader(catalogue, served, self.classes))
+        self._resources = classes_by_resource(self.classes)
         self._known: dict[str, tuple[tuple[Json | None, ...], Demand | str]] = {}
 
     @classmethod
@@ -53,11 +57,18 @@ class DemandReader:
         known = self._known.get(uid)
         if known is None or len(known[0]) != len(objects) or any(map(operator.is_not, known[0], objects)):
             try:
-                known = (objects, unsupported_feature(pod.raw, self.classes) or self._claims.demand(pod))
-            except Unsupported as error:
+                known = (objects, self._read(pod))
+            except (Unsupported, BadQuantity) as error:
                 known = (objects, str(error))
             self._known[uid] = known
         return known[1]
+
+    def _read(self, pod: GatedPod) -> Demand | str:
+        special = special_claim(pod, self._resources)
+        if reason := unsupported_feature(pod.raw, special is not None):
+            return reason
+        demand = self._claims.demand(pod, special)
+        return replace(demand, extended=extended_resources(pod.raw, self._resources)) if special else demand
 
     def forget(self, waiting: Iterable[str], devices: int) -> None:
         """Forget what is gone once it is the larger part.

@@ -5,21 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from .snapshot import Json
 
 SCHEDULER = "default-scheduler"
 SUPPORTED_VOLUMES = frozenset({"emptyDir", "configMap", "secret", "projected", "downwardAPI", "hostPath", "image"})
 """Volumes that tie a pod to no node."""
-CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
 NUMERIC_OPERATORS = ("Lt", "Gt")
 
 
-def unsupported_feature(pod: Json, classes: Mapping[str, Json]) -> str:
+def unsupported_feature(pod: Json, extended: bool) -> str:
     """What of a raw pod rules it out, whatever the nodes are; empty when nothing does.
 
-    ``classes``: raw DeviceClasses by name.
+    ``extended``: whether it requests an extended resource that a DeviceClass serves.
     """
     spec = pod["spec"]
     if pod["metadata"].get("deletionTimestamp"):
@@ -28,11 +25,11 @@ def unsupported_feature(pod: Json, classes: Mapping[str, Json]) -> str:
         return f"it is bound to node {spec['nodeName']}"
     if (spec.get("schedulerName") or SCHEDULER) != SCHEDULER:
         return f"its scheduler is {spec['schedulerName']}, not {SCHEDULER}"
-    if not spec.get("resourceClaims"):
-        return "it has no claim"
+    if not spec.get("resourceClaims") and not extended:
+        return "it has no claim, and no DeviceClass serves a resource that it requests"
     if any(each.get("operator") in NUMERIC_OPERATORS for each in spec.get("tolerations") or ()):
         return "a toleration compares numbers"
-    return _volumes(spec) or _groups(spec) or _node_features(spec) or _extended_resources(spec, classes)
+    return _volumes(spec) or _groups(spec) or _node_features(spec)
 
 
 def _volumes(spec: Json) -> str:
@@ -47,7 +44,7 @@ def _groups(spec: Json) -> str:
     """The scheduler's own gang scheduling (KEP-4671), and claims that belong to such a group."""
     if spec.get("schedulingGroup") or spec.get("workloadRef"):
         return "it belongs to a PodGroup of the scheduler's own gang scheduling"
-    for claim in spec["resourceClaims"]:
+    for claim in spec.get("resourceClaims") or ():
         kinds = set(claim) - {"name", "resourceClaimName", "resourceClaimTemplateName"}
         if kinds:
             return f"resource claim {claim['name']} is given by {', '.join(sorted(kinds))}"
@@ -62,15 +59,4 @@ def _node_features(spec: Json) -> str:
     rules = (rule for container in containers for rule in container.get("restartPolicyRules") or ())
     if any(rule.get("action") == "RestartAllContainers" for rule in rules):
         return "a restart rule needs a feature of the node"
-    return ""
-
-
-def _extended_resources(spec: Json, classes: Mapping[str, Json]) -> str:
-    """Extended resources that a DeviceClass serves (KEP-5004): the scheduler makes claims of them."""
-    served = {(each.get("spec") or {}).get("extendedResourceName") for each in classes.values()}
-    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-    for container in containers:
-        for name in (container.get("resources") or {}).get("requests") or ():
-            if name in served or name.startswith(CLASS_RESOURCE):
-                return f"it requests {name}, which a DeviceClass serves"
     return ""

@@ -51,11 +51,11 @@ class FeasibilityCheck:
 
     def best(self, pod: QueuedPod) -> tuple[NodeState, Allocation] | None:
         """The best feasible node with the devices to take there; None when no node is feasible."""
-        return self._scored_nodes(pod).best(self._pod_filter(pod.info))
+        return self._scored_nodes(pod).best(self._pod_filter(pod))
 
     def diagnose(self, pod: QueuedPod) -> Diagnosis:
         """Why no node is feasible now. Where no node has the devices, room is not looked at node by node."""
-        scored, reasons, check = self._scored_nodes(pod), self._reasons(pod.info), self._pod_filter(pod.info)
+        scored, reasons, check = self._scored_nodes(pod), self._reasons(pod.info), self._pod_filter(pod)
         scored.refresh()
         lacking_devices = (name for name, rejection in scored.rejections.items() if not rejection.unresolvable)
         resolvable = any(not check(self.state.nodes[name]) for name in lacking_devices)
@@ -68,21 +68,22 @@ class FeasibilityCheck:
 
     def candidates(self, pod: QueuedPod) -> tuple[str, ...]:
         """Nodes that have the devices, or will have them when others give theirs back, and suit the pod otherwise."""
-        scored, reasons, check = self._scored_nodes(pod), self._reasons(pod.info), self._pod_filter(pod.info)
+        scored, reasons, check = self._scored_nodes(pod), self._reasons(pod.info), self._pod_filter(pod)
         scored.refresh()
         unresolvable = {name for name, rejection in scored.rejections.items() if rejection.unresolvable}
         return tuple(name for name, node in self.state.nodes.items()
                      if not reasons[name] and name not in unresolvable and not check(node))
 
-    def _pod_filter(self, pod: PodInfo) -> Callable[[NodeState], str]:
+    def _pod_filter(self, queued: QueuedPod) -> Callable[[NodeState], str]:
         """The filters whose answer depends on the pods that are on nodes: room, host ports, terms about other pods."""
+        pod, extended = queued.info, queued.demand.extended
         if not self.state.other_pods_matter(pod):
-            return lambda node: node.filter_room(pod)
+            return lambda node: node.filter_room(pod, extended)
         plugins = (self.state.interpod_affinity.pre_filter(pod), self.state.topology_spread.pre_filter(pod))
         checks = [check for check in plugins if check is not None]
 
         def check_all(node: NodeState) -> str:
-            if reason := node.filter_room(pod):
+            if reason := node.filter_room(pod, extended):
                 return reason
             for check in checks:
                 if reason := check(node.info):

@@ -49,13 +49,18 @@ def waiting_reasons(entry: QueueEntry, diagnosis: Diagnosis, position: int, tota
     """For each claim of pods that wait for devices, what it waits for and its place among all that wait."""
     whole = f" for all {len(entry.pods)} pods of group {entry.group}" if entry.group else " on a node"
     text = f"{requested_devices(entry.pods)}{whole}, position {position} of {total}: {diagnosis.text}"
-    return [WaitReason(f"{pod.gated.ref.namespace}/{claim['metadata']['name']}", text, pod.gated.since,
+    return [WaitReason(f"{pod.gated.ref.namespace}/{name}", text, pod.gated.since,
                        {"pod": pod.gated.ref.name, "position": position, "of": total, "nodes": dict(diagnosis.counts)})
-            for pod in entry.pods for claim in pod.gated.claims.values() if claim is not None]
+            for pod in entry.pods for name in _claim_names(pod.gated)]
 
 
 def pending_reasons(pod: GatedPod, reason: str) -> list[WaitReason]:
     """For each claim of a pod that cannot be planned yet, why; a claim that does not exist is named by its pod."""
     ref = pod.ref
-    names = [claim["metadata"]["name"] if claim else f"{ref.name}-{name}" for name, claim in pod.claims.items()]
-    return [WaitReason(f"{ref.namespace}/{name}", reason, pod.since, {"pod": ref.name}) for name in names]
+    return [WaitReason(f"{ref.namespace}/{name}", reason, pod.since, {"pod": ref.name}) for name in _claim_names(pod)]
+
+
+def _claim_names(pod: GatedPod) -> list[str]:
+    """Names of its claims; a pod without any waits for the one that the scheduler makes of its extended resources."""
+    names = [claim["metadata"]["name"] if claim else f"{pod.ref.name}-{name}" for name, claim in pod.claims.items()]
+    return names or [f"{pod.ref.name}-extended-resources"]

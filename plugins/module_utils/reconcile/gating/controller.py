@@ -23,12 +23,14 @@ from ..keys import GatesKey, Key, NodeKey, NominationsKey, Result
 from ..pool.controller import PoolController, publish
 from ..runtime.batcher import Batcher
 from ..runtime.event_reporter import EventReporter
-from ..runtime.metrics import Metrics
+from ..runtime.hops import Hops
 from ..runtime.threads import Threads
 from ..runtime.work_queue import WorkQueue
 from ..state.cluster_state import ClusterState
 from ..state.writer import Writer
 from .gate_opener import GateOpener, namespace_labels
+from .held_pods_log import HeldPodsLog
+from .node_facts import KnownNodes
 from .nominations import Nominations
 from .pass_record import PassRecord
 from .planner import plan_held_pods
@@ -47,15 +49,17 @@ class GatingController:
     """One for an engine. ``wait_reasons``: what each claim of a held pod waits for, as last planned."""
 
     def __init__(self, state: ClusterState, writer: Writer, pools: PoolController, reporter: EventReporter,
-                 metrics: Metrics, queue: WorkQueue[Key], threads: Threads) -> None:
+                 hops: Hops, queue: WorkQueue[Key], threads: Threads) -> None:
         self._state, self._writer, self._pools = state, writer, pools
-        self._reporter, self._queue = reporter, queue
+        self._reporter, self._queue, self._hops = reporter, queue, hops
+        self._held_pods = HeldPodsLog(state, reporter)
         self.nominations = Nominations(writer, lambda: namespace_labels(state), queue, threads)
         self.ends = ReservationEnds(state, queue, self.nominations, reporter)
         self._second_judgement = SecondJudgement(state, self.ends)
-        self._opener = GateOpener(state, writer, self.ends, reporter, metrics, threads)
-        self._tracker = ReservationTracker(state, self.ends, queue, reporter, metrics)
-        self._cache, self._coming = ParseCache(), Batcher(GATHER, GATHER_MOST)
+        self._opener = GateOpener(state, writer, self.ends, reporter, hops, threads)
+        self._tracker = ReservationTracker(state, self.ends, queue, reporter, hops)
+        self._cache, self._known_nodes = ParseCache(), KnownNodes()
+        self._coming = Batcher(GATHER, GATHER_MOST)
         self._some_wait, self._took = True, 0.0
         self._errors: list[ApiError] = []
         self.passes = PassRecord()
@@ -73,7 +77,9 @@ class GatingController:
             return Result(more_until)
         self._errors = []
         now = time.time()
-        self._state.held.note((pod["metadata"]["uid"] for pod in self._state.pods.by("gated", True)), now)
+        held = self._state.pods.by("gated", True)
+        self._state.held.note((pod["metadata"]["uid"] for pod in held), now)
+        self._held_pods.note(held)
         try:
             plan, again = self._plan(now)
             self._reserve(plan.placements)
@@ -87,6 +93,7 @@ class GatingController:
             self.passes.failed(str(refused))
         else:
             self.passes.succeeded(self._took)
+            self._hops.metrics.observe("gate_pass_duration_seconds", self._took)
         self._note_first_plan()
         if self._errors:
             raise self._errors[0]
@@ -102,7 +109,7 @@ class GatingController:
         with self._later():
             self._opener.open_ready()
         overdue = self._second_judgement.run(now)
-        plan = plan_held_pods(self._state, self._cache)
+        plan = plan_held_pods(self._state, self._cache, self._known_nodes)
         self.wait_reasons, self._took = plan.wait_reasons, time.monotonic() - began
         self._some_wait = bool(plan.wait_reasons) or self._state.snapshot is None
         with self._later():
@@ -140,7 +147,7 @@ class GatingController:
             raise
         self._state.reservations.reserve(placements)
         for placement in placements:
-            self._reporter.about_pod(placement.pod, "NodeChosen", f"node {placement.node}: {placement.reason}")
+            self._note_chosen(placement)
             named = sum(map(len, placement.devices.values()))
             count = sum(n for models in placement.needs.values() for n in models.values()) - named
             self._state.attaches.note(placement.pod.namespace, count, placement.since)
@@ -148,10 +155,22 @@ class GatingController:
             self._queue.add_change(NodeKey(node))
         self.nominations.begin(placements)
 
+    def _note_chosen(self, placement: Placement) -> None:
+        claims = self._state.claim_refs(placement.needs)
+        self._reporter.about_pod(placement.pod, "NodeChosen", f"node {placement.node}: {placement.reason}",
+                                 claims=claims)
+        if seen := self._state.held.of(placement.pod.uid).seen:
+            self._hops.took("plan", claims, seen, node=placement.node)
+        for claim in placement.needs:
+            self._hops.begin("request", claim)
+
     def open(self, action: OpenGate) -> None:
         """All devices of a pod are there: keep them for its claims, and open the gate once its group is complete."""
         for claim, resource in action.devices:
             self._state.holds.keep(resource, claim)
+            self._hops.forget("request", claim)
+            self._hops.end("slice", resource, self._state.claim_refs([claim]), node=action.node, resource=resource)
+        self._hops.begin("gate", action.pod.uid)
         self._state.reservations.make_ready(action.pod.uid)
         self._opener.open_ready()
 

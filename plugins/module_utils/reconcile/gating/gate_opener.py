@@ -12,7 +12,7 @@ from ...kube.errors import ApiError
 from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.snapshot import Placement, Release
 from ..runtime.event_reporter import EventReporter
-from ..runtime.metrics import Metrics
+from ..runtime.hops import Hops
 from ..runtime.threads import Threads, run_all
 from ..state.cluster_state import ClusterState, Json
 from ..state.reservations import CHOSEN
@@ -26,9 +26,9 @@ class GateOpener:
     """One for an engine. Thread-safe."""
 
     def __init__(self, state: ClusterState, writer: Writer, ends: ReservationEnds, reporter: EventReporter,
-                 metrics: Metrics, threads: Threads) -> None:
+                 hops: Hops, threads: Threads) -> None:
         self._state, self._writer, self._ends = state, writer, ends
-        self._reporter, self._metrics = reporter, metrics
+        self._reporter, self._hops = reporter, hops
         self._threads = threads.executor(THREADS, "gate")
 
     def open_ready(self) -> None:
@@ -54,8 +54,11 @@ class GateOpener:
             self._ends.end_holds(placement)
             raise
         self._state.reservations.opened(pod.uid)
-        self._metrics.count("gate_opened_total")
-        self._reporter.about_pod(pod, "GateOpened", f"its devices are on node {placement.node}")
+        claims = self._state.claim_refs(placement.needs)
+        self._hops.metrics.count("gate_opened_total")
+        self._hops.end("gate", pod.uid, claims, node=placement.node)
+        self._hops.begin("bind", pod.uid)
+        self._reporter.about_pod(pod, "GateOpened", f"its devices are on node {placement.node}", claims=claims)
 
     def let_go_overdue(self, now: float, why: str) -> None:
         """No plan can be made or carried out: pods that waited for one too long are let go."""
@@ -69,9 +72,13 @@ class GateOpener:
         self.let_go(tuple(found))
 
     def _let_go(self, release: Release) -> None:
+        raw = self._state.pods.get(release.pod.name, release.pod.namespace)
         if self._writer.ungate(release.pod):
-            self._metrics.count("gate_released_total", reason="unserved" if release.unschedulable else "not_judged")
-            self._reporter.about_pod(release.pod, "GateReleased", release.reason)
+            claims = self._state.claims_of_pod(raw) if raw else ()
+            self._hops.metrics.count("gate_released_total",
+                                     reason="unserved" if release.unschedulable else "not_judged")
+            self._reporter.about_pod(release.pod, "GateReleased", release.reason, claims=claims)
+            self._hops.over((claim for ref in claims if (claim := self._state.claim(ref.uid))), release.reason)
 
 
 def namespace_labels(state: ClusterState) -> dict[str, dict[str, str]]:

@@ -12,17 +12,19 @@ from ...planning.scheduling.parse_cache import ParseCache
 from ...planning.scheduling.plan import plan_placements
 from ...planning.scheduling.snapshot import Release, SchedulingPlan
 from ..state.cluster_state import ClusterState
+from .node_facts import KnownNodes
 from .snapshot import scheduling_snapshot, waiting
 
 
-def plan_held_pods(state: ClusterState, cache: ParseCache) -> SchedulingPlan:
+def plan_held_pods(state: ClusterState, cache: ParseCache, known: KnownNodes | None = None) -> SchedulingPlan:
     """A node for each held pod, or why it waits or is let go. Pods of namespaces with another handover are let go.
 
-    Before the CDI Manager was seen only those are let go that it could not serve anyway.
+    Before the CDI Manager was seen only those are let go that it could not serve anyway. ``cache`` and ``known`` are
+    from earlier plans, and change none.
     """
     settings, found = state.settings, tuple(waiting(state, time.time()))
     served = tuple(pod for pod in found if settings.handover_of(pod.ref.namespace) == "gated")
-    plan = plan_placements(scheduling_snapshot(state, served), settings, cache) if served else SchedulingPlan()
+    plan = plan_placements(scheduling_snapshot(state, served, known), settings, cache) if served else SchedulingPlan()
     others = tuple(Release(pod.ref, f"the handover of namespace {pod.ref.namespace} is {handover}", False)
                    for pod in found if (handover := settings.handover_of(pod.ref.namespace)) != "gated")
     return replace(plan, releases=plan.releases + others)

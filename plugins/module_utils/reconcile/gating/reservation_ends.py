@@ -31,7 +31,8 @@ class ReservationEnds:
     def give_up(self, reservation: Reservation, reason: str) -> None:
         """The devices of a held pod do not come to its node; a group gives up together, newest first."""
         now, placement = time.time(), reservation.placement
-        self._reporter.about_pod(placement.pod, "NodeGivenUp", f"node {placement.node}: {reason}", "Warning")
+        self._reporter.about_pod(placement.pod, "NodeGivenUp", f"node {placement.node}: {reason}", "Warning",
+                                 self._state.claim_refs(placement.needs))
         members = [each for each in self._state.reservations.all() if each is reservation
                    or (placement.group and each.placement.group == placement.group and each.phase != OPEN)]
         for each in sorted(members, key=lambda member: member.placement.since, reverse=True):

@@ -12,7 +12,7 @@ from ...kube.objects import pods
 from ...planning.scheduling.snapshot import Placement
 from ..keys import GatesKey, Key
 from ..runtime.event_reporter import EventReporter
-from ..runtime.metrics import Metrics
+from ..runtime.hops import Hops
 from ..runtime.work_queue import WorkQueue
 from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN, READY, Reservation
@@ -27,9 +27,9 @@ class ReservationTracker:
     """Follows reserved pods from the watch. Thread-safe."""
 
     def __init__(self, state: ClusterState, ends: ReservationEnds, queue: WorkQueue[Key], reporter: EventReporter,
-                 metrics: Metrics) -> None:
+                 hops: Hops) -> None:
         self._state, self._ends, self._queue = state, ends, queue
-        self._reporter, self._metrics = reporter, metrics
+        self._reporter, self._hops = reporter, hops
 
     def pod_changed(self, reservation: Reservation, pod: Json, gone: bool) -> None:
         """A pod with a reservation changed, or is ``gone``."""
@@ -40,6 +40,7 @@ class ReservationTracker:
             if node != placement.node:
                 self._misjudged(placement, "elsewhere", f"the scheduler placed it on node {node}")
                 self._ends.unreserve(placement.pod.uid)
+            self._note_bound(placement, node)
             self._ends.forget(placement.pod.uid)
         elif reservation.phase == OPEN and pods.unschedulable(pod):
             # The scheduler may have looked before it saw the device, or that its last claim is gone.
@@ -61,7 +62,14 @@ class ReservationTracker:
                 self._ends.unreserve(reservation.placement.pod.uid)
         return min(again, default=None)
 
+    def _note_bound(self, placement: Placement, node: str) -> None:
+        claims = self._state.claim_refs(placement.needs)
+        self._hops.end("bind", placement.pod.uid, claims, node=node)
+        self._hops.over((claim for ref in claims if (claim := self._state.claim(ref.uid))), node=node)
+        self._reporter.note("PodBound", f"{placement.pod.namespace}/{placement.pod.name}", f"to node {node}",
+                            claims=claims)
+
     def _misjudged(self, placement: Placement, how: str, said: str) -> None:
-        self._metrics.count("gate_misjudged_total", reason=how)
+        self._hops.metrics.count("gate_misjudged_total", reason=how)
         self._reporter.about_pod(placement.pod, "NodeMisjudged", f"node {placement.node} was chosen, but {said}",
-                                 "Warning")
+                                 "Warning", self._state.claim_refs(placement.needs))

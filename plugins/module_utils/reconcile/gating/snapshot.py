@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 import typing as t
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 
 from ...fabric.api import FabricSnapshot
@@ -37,6 +38,7 @@ from ..state.memory import HeldPod
 from ..state.node_snapshot import node_snapshot
 from ..state.reservations import Reservation
 from ..state.usage import usage
+from .node_facts import KnownNodes
 
 SAMPLES = 4
 # Nodes that may fail a pod, each for a refusal that is quick, before it is let go.
@@ -45,9 +47,10 @@ MAX_FAILURES = 8
 OPT_IN_SECONDS = 2.0
 
 
-def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...]) -> SchedulingSnapshot:
+def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
+                        known: KnownNodes | None = None) -> SchedulingSnapshot:
     """Everything that is needed to choose nodes for these pods, at this moment."""
-    nodes = {n["metadata"]["name"]: _facts(state, n) for n in state.nodes.list()}
+    nodes = (known or KnownNodes()).facts(state, _facts)
     return SchedulingSnapshot(
         now=time.time(), nodes=nodes, waiting=pods,
         placements=tuple(_placement(state, reservation) for reservation in state.reservations.all()),
@@ -170,10 +173,8 @@ def _overdue(resource: ComposableResource, since: float) -> bool:
 
 def _entry(state: ClusterState, node: str, resource: ComposableResource) -> Json | None:
     """The device's entry in the node's ResourceSlice."""
-    for item in state.slices.by("uuid", resource.serial):
-        if slices.node(item) == node:
-            return next((d for d in slices.devices(item) if slices.attribute(d, "uuid") == resource.serial), None)
-    return None
+    shown = (d for item in state.slices.by("device", (node, resource.serial)) for d in slices.devices(item))
+    return next((d for d in shown if slices.attribute(d, "uuid") == resource.serial), None)
 
 
 def _free(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, int], int]:
@@ -185,9 +186,9 @@ def returning(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, 
     """Devices on their way back to the fabric, by (model, fabric): those that are being given up and are not stuck, and
     those that came back after the look at the fabric began."""
     found: Counter[tuple[str, int]] = Counter(state.returns.since(snapshot.taken))
-    for raw in state.resources.list():
+    for raw in state.resources.by("deleting", True):
         status = raw.get("status") or {}
-        if not raw["metadata"].get("deletionTimestamp") or status.get("error"):
+        if status.get("error"):
             continue
         fabric = fabric_of(state, raw["spec"]["target_node"], snapshot)
         if fabric is not None and (status.get("cdi_device_id") or status.get("state") == DELETING):
@@ -197,11 +198,14 @@ def returning(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, 
 
 def _samples(state: ClusterState) -> dict[str, tuple[Json, ...]]:
     """Some entries of ResourceSlices of each model, so that it is known what its devices have in common."""
-    found: dict[str, list[Json]] = {}
-    for raw in state.resources.list():
-        serial, model = adapters.serial(raw), raw["spec"]["model"]
-        if not serial or len(found.get(model, ())) >= SAMPLES:
-            continue
-        for item in state.slices.by("uuid", serial):
-            found.setdefault(model, []).extend(d for d in slices.devices(item) if slices.attribute(d, "uuid") == serial)
-    return {m: tuple(ds) for m, ds in found.items()}
+    found = {str(model): tuple(itertools.islice(_shown(state, model), SAMPLES))
+             for model in state.resources.keys("model")}
+    return {model: shown for model, shown in found.items() if shown}
+
+
+def _shown(state: ClusterState, model: Hashable) -> t.Iterator[Json]:
+    """Entries of ResourceSlices that show devices of a model."""
+    for raw in state.resources.by("model", model):
+        serial = adapters.serial(raw)
+        for item in state.slices.by("device", (raw["spec"]["target_node"], serial)) if serial else ():
+            yield from (d for d in slices.devices(item) if slices.attribute(d, "uuid") == serial)

@@ -17,18 +17,19 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from ...fabric.api import Device, FabricManager
+from ...fabric.api import Device, FabricManager, Started
 from ...fabric.errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain, Withdrawn
 from ...fabric.operations import handles
 from ...kube.errors import AlreadyExists, ApiError, NotFound, NotLeading
 from ...kube.objects import cohdi
+from ...kube.objects.claim_ref import ClaimRef, read_claim
 from ...net.backoff import Backoff
 from ...planning.actions import Adopt, Attach, CreateResource, Resume
 from ...planning.device_info import kind_of
 from ...planning.node.compose import ATTACHING
 from ..runtime.event_reporter import EventReporter
 from ..runtime.fence import Fence
-from ..runtime.metrics import Metrics
+from ..runtime.hops import Hops
 from ..runtime.threads import Threads
 from ..state.cluster_state import ClusterState
 from ..state.writer import Writer
@@ -44,10 +45,10 @@ class AttachOperations:
     """
 
     def __init__(self, state: ClusterState, writer: Writer, fabric: FabricManager, fence: Fence,
-                 reporter: EventReporter, metrics: Metrics, threads: Threads, parallel: int,
+                 reporter: EventReporter, hops: Hops, threads: Threads, parallel: int,
                  on_finished: Callable[[str], object]) -> None:
         self.state, self.writer, self.fabric, self.fence = state, writer, fabric, fence
-        self.reporter, self.metrics, self._on_finished = reporter, metrics, on_finished
+        self.reporter, self.hops, self._on_finished = reporter, hops, on_finished
         self.stopping = threading.Event()
         self._arriving: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -163,6 +164,7 @@ class AttachOperations:
                 self.writer.operation(name, handles.written(accepted))
 
         self.reporter.tell(name, "Attaching", f"asked the CDI Manager for 1 x {model} on node {node}")
+        self._note_asked(name, node, model)
         failures, said = 0, ""
         while self._is_wanted(name):
             if self.stopping.is_set():
@@ -170,10 +172,7 @@ class AttachOperations:
             try:
                 if failures:
                     self._renew_intent(name, machine, model)
-                began = time.monotonic()
-                device = self.fabric.attach(machine, model, 1, self._uid(name), self._kind(name), note_handles,
-                                            proof=partial(self._prove_wanted, name)).devices[0]
-                self.metrics.observe("attach_duration_seconds", time.monotonic() - began)
+                device = self._ask(name, node, machine, model, note_handles)
                 self._arrived(name, node, model, device)
                 return
             except (Unavailable, Busy, Unauthorized) as error:
@@ -181,7 +180,7 @@ class AttachOperations:
                 failures += 1
                 self.stopping.wait(BACKOFF.delay(failures))
             except Withdrawn as error:
-                self.reporter.note("Withdrawn", name, str(error))
+                self.reporter.about_device(name, "Withdrawn", str(error))
                 break
             except Uncertain as error:
                 self._failed(name, str(error), said)
@@ -192,6 +191,37 @@ class AttachOperations:
         if not self.stopping.is_set():
             with contextlib.suppress(NotFound, NotLeading):  # nothing of it was ever asked for with effect
                 self.writer.forget_intent(name)
+
+    def _ask(self, name: str, node: str, machine: str, model: str, started: Started) -> Device:
+        """Ask once, and measure it. Raises FabricError."""
+        began, clock = time.time(), time.monotonic()
+
+        def took(error: FabricError | None = None) -> float:
+            seconds = time.monotonic() - clock
+            self.hops.asked("attach", model, error)
+            self.hops.took("attach", self._claims(name), began, began + seconds, error=str(error or ""), node=node,
+                           model=model, manager=self.hops.manager, resource=name)
+            return seconds
+
+        try:
+            device = self.fabric.attach(machine, model, 1, self._uid(name), self._kind(name), started,
+                                        proof=partial(self._prove_wanted, name)).devices[0]
+        except FabricError as error:
+            took(error)
+            raise
+        self.hops.metrics.observe("attach_duration_seconds", took())
+        return device
+
+    def _claims(self, name: str) -> tuple[ClaimRef, ...]:
+        """The claim that the device of a ComposableResource is for, as far as it is known."""
+        claim = read_claim(self.state.resources.get(name) or {"metadata": {}})
+        return (claim,) if claim else ()
+
+    def _note_asked(self, name: str, node: str, model: str) -> None:
+        """How long its claim waited for that."""
+        for claim in self._claims(name):
+            if began := self.hops.began("request", claim.uid):
+                self.hops.took("request", [claim], began, node=node, model=model, resource=name)
 
     def _is_wanted(self, name: str) -> bool:
         raw = self.state.resources.get(name)
@@ -221,6 +251,7 @@ class AttachOperations:
         if owner := self._owner(name, device):
             self._failed(name, f"the CDI Manager answered with device {device.uid}, which {owner} already owns", "")
             return
+        self.hops.begin("slice", name)
         self._record(name, device)
         self.reporter.tell(name, "Attached", f"device {device.serial or device.uid} ({model}) attached to node {node}")
 
@@ -233,8 +264,8 @@ class AttachOperations:
             try:
                 known = self.writer.record_device(name, device.uid, device.serial or "")
                 if known != device.uid:
-                    self.reporter.note("NotRecorded", name, f"the CDI Manager answered with device {device.uid}, but "
-                                       f"{known} was written down meanwhile", "Warning")
+                    self.reporter.about_device(name, "NotRecorded", f"the CDI Manager answered with device "
+                                               f"{device.uid}, but {known} was written down meanwhile", "Warning")
                 return
             except NotFound:  # it was removed by force while its device was being attached
                 if device.machine:

@@ -13,9 +13,11 @@ import typing as t
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from ...kube.objects.claim_ref import ClaimRef
+from ...kube.objects.ready import outdated
 from ...planning import actions as act
 from ...planning.actions import WaitReason
-from ...planning.node.evaluate import SCALER
+from ...planning.node.evaluate import OPERATOR, SCALER
 from ..gating.controller import GatingController
 from ..keys import Key, NodeKey, NodeRecordsKey, Result
 from ..rescheduling.rescheduler import Rescheduler
@@ -43,6 +45,7 @@ class Executor:
                  rescheduler: Rescheduler, gating: GatingController, reporter: EventReporter,
                  threads: Threads) -> None:
         self._state, self._writer, self._rescheduler, self._reporter = state, writer, rescheduler, reporter
+        self._hops = operations.hops
         self._threads = threads.executor(THREADS, "write")
         self._how: dict[type[act.Action], Callable[[t.Any], object]] = {
             act.MarkClaim: self._mark_claim, act.SetSize: self._set_size, act.LabelNode: writer.label_node,
@@ -71,14 +74,26 @@ class Executor:
                 self._rescheduler.nominate(pod, action.node, action.claim)
         if self._writer.mark_claim(action):
             self._state.handovers.note(action.claim, action.devices, time.time())
-            self._reporter.note(action.condition, f"{action.namespace}/{action.name}", action.reason)
-            raw = self._state.claims.get(action.name, action.namespace)
-            if raw and not action.devices:
-                self._reporter.about_claim(raw, "AttachFailed", action.reason, "Warning")
+            key = f"{action.namespace}/{action.name}"
+            self._reporter.note(action.condition, key, action.reason, claims=[ClaimRef(key, action.claim)])
+            self._note_handover(action)
+
+    def _note_handover(self, action: act.MarkClaim) -> None:
+        """Its devices are there, or none will come."""
+        raw = self._state.claims.get(action.name, action.namespace)
+        self._hops.forget("request", action.claim)
+        for device in action.devices:
+            self._hops.end("slice", device, self._state.claim_refs([action.claim]), node=action.node, resource=device)
+        if action.devices:
+            self._hops.begin("handover", action.claim)
+        elif raw:
+            self._reporter.about_claim(raw, "AttachFailed", action.reason, "Warning")
+            self._hops.over([raw], action.reason, node=action.node)
 
     def _set_size(self, action: act.SetSize) -> None:
         self._writer.set_size(action)
-        self._reporter.note("SizeSet", action.request, f"{action.before or 0} -> {action.size}: {action.reason}")
+        self._reporter.note("SizeSet", action.request, f"{action.before or 0} -> {action.size}: {action.reason}",
+                            claims=self._state.claim_refs(action.claims))
 
     def _set_state(self, action: act.SetState) -> None:
         """With the serial number that only the node knew, so that everybody finds the device by it."""
@@ -98,7 +113,7 @@ class Executor:
         if action.block:
             self._state.blocks.block(action.node, action.block, BLOCK_SECONDS, action.reason)
         self._writer.delete_resource(action.resource)
-        self._reporter.note("Releasing", action.resource, action.reason)
+        self._reporter.about_device(action.resource, "Releasing", action.reason)
 
 
 class NodeController:
@@ -108,7 +123,7 @@ class NodeController:
                  reporter: EventReporter, queue: WorkQueue[Key]) -> None:
         self._state, self._planner, self._executor, self._writer = state, planner, executor, writer
         self._reporter, self._queue = reporter, queue
-        self._scales = SCALER in planner.policy.roles
+        self._scales, self._operates = SCALER in planner.policy.roles, OPERATOR in planner.policy.roles
         self._turns: dict[tuple[str, type[act.Action]], float] = {}
         self.wait_reasons: dict[str, tuple[WaitReason, ...]] = {}
 
@@ -128,7 +143,7 @@ class NodeController:
         self._reporter.once(f"hands of node {name}", plan.hands_problem)
         self._reporter.once(f"identity of node {name}", snapshot.problem if self._state.twins(
             self._state.nodes.get(name)) else "")
-        if plan.background or self._state.unwritten_holds(name):
+        if plan.background or self._state.unwritten_holds(name) or self._outdated(name):
             self._queue.add_change(NodeRecordsKey(name))
         now = time.time()
         waits = snapshot.unread or (snapshot.blocked and not snapshot.no_hands)
@@ -138,12 +153,21 @@ class NodeController:
         return Result.at_earliest(plan.wake_at, retry, turn)
 
     def write_records(self, key: NodeRecordsKey) -> Result:
-        """Write what nobody waits for: sizes already acted on, holds, use stamps, the Online state. Raises ApiError."""
+        """Write what nobody waits for: sizes already acted on, holds, use stamps, the Online state, the generation that
+        conditions are about. Raises ApiError."""
         self._state.note_uses([key.name])
         self._executor.carry_out(self._planner.plan_records(key.name).background)
         for resource, claim in self._state.unwritten_holds(key.name):
             self._writer.hold(resource, claim)
+        for resource in self._outdated(key.name):
+            self._writer.observe(resource)
         return Result()
+
+    def _outdated(self, node: str) -> list[str]:
+        """ComposableResources whose spec was changed since their status was written."""
+        if not self._operates:
+            return []
+        return [raw["metadata"]["name"] for raw in self._state.resources.by("node", node) if outdated(raw)]
 
     def forget(self, resource: str) -> None:
         """A ComposableResource is gone."""

@@ -20,6 +20,9 @@ from ..state import adapters
 from .attach_operations import AttachOperations
 from .claim_check import ClaimCheck
 
+# Words of REASONS_DETACH in runtime/metrics.py.
+CLAIMED, NOT_LEADING = "claimed", "not_leading"
+
 
 class DetachOperations:
     """Shares threads, and the mark of what is under way, with ``operations``. Thread-safe."""
@@ -41,6 +44,7 @@ class DetachOperations:
 
     def _ask_release(self, action: AskRelease) -> None:
         if reason := self._check.claimed(action.resource, action.node):
+            self._operations.hops.refused(self._model(action.resource), CLAIMED)
             self._stays(action.resource, reason)
             return
         self._writer.ask_release(action.resource)
@@ -48,14 +52,17 @@ class DetachOperations:
         self._reporter.tell(action.resource, "ReleaseAsked", f"node {action.node} was asked to let its device go")
 
     def _detach(self, action: Detach) -> None:
-        began = time.monotonic()
+        began, hops, model = time.monotonic(), self._operations.hops, self._model(action.resource)
         try:
             self._operations.fabric.detach(action.machine, action.device, proof=partial(self._prove, action))
-            self._operations.metrics.observe("detach_duration_seconds", time.monotonic() - began)
+            hops.metrics.observe("detach_duration_seconds", time.monotonic() - began)
+            hops.asked("detach", model)
         except Withdrawn as error:
+            hops.refused(model, error.code or NOT_LEADING)
             self._stays(action.resource, str(error))
             return
         except FabricError as error:
+            hops.asked("detach", model, error)
             self._tell(action.resource, "DetachFailed", str(error), str(error))
             return
         self._writer.resource_status(action.resource, state=DELETING, error="", cdi_device_id="")
@@ -63,23 +70,30 @@ class DetachOperations:
 
     def _prove(self, action: Detach) -> None:
         """Asked right before the request. Raises Withdrawn with what keeps the device, ApiError when nobody knows."""
-        if not action.force and (reason := self._keeps(action)):
-            raise Withdrawn(reason)
+        code, reason = ("", "") if action.force else self._keeps(action)
+        if reason:
+            raise Withdrawn(reason, code=code)
         self._fence.check_request()  # last: the claims are read before, and leadership may end meanwhile
 
-    def _keeps(self, action: Detach) -> str:
-        """Why a device must not be detached now; a claim that has it gets it back from the node."""
+    def _keeps(self, action: Detach) -> tuple[str, str]:
+        """Why a device must not be detached now, as a word of REASONS_DETACH and in a sentence, which is empty for
+        nothing; a claim that has it gets it back from the node."""
         raw = self._state.resources.get(action.resource) or {"metadata": {}}
-        if action.lost:
-            return self._check.back(action.node) or self._check.claimed(action.resource, action.node)
-        if not adapters.read_node_work(raw).removed:
-            return f"node {action.node} has not let it go"
+        if action.lost and (back := self._check.back(action.node)):
+            return "node_is_back", back
+        if not action.lost and not adapters.read_node_work(raw).removed:
+            return "node_holds", f"node {action.node} has not let it go"
         if reason := self._check.claimed(action.resource, action.node):
-            self._writer.withdraw_release(action.resource)
-            return reason
-        if action.resource not in self._state.tainted and self._state.own_keys(raw):
-            return "a ResourceSlice of the node still shows it, so the scheduler may give it to a claim"
-        return ""
+            if not action.lost:
+                self._writer.withdraw_release(action.resource)
+            return CLAIMED, reason
+        if not action.lost and action.resource not in self._state.tainted and self._state.own_keys(raw):
+            return "slice_shows", "a ResourceSlice of the node still shows it, so the scheduler may give it to a claim"
+        return "", ""
+
+    def _model(self, resource: str) -> str:
+        raw = self._state.resources.get(resource)
+        return str(raw["spec"]["model"]) if raw else ""
 
     def _stays(self, resource: str, reason: str) -> None:
         self._tell(resource, "DetachRefused", reason, f"not detached: {reason}")

@@ -39,7 +39,7 @@ def explain(engine: ControllerManager) -> list[WaitReason]:
 
 def _with_node_steps(engine: ControllerManager, claim: Json, reason: WaitReason) -> WaitReason:
     """With what was done on the node for the claim's devices: those that it has, that are kept for it, or that come."""
-    state, uid = engine.state, claim["metadata"]["uid"]
+    state, uid = engine.state, claims.identity(claim)
     node = reason.evidence.get("node")
     own = [r for r in state.resources.by("node", node) if state.user(r) is claim] if node else []
     resources = own or list(state.holds.kept_for(uid))

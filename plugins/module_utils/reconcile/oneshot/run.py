@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ from .dry_run import difference, forecast
 from .explain import explain
 from .quiescence import run_until_quiet
 
-TICK = 0.02
+TICK, LOOK_SECONDS = 0.02, 0.25
 
 
 class NotReady(Exception):
@@ -88,10 +88,17 @@ class Run:
             actions = tuple(found.as_dicts())
             return Outcome(bool(actions), actions, found.wait_reasons, difference(found))
 
-    def explain(self) -> tuple[list[WaitReason], list[str]]:
-        """(what each claim waits for, what could not be read). Raises NotReady and what the layers raise."""
+    def explain(self, until: Callable[[Sequence[WaitReason]], bool] = lambda reasons: True, timeout: float = 0.0
+                ) -> tuple[list[WaitReason], list[str]]:
+        """(what each claim waits for, what could not be read). Raises NotReady and what the layers raise.
+
+        It is asked anew until ``until`` is content with it, for ``timeout`` seconds at most.
+        """
         with self._engine(events=False) as engine:
-            return explain(engine), engine.problems()
+            deadline = time.monotonic() + timeout
+            while not until(found := explain(engine)) and time.monotonic() < deadline:
+                time.sleep(LOOK_SECONDS)
+            return found, engine.problems()
 
     def carry_out(self, timeout: float) -> Outcome:
         """Serve all waiting claims; the plan at the start is returned with what was done."""

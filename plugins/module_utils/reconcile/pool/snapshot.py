@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from collections import Counter
 
 from ...fabric.api import FabricSnapshot
@@ -14,6 +15,7 @@ from ...planning.pool.plan import PoolSnapshot
 from ...planning.settings import DeviceModel
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
+from ..state.indexers import MINUTE
 
 
 def pool_snapshot(
@@ -84,8 +86,10 @@ def left(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricS
 
 
 def _asked_since(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot, since: float) -> int:
+    lately = [minute for minute in state.resources.keys("asked") if t.cast(float, minute) >= since // MINUTE]
     found = 0
-    for raw in state.resources.by("model", model.cdi_model_name):
-        if cohdi.read_intent(raw)[1] >= since and not raw["metadata"].get("deletionTimestamp"):
+    for raw in (raw for minute in lately for raw in state.resources.by("asked", minute)):
+        counts = raw["spec"]["model"] == model.cdi_model_name and not raw["metadata"].get("deletionTimestamp")
+        if counts and cohdi.read_intent(raw)[1] >= since:
             found += fabric_of(state, raw["spec"]["target_node"], snapshot) == fabric
     return found

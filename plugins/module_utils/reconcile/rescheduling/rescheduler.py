@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 
 from ...kube.errors import ApiError
-from ...kube.objects import pods
+from ...kube.objects import claims, pods
 from ...planning.node.snapshot import PodRef
 from ..runtime.threads import Threads
 from ..state.cluster_state import Json
@@ -67,14 +67,14 @@ class Rescheduler:
     def given_up(self, claim: Json) -> None:
         """The scheduler no longer reserves a claim that was told to move on: drop its allocation now."""
         with self._lock:
-            ours = any(nomination.claim == claim["metadata"]["uid"] for nomination in self._nominations.values())
+            ours = any(nomination.claim == claims.identity(claim) for nomination in self._nominations.values())
         if ours:
             self._background.submit(self._deallocate, claim)
 
     def deallocated(self, claim: Json) -> None:
         """A claim lost its allocation: its pods are placed anew in a moment."""
         with self._lock:
-            uids = [uid for uid, found in self._nominations.items() if found.claim == claim["metadata"]["uid"]]
+            uids = [uid for uid, found in self._nominations.items() if found.claim == claims.identity(claim)]
         for uid in uids:
             self._background.submit(self.renew, uid, True)
 

@@ -13,7 +13,7 @@ import time
 import typing as t
 from collections.abc import Callable, Iterable
 
-from ...fabric.api import FabricManager
+from ...fabric.api import FabricManager, FabricSnapshot
 from ...fabric.errors import FabricError
 from ...kube.api_resources import (
     CLAIMS,
@@ -28,6 +28,7 @@ from ...kube.client.verbs import Client
 from ...kube.errors import ApiError
 from ...kube.event_recorder import Recorder
 from ...kube.objects import claims
+from ...kube.objects.claim_ref import ClaimRef
 from ...planning.actions import WaitReason
 from ...planning.node.demand import RESCHEDULE
 from ...planning.node.evaluate import OPERATOR, PUBLISHER, SCALER, NodePolicy
@@ -63,9 +64,11 @@ from ..state.writer import Writer
 from .event_mapping import fabric_keys, keys_of
 from .event_reporter import EventReporter
 from .fence import Fence
+from .hops import Hops
 from .metrics import Metrics, NoMetrics
 from .progress import Progress
 from .threads import Threads
+from .tracing import Tracer
 from .work_queue import WorkQueue
 
 SHORTEST_LOOK = 0.5
@@ -83,15 +86,17 @@ class ControllerManager:
 
     ``fabric``: the CDI Manager's driver. ``roles``: the components of CoHDI that it stands for, of ``publisher``,
     ``scaler`` and ``operator``. ``events``: whether Events are written, as ``component``. ``metrics``: who takes the
-    measurements, nobody when None. The constructor begins nothing; ``watch`` reads, ``work`` acts. ``fence`` is open
-    until it is told by what leadership is known.
+    measurements, nobody when None; ``tracer``: the same for the spans of claims. The constructor begins nothing;
+    ``watch`` reads, ``work`` acts. ``fence`` is open until it is told by what leadership is known.
     """
 
     def __init__(self, client: Client, fabric: FabricManager, config: EngineConfig, *, roles: Iterable[str] = ROLES,
-                 component: str = "composable-infra", events: bool = True, metrics: Metrics | None = None) -> None:
+                 component: str = "composable-infra", events: bool = True, metrics: Metrics | None = None,
+                 tracer: Tracer | None = None) -> None:
         self.client, self.fabric, self.config, self.roles = client, fabric, config, frozenset(roles)
         settings = config.settings
         self.threads, self.metrics, self.fence = Threads(), metrics or NoMetrics(), Fence()
+        self.hops = Hops(self.metrics, tracer, config.fabric.manager)
         fenced = client.guarded(self.fence.check_write)
         self.queue: WorkQueue[Key] = WorkQueue(lambda key: GATHER_SECONDS.get(type(key)), self._waited)
         hands = config.node_hands if OPERATOR in self.roles else ELSEWHERE
@@ -102,8 +107,8 @@ class ControllerManager:
         self.writer = writer = Writer(fenced, state)
         self.rescheduler = Rescheduler(writer, settings.handover_timeout, self.threads)
         self.pools = PoolController(state, writer, reporter, enabled=PUBLISHER in self.roles)
-        self.gating = GatingController(state, writer, self.pools, reporter, self.metrics, self.queue, self.threads)
-        self.operations = AttachOperations(state, writer, fabric, self.fence, reporter, self.metrics,
+        self.gating = GatingController(state, writer, self.pools, reporter, self.hops, self.queue, self.threads)
+        self.operations = AttachOperations(state, writer, fabric, self.fence, reporter, self.hops,
                                            self.threads, config.parallel_attaches, self._operation_finished)
         policy = NodePolicy(settings, self.roles, config.fabric.attach_timeout)
         self.reader = MachineReader(fabric, self.threads, lambda node: self.queue.add(NodeKey(node)))
@@ -137,7 +142,7 @@ class ControllerManager:
     def watch(self) -> None:
         """Begin to watch the cluster and look at the fabric; change nothing."""
         self.watches.start()
-        if self._looks():
+        if self.looks:
             self.threads.start(self._look_again_and_again, "look")
 
     def work(self) -> None:
@@ -182,7 +187,7 @@ class ControllerManager:
 
     def ready(self) -> bool:
         """True once every list was read and the fabric was seen."""
-        return self.watches.synced() and (self.state.snapshot is not None or not self._looks())
+        return self.watches.synced() and (self.state.snapshot is not None or not self.looks)
 
     def stuck(self) -> str:
         """Why nothing will be done any more, in a sentence; empty while the workers go on, or wait for their turn."""
@@ -198,10 +203,6 @@ class ControllerManager:
         """What claims wait for, as last planned."""
         planned = [reason for reasons in list(self.nodes.wait_reasons.values()) for reason in reasons]
         return [*planned, *self.gating.wait_reasons]
-
-    def gauges(self) -> dict[str, float]:
-        """What is true now, by the names of metrics.GAUGES."""
-        return {"claims_waiting": len(self.wait_reasons()), "gated_pods": len(self.state.pods.by("gated", True))}
 
     def enqueue_all(self) -> None:
         """Look at everything once more: what events may have missed, time repairs."""
@@ -295,13 +296,25 @@ class ControllerManager:
 
     def _claim_changed(self, kind: str, claim: Json, old: Json | None) -> None:
         """A claim that is gone or elsewhere lets go of what was held for it; one on its way is helped along."""
-        for node in self.state.holding(claim["metadata"]["uid"]):
+        self._note_claim(kind, claim, old)
+        for node in self.state.holding(claims.identity(claim)):
             self.queue.add(NodeKey(node))
         if kind != "DELETED" and SCALER in self.roles and old is not None and claims.binding_results(old):
             if not claims.results(claim):
                 self.rescheduler.deallocated(claim)
             elif not claims.consumers(claim) and adapters.claim_phase(claim) == RESCHEDULE:
                 self.rescheduler.given_up(claim)
+
+    def _note_claim(self, kind: str, claim: Json, old: Json | None) -> None:
+        """Hops that begin and end with what the scheduler writes on a claim."""
+        uid, pooled = claims.identity(claim), claims.binding_results(claim)
+        if kind == "DELETED":
+            self.hops.forget("request", uid)
+        elif pooled and old is not None and not claims.binding_results(old):
+            self.hops.begin("request", uid)
+        elif not pooled and self.hops.began("handover", uid) and claims.results(claim):
+            self.hops.end("handover", uid, [ClaimRef.of(claim)])
+            self.hops.over([claim], node=claims.node(claim) or "")
 
     def _waited(self, key: Key, seconds: float) -> None:
         self.metrics.observe("queue_duration_seconds", seconds, controller=key.controller)
@@ -326,17 +339,18 @@ class ControllerManager:
             with contextlib.suppress(ApiError):
                 self.client.warm(CONNECTIONS)
 
-    def _looks(self) -> bool:
-        """A scaler alone needs the fabric where it chooses nodes for held pods, and only there."""
+    @property
+    def looks(self) -> bool:
+        """Whether the CDI Manager is looked at. A scaler alone needs it only where it chooses nodes for held pods."""
         return PUBLISHER in self.roles or OPERATOR in self.roles or self.gates
 
     def _look_again_and_again(self) -> None:
         """Look at the fabric each ``scan_interval``, sooner after an operation, and at most a tenth of the time."""
         while not self.stopping.is_set():
-            began = time.time()
-            self._look(began)
-            self.stopping.wait(max(SHORTEST_LOOK, 10 * (time.time() - began)))
-            self._look_soon.wait(max(0.0, self.config.scan_interval - (time.time() - began)))
+            began = time.monotonic()  # a wall clock that was set meanwhile would put the next look off by minutes
+            self._look(time.time())
+            self.stopping.wait(max(SHORTEST_LOOK, 10 * (time.monotonic() - began)))
+            self._look_soon.wait(max(0.0, self.config.scan_interval - (time.monotonic() - began)))
             self._look_soon.clear()
 
     def _look(self, began: float) -> None:
@@ -350,8 +364,17 @@ class ControllerManager:
             return
         self.state.fabric_problem = "; ".join(sorted(set(new.problems.values())))
         self.reporter.once("fabric", self.state.fabric_problem)
-        old, self.state.snapshot = self.state.snapshot, new
+        old = self.state.snapshot
+        self.state.snapshot = new = _with_known(old, new)
         for key in fabric_keys(self.state, old, new):
             self.queue.add_change(key)
         if self.gates:
             self.gating.cluster_changed()
+
+
+def _with_known(old: FabricSnapshot | None, new: FabricSnapshot) -> FabricSnapshot:
+    """A look in which the machines that show what they showed are the same values, so that none is compared again."""
+    before = old.machines if old else {}
+    machines = {uid: known if (known := before.get(uid)) == machine else machine
+                for uid, machine in new.machines.items()}
+    return dataclasses.replace(new, machines=machines)

@@ -10,9 +10,11 @@ import threading
 import time
 import typing as t
 from collections import deque
+from collections.abc import Sequence
 
 from ...kube.event_recorder import Recorder
 from ...kube.objects import claims
+from ...kube.objects.claim_ref import ClaimRef, read_claim
 from ...planning.node.snapshot import PodRef
 from ...planning.settings import Settings
 from ..state.cluster_state import ClusterState, Json
@@ -35,7 +37,7 @@ class EventReporter:
 
         Nobody waits for a device that leaves, and what keeps it may be a claim or a process of another tenant.
         """
-        self.note(reason, resource, message, type_)
+        self.about_device(resource, reason, message, type_)
         raw = self._state.resources.get(resource)
         if self._recorder is None or raw is None:
             return
@@ -54,20 +56,28 @@ class EventReporter:
                    "metadata": {"name": pod["name"], "uid": pod["uid"], "namespace": claim["metadata"]["namespace"]}}
             self._recorder.event(ref, reason, message, type_)
 
-    def about_pod(self, pod: PodRef, reason: str, message: str, type_: str = "Normal") -> None:
-        """A log line and an Event on a pod."""
-        self.note(reason, f"{pod.namespace}/{pod.name}", message, type_)
+    def about_device(self, resource: str, reason: str, message: str, type_: str = "Normal") -> None:
+        """A log line about a ComposableResource and the claim that its device is for, and nothing else."""
+        claim = read_claim(self._state.resources.get(resource) or {"metadata": {}})
+        self.note(reason, resource, message, type_, (claim,) if claim else ())
+
+    def about_pod(self, pod: PodRef, reason: str, message: str, type_: str = "Normal",
+                  claims: Sequence[ClaimRef] = ()) -> None:
+        """A log line and an Event on a pod. ``claims``: those of the pod that it is about."""
+        self.note(reason, f"{pod.namespace}/{pod.name}", message, type_, claims)
         if self._recorder is not None:
             ref = {"apiVersion": "v1", "kind": "Pod",
                    "metadata": {"name": pod.name, "uid": pod.uid, "namespace": pod.namespace}}
             self._recorder.event(ref, reason, message, type_)
 
-    def note(self, reason: str, about: str, message: str, type_: str = "Normal") -> None:
-        """A log line and an entry of the history."""
+    def note(self, reason: str, about: str, message: str, type_: str = "Normal",
+             claims: Sequence[ClaimRef] = ()) -> None:
+        """A log line and an entry of the history. ``claims``: those that it concerns, for the log."""
         entry = {"time": time.time(), "reason": reason, "about": about, "message": message, "type": type_}
         self.history.append(entry)
         level = logging.WARNING if type_ == "Warning" else logging.INFO
-        log.log(level, "%s %s: %s", reason, about, message, extra={"reason": reason, "about": about})
+        log.log(level, "%s %s: %s", reason, about, message,
+                extra={"reason": reason, "about": about, "claims": claims})
 
     def once(self, about: str, message: str) -> None:
         """A trouble that stays: said when it begins, when it changes, and when it is over."""

@@ -28,6 +28,11 @@ class Fence:
         self._held = held
 
     @property
+    def required(self) -> bool:
+        """Whether it is known by what leadership is known."""
+        return self._held is not None
+
+    @property
     def open(self) -> bool:
         """Whether this process may ask and write now."""
         return self._held is None or self._held()

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 PREFIX: t.Final = "composable_"
 # Upper bounds in seconds: what a CDI Manager takes, and what the engine itself takes.
 MANAGER_BUCKETS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 180.0, 300.0, 600.0)
+HOP_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 180.0, 600.0)
 ENGINE_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -23,7 +24,8 @@ ENGINE_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0
 class Metric:
     """Help text and, by name, the values that each label can have: the number of series is bounded and known.
 
-    ``buckets``: upper bounds of a histogram, in seconds. ``replaces``: the older name of a histogram, a summary.
+    The values of a label that is CONFIGURED are those of the configuration. ``buckets``: upper bounds of a histogram,
+    in seconds. ``replaces``: the older name of a histogram, a summary.
     """
 
     help: str
@@ -32,13 +34,39 @@ class Metric:
     replaces: str = ""
 
 
+# Label values that only the configuration knows: the manager, and the models of device_info.
+CONFIGURED: t.Final = ()
 CONTROLLERS = {"controller": ("node", "node-records", "pool", "request", "gates", "nominations")}
+# The first value of each label is what goes well.
+REASONS_ATTACH = ("none", "exhausted", "refused", "missing", "busy", "unavailable", "unauthorized", "uncertain",
+                  "withdrawn", "unexpected")
+REASONS_DETACH = ("none", "claimed", "node_holds", "slice_shows", "node_is_back", "not_leading", *REASONS_ATTACH[2:])
+WATCHES = {"resource": ("resourceclaims", "resourceslices", "nodes", "pods", "namespaces", "deviceclasses", "leases",
+                        "composabilityrequests", "composableresources")}
+# What lies between the moments on a claim's way, in its order; where each begins and ends.
+HOPS: t.Final[Mapping[str, str]] = {
+    "plan": "from the moment that a pod is seen to be held until its node is chosen",
+    "request": "from the choice of the node, or the allocation of a pool's device, until the CDI Manager is asked",
+    "attach": "from asking the CDI Manager until it has attached the device",
+    "slice": "from the CDI Manager's answer until the node's ResourceSlice shows the device and the node has done its "
+             "part",
+    "gate": "from there until the pod's scheduling gate is removed",
+    "bind": "from the removal of the gate until the scheduler has bound the pod",
+    "handover": "from the condition FabricDeviceReschedule until the claim has the node's own device",
+}
 COUNTERS: t.Final[Mapping[str, Metric]] = {
     "gate_opened_total": Metric("Pods whose scheduling gate was removed because their devices are on the node."),
     "gate_released_total": Metric("Pods whose scheduling gate was removed without devices.",
                                   {"reason": ("unserved", "not_judged")}),
     "gate_misjudged_total": Metric("Pods that the scheduler did not place where their devices are.",
                                    {"reason": ("elsewhere", "unschedulable")}),
+    "attaches_total": Metric("Requests to the CDI Manager for a device, by how they ended.",
+                             {"manager": CONFIGURED, "model": CONFIGURED, "outcome": ("succeeded", "failed"),
+                              "reason": REASONS_ATTACH}),
+    "detaches_total": Metric("Detaches of a device, by how they ended; refused: the CDI Manager was not asked, since "
+                             "the device may not leave now.",
+                             {"manager": CONFIGURED, "model": CONFIGURED, "outcome": ("succeeded", "failed", "refused"),
+                              "reason": REASONS_DETACH}),
 }
 HISTOGRAMS: t.Final[Mapping[str, Metric]] = {
     "attach_duration_seconds": Metric("Time from asking the CDI Manager to its answer, for each attached device.",
@@ -49,11 +77,30 @@ HISTOGRAMS: t.Final[Mapping[str, Metric]] = {
                                      CONTROLLERS, ENGINE_BUCKETS),
     "reconcile_duration_seconds": Metric("Time that a worker takes for a key of the work queue.",
                                          CONTROLLERS, ENGINE_BUCKETS),
+    "gate_pass_duration_seconds": Metric("Time that one plan of all held pods takes.", buckets=ENGINE_BUCKETS),
+    "hop_duration_seconds": Metric("Time of each hop on a claim's way to its device.", {"hop": tuple(HOPS)},
+                                   HOP_BUCKETS),
 }
-# True at the moment of asking: see ControllerManager.gauges.
+# True at the moment of asking: see runtime/observed.py.
 GAUGES: t.Final[Mapping[str, Metric]] = {
     "gated_pods": Metric("Pods that the scheduling gate holds now."),
     "claims_waiting": Metric("ResourceClaims that wait for devices now."),
+    "leader": Metric("1 where this process leads and acts as the component, else 0.",
+                     {"component": ("publisher", "scaler", "operator")}),
+    "queue_depth": Metric("Keys of the work queue that are ready and wait for a worker.", CONTROLLERS),
+    "fabric_up": Metric("1 when the last look at the CDI Manager succeeded without a complaint, else 0; not a "
+                        "number where this process does not look at it."),
+    "fabric_free_devices": Metric("Devices that the CDI Manager counts as free.", {"model": CONFIGURED}),
+    "pool_devices": Metric("Devices that the published ResourceSlices of the pools show.", {"model": CONFIGURED}),
+    "pools_refused": Metric("Models whose pools are not published, since a DeviceClass would fail on them."),
+    "attached_devices": Metric("ComposableResources that have a device.", {"model": CONFIGURED}),
+    "orphans": Metric("What belongs to nobody: devices attached to a node's machine without a ComposableResource, and "
+                      "ComposableResources whose node does not exist.", {"kind": ("device", "resource")}),
+}
+# Counted where it happens, and read at the moment of asking.
+READ_COUNTERS: t.Final[Mapping[str, Metric]] = {
+    "watch_restarts_total": Metric("Watches that failed and were begun anew.", WATCHES),
+    "trace_spans_dropped_total": Metric("Spans of traces that could not be sent to the collector."),
 }
 
 

@@ -98,6 +98,12 @@ class WorkQueue(t.Generic[K]):
             self._closed = True
             self._changed.notify_all()
 
+    def ready(self) -> list[K]:
+        """The keys that wait for a worker."""
+        with self._changed:
+            self._promote()
+            return [*self._priority, *self._background]
+
     def idle(self) -> bool:
         """True when nothing is ready or worked on and no background key is due; other appointments do not count."""
         with self._changed:

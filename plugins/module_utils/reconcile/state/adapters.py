@@ -44,7 +44,7 @@ def read_claim(raw: Json, settings: Settings) -> Claim | None:
     if not ours or not consumers:
         return None
     meta = raw["metadata"]
-    return Claim(meta["uid"], meta["namespace"], meta["name"], claim_phase(raw), claims.allocated_at(raw),
+    return Claim(claims.identity(raw), meta["namespace"], meta["name"], claim_phase(raw), claims.allocated_at(raw),
                  tuple(PodRef(meta["namespace"], c["name"], c["uid"]) for c in consumers),
                  tuple(_result(r, settings) for r in ours))
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 from ...fabric.api import FabricSnapshot
 from ...kube.objects import claims, cohdi, nodes, pods, slices
+from ...kube.objects.claim_ref import ClaimRef
 from ...kube.watch.store import Store
 from ...planning.settings import Settings
 from . import adapters, indexers
@@ -49,9 +50,12 @@ class ClusterState:
 
     def __init__(self, settings: Settings, hands: NodeHands | None = None) -> None:
         self.settings, self.hands = settings, hands or NodeHands(AGENT)
-        self.claims, self.slices = Store(indexers.CLAIMS), Store(indexers.SLICES)
-        self.nodes, self.requests = Store(indexers.NODES), Store(indexers.REQUESTS)
-        self.resources, self.pods = Store(indexers.RESOURCES), Store(indexers.PODS, trim=pods.trimmed)
+        self.claims = Store(indexers.CLAIMS, trim=claims.trimmed)
+        self.slices = Store(indexers.SLICES, trim=slices.trimmed)
+        self.nodes = Store(indexers.NODES, trim=nodes.trimmed)
+        self.requests = Store(indexers.REQUESTS, trim=cohdi.trimmed)
+        self.resources = Store(indexers.RESOURCES, trim=cohdi.trimmed)
+        self.pods = Store(indexers.PODS, trim=pods.trimmed)
         self.namespaces, self.classes = Store({}), Store({})
         self.snapshot: FabricSnapshot | None = None
         self.fabric_problem = self.pools_problem = ""
@@ -104,8 +108,8 @@ class ClusterState:
             users = self.users(node)
             for name in users:
                 self.last_uses.note(name, now)
-            moving = {claim["metadata"]["uid"] for claim in users.values() if claims.binding_results(claim)}
-            self.holds.pass_on({name: claim["metadata"]["uid"] for name, claim in users.items()}, moving)
+            moving = {claims.identity(claim) for claim in users.values() if claims.binding_results(claim)}
+            self.holds.pass_on({name: claims.identity(claim) for name, claim in users.items()}, moving)
 
     def _note_absence(self, node: str, now: float) -> None:
         """Since when a node is gone, and since when nobody knows of a ComposableResource whether it was asked for."""
@@ -165,8 +169,7 @@ class ClusterState:
         node's own slices."""
         device, node = adapters.device_name(resource), resource["spec"]["target_node"]
         found = [key for name in (device.uuid, device.address.lower()) if name
-                 for item in self.slices.by("device", name) if slices.node(item) == node
-                 for key in self._shown.of(item).parts[name]]
+                 for item in self.slices.by("device", (node, name)) for key in self._shown.of(item).parts[name]]
         return list(dict.fromkeys(found))
 
     def own_device(self, resource: Json) -> DeviceKey | None:
@@ -177,12 +180,25 @@ class ClusterState:
 
     def local_device(self, node: str, name: str) -> DeviceKey | None:
         """(driver, pool, device) under which a node's own slices show a whole device with this UUID or PCI address."""
-        here = (self._shown.of(item).whole for item in self.slices.by("device", name) if slices.node(item) == node)
+        here = (self._shown.of(item).whole for item in self.slices.by("device", (node, name)))
         return next((shown[name] for shown in here if name in shown), None)
 
     def claim(self, uid: str) -> Json | None:
-        """A claim by its uid."""
+        """A claim by its uid, or by what it is known for (``claims.identity``)."""
         return self.claims.first("uid", uid)
+
+    def claim_refs(self, uids: Iterable[str]) -> tuple[ClaimRef, ...]:
+        """How logs name these claims; those that are not known any more are left out."""
+        return tuple(ClaimRef.of(claim) for uid in uids if (claim := self.claim(uid)))
+
+    def claims_of_pod(self, pod: Json) -> tuple[ClaimRef, ...]:
+        """How logs name the claims of a pod, as far as they exist; none of a pod that cannot be read."""
+        space = pod["metadata"]["namespace"]
+        try:
+            found = [self.claims.get(name, space) for name in pods.claim_names(pod).values() if name]
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return ()
+        return tuple(ClaimRef.of(claim) for claim in found if claim)
 
     def is_allocated(self, claim_uid: str) -> bool:
         """Whether a claim (its uid) is allocated."""

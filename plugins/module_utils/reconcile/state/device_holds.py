@@ -58,7 +58,9 @@ class DeviceHolds:
     def all(self) -> dict[str, str]:
         """The claim (its uid) that each kept device is for, by ComposableResource."""
         with self._lock:
-            return {raw["metadata"]["name"]: claim for raw in self._resources.list() if (claim := self.of(raw)[0])}
+            written = (raw for uid in self._resources.keys("held") for raw in self._resources.by("held", uid))
+            known = (self._resources.get(name) for names in self._by_claim.values() for name in names)
+            return {raw["metadata"]["name"]: claim for raw in (*written, *known) if raw and (claim := self.of(raw)[0])}
 
     def copy(self) -> DeviceHolds:
         """The holds of now, for a forecast that may change them."""

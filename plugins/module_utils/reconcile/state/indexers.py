@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from ...kube.objects import claims, cohdi, device_users, nodes, pods, slices
 
+MINUTE: t.Final = 60.0
 Json = dict[str, t.Any]
 Indexes = Mapping[str, Callable[[Json], Iterable[Hashable]]]
 
@@ -21,6 +22,10 @@ def _of_claim_node(claim: Json) -> Iterable[Hashable]:
 
 def _pools(claim: Json) -> Iterable[Hashable]:
     return {r["pool"] for r in claims.binding_results(claim)}
+
+
+def _allocated_from(claim: Json) -> Iterable[Hashable]:
+    return {(r["driver"], r["pool"]) for r in claims.results(claim)}
 
 
 def _target(obj: Json) -> Iterable[Hashable]:
@@ -42,6 +47,16 @@ def _held_for(obj: Json) -> Iterable[Hashable]:
     return (uid,) if uid else ()
 
 
+def _asked(obj: Json) -> Iterable[Hashable]:
+    """The minute in which the CDI Manager was asked: what was asked for lately is found without reading all."""
+    asked = cohdi.read_intent(obj)[1]
+    return (asked // MINUTE,) if asked > 0 else ()
+
+
+def _deleting(obj: Json) -> Iterable[Hashable]:
+    return (True,) if obj["metadata"].get("deletionTimestamp") else ()
+
+
 def _slice_node(obj: Json) -> Iterable[Hashable]:
     name = slices.node(obj)
     return (name,) if name else ()
@@ -60,12 +75,10 @@ def _gated(pod: Json) -> Iterable[Hashable]:
     return (True,) if pods.held(pod) else ()
 
 
-def _slice_uuids(obj: Json) -> Iterable[Hashable]:
-    return {uuid for uuid, _key in slices.uuids(obj)} if slices.node(obj) else ()
-
-
 def _slice_devices(obj: Json) -> Iterable[Hashable]:
-    return set(device_users.identities(obj)) if slices.node(obj) else ()
+    """With the node: all nodes of a kind have a GPU at the same PCI address."""
+    name = slices.node(obj)
+    return {(name, each) for each in device_users.identities(obj)} if name else ()
 
 
 def _machine(obj: Json) -> Iterable[Hashable]:
@@ -77,11 +90,15 @@ def _uid(obj: Json) -> Iterable[Hashable]:
     return (obj["metadata"]["uid"],)
 
 
-CLAIMS: t.Final[Indexes] = {"node": _of_claim_node, "device": claims.device_keys, "pool": _pools, "uid": _uid}
-SLICES: t.Final[Indexes] = {"node": _slice_node, "pool": _slice_pool, "uuid": _slice_uuids,
-                            "device": _slice_devices}
+def _claim_uids(claim: Json) -> Iterable[Hashable]:
+    return {claim["metadata"]["uid"], claims.identity(claim)}
+
+
+CLAIMS: t.Final[Indexes] = {"node": _of_claim_node, "device": claims.device_keys, "pool": _pools, "uid": _claim_uids,
+                            "allocated from": _allocated_from}
+SLICES: t.Final[Indexes] = {"node": _slice_node, "pool": _slice_pool, "device": _slice_devices}
 NODES: t.Final[Indexes] = {"machine": _machine}
 REQUESTS: t.Final[Indexes] = {"node": _target}
 RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device": _device_uid, "held": _held_for,
-                               "model": lambda o: (o["spec"]["model"],)}
+                               "model": lambda o: (o["spec"]["model"],), "asked": _asked, "deleting": _deleting}
 PODS: t.Final[Indexes] = {"uid": _uid, "node": _pod_node, "gated": _gated}

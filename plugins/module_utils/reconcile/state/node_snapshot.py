@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ...kube.objects import claims, cohdi, nodes
+from ...kube.objects import claims, cohdi, nodes, pods
 from ...node.evidence import LOST_ON_BUS, REMOVAL_HUNG
 from ...planning.node.compose import ONLINE
 from ...planning.node.demand import RESCHEDULE
@@ -49,9 +49,15 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
         other_requests=frozenset(r["metadata"]["name"] for r in state.requests.by("node", "")
                                  if state.shares.of(r["metadata"]["name"]) is None),
         attached=attached, owned=frozenset(uid for uid in attached or () if state.resources.by("device", uid)),
+        leaving=frozenset(uid for uid in attached or () if _leaves_another(state, name, uid)),
         blocked=_blocked(state, name, resources, now), unread=unread, no_hands=state.hands.missing(name),
         fabric_seen=state.snapshot is not None, may_release=may_release, lost=lost, lost_at=lost_at,
         last_machine=last_machine, sizes=adapters.sizes_of(state.snapshot, machine))
+
+
+def _leaves_another(state: ClusterState, node: str, uid: str) -> bool:
+    return any(raw["spec"].get("target_node") != node and raw["metadata"].get("deletionTimestamp")
+               for raw in state.resources.by("device", uid))
 
 
 def _nodeless(state: ClusterState, node: str, raw: Json | None) -> Iterator[ComposabilityRequest]:
@@ -107,6 +113,9 @@ def _reserved_claims(state: ClusterState, node: str, fabric: int | None) -> tupl
 
     def name_of(uid: str) -> str:
         claim = state.claim(uid)
+        pod = None if claim else state.pods.first("uid", uid.partition("/")[2])
+        if pod is not None:
+            return f"{pod['metadata']['name']}-extended-resources"
         return str(claim["metadata"]["name"]) if claim else uid
 
     return state.reservations.claims(node, fabric, state.settings, name_of)
@@ -134,8 +143,10 @@ def _is_prepared(state: ClusterState, raw: Json) -> bool:
 def _is_hold_alive(state: ClusterState, node: str, claim_uid: str, since: float, now: float) -> bool:
     """A claim that was given another node has left the device that was kept for it here."""
     claim = state.claim(claim_uid) if claim_uid else None
-    if claim is None:
-        return False
+    if claim is None:  # a special claim is known by its pod, and is away between two cycles of the scheduler
+        pod = state.pods.first("uid", claim_uid.partition("/")[2])
+        alive = pod is not None and not pods.ended(pod)
+        return alive and (now - since < state.settings.handover_timeout or state.reservations.holds_for(claim_uid))
     if claims.results(claim):
         told = adapters.claim_phase(claim) == RESCHEDULE and bool(claims.binding_results(claim))
         return told and claims.node(claim) == node

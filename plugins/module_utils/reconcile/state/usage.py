@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ...planning.node.demand import PREPARING
 from ...planning.node.snapshot import Claim
 from . import adapters
-from .cluster_state import ClusterState
+from .cluster_state import ClusterState, Json
 
 Usage = Counter[tuple[str, str]]
 """By namespace and model of the CDI Manager."""
@@ -51,10 +51,16 @@ def over_quota(state: ClusterState, claims: tuple[Claim, ...]) -> dict[str, str]
 def _attached(state: ClusterState) -> Usage:
     found: Usage = Counter()
     for raw in state.resources.list():
-        claim = state.user(raw) or state.claim(state.holds.of(raw)[0])
-        if claim is not None:
-            found[claim["metadata"]["namespace"], raw["spec"]["model"]] += 1
+        if namespace := _namespace(state, raw):
+            found[namespace, raw["spec"]["model"]] += 1
     return found
+
+
+def _namespace(state: ClusterState, resource: Json) -> str:
+    """Whose device it is; empty for nobody's. A hold for extended resources may be older than their claim."""
+    held_for = state.holds.of(resource)[0]
+    claim = state.user(resource) or state.claim(held_for)
+    return str(claim["metadata"]["namespace"]) if claim else held_for.rpartition("/")[0]
 
 
 def _preparing(state: ClusterState) -> list[Claim]:

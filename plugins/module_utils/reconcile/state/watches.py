@@ -62,7 +62,8 @@ class Watches:
         def told(kind: ApiResource) -> Callable[[str, Json, Json | None], None]:
             return lambda type_, obj, old: on_change(type_, kind, obj, old)
 
-        self.reflectors = [Reflector(client, kind, stores[kind], told(kind), field_selector=selectors.get(kind))
+        self.reflectors = [Reflector(client, kind, stores[kind], told(kind), field_selector=selectors.get(kind),
+                                     streaming=True)
                            for kind in kinds]
         if state.hands.kind == AGENT:
             selector = ",".join(f"{name}={value}" for name, value in AGENT_LABELS.items())

@@ -17,7 +17,9 @@ from ...kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RES
 from ...kube.client.verbs import Client
 from ...kube.errors import AlreadyExists, Conflict, NotFound
 from ...kube.objects import claims, cohdi, pods
+from ...kube.objects.claim_ref import CLAIM, ClaimRef
 from ...kube.objects.conditions import already_set, device_conditions
+from ...kube.objects.ready import with_ready
 from ...kube.objects.taints import DeviceTaints
 from ...kube.times import format_micro_time, format_time
 from ...planning.actions import CreateResource, LabelNode, MarkClaim, SetSize, Touch
@@ -39,6 +41,8 @@ class Writer:
     def __init__(self, client: Client, state: ClusterState) -> None:
         self.client, self.state = client, state
         self._changes = 0
+        # False once a CRD has dropped them: that of CoHDI has no conditions.
+        self._conditions = True
         self.taints = DeviceTaints(client)
         self.pools = PoolWriter(client, state)
 
@@ -75,9 +79,12 @@ class Writer:
                                   self.state.settings.label(cohdi.LAST_USED): format_time(now)})
 
     def touch(self, action: Touch) -> None:
-        """Record that a device began or ceased to be used; with its use the hold for its claim is over."""
+        """Record that a device began or ceased to be used, and by which claim; with its use the hold is over."""
+        raw = self.state.resources.get(action.resource)
+        user = self.state.user(raw) if raw and action.in_use else None
         self._annotate(action.resource, {cohdi.IN_USE: "true" if action.in_use else None, cohdi.HELD_FOR: None,
-                                         self.state.settings.label(cohdi.LAST_USED): format_micro_time(time.time())})
+                                         self.state.settings.label(cohdi.LAST_USED): format_micro_time(time.time()),
+                                         **({CLAIM: ClaimRef.of(user).note} if user else {})})
 
     def intent(self, resource: str, machine: str, present: Iterable[str]) -> None:
         """Write down that the CDI Manager is about to be asked for a device."""
@@ -120,8 +127,9 @@ class Writer:
     def create_resource(self, name: str, action: CreateResource, present: Iterable[str]) -> None:
         """Create a ComposableResource that carries its attach intent."""
         intent = cohdi.attach_intent(action.machine, time.time(), present)
+        claim = next(iter(self.state.claim_refs([action.claim])), None)
         body = cohdi.resource_body(name, action.request, action.node, action.model, intent, action.type,
-                                   action.force)
+                                   action.force, claim)
         self.state.resources.upsert(self.client.create(COMPOSABLE_RESOURCES, body))
         self._changes += 1
 
@@ -151,8 +159,7 @@ class Writer:
                 return str(known)
             status = {"state": ATTACHING, "error": "", "device_id": serial, "cdi_device_id": device}
             try:
-                self.state.resources.upsert(self.client.merge_patch(
-                    COMPOSABLE_RESOURCES, name, {"metadata": _unchanged(raw), "status": status}, subresource="status"))
+                self._patch_status(name, _unchanged(raw), {**status, **self._ready(raw, status)})
             except Conflict:
                 raw = self.client.get(COMPOSABLE_RESOURCES, name)
                 continue
@@ -162,10 +169,32 @@ class Writer:
     def resource_status(self, name: str, **status: str) -> None:
         """Patch fields of a ComposableResource's status."""
         raw = self.state.resources.get(name)
-        known = {"metadata": {"uid": raw["metadata"]["uid"]}} if raw else {}
-        self.state.resources.upsert(self.client.merge_patch(COMPOSABLE_RESOURCES, name, {**known, "status": status},
-                                                            subresource="status"))
+        known = {"uid": raw["metadata"]["uid"]} if raw else {}
+        self._patch_status(name, known, {**status, **(self._ready(raw, status) if raw else {})})
         self._changes += 1
+
+    def observe(self, name: str) -> None:
+        """Let the condition of a ComposableResource be about its generation; one that changes right now comes again."""
+        raw = self.state.resources.get(name)
+        if raw is not None and self._ready(raw, {}):
+            with contextlib.suppress(Conflict, NotFound):
+                self._patch_status(name, _unchanged(raw), self._ready(raw, {}))
+
+    def _patch_status(self, name: str, known: Json, status: Json) -> None:
+        answer = self.client.merge_patch(COMPOSABLE_RESOURCES, name, {"metadata": known, "status": status},
+                                         subresource="status")
+        self._note_conditions(status, answer)
+        self.state.resources.upsert(answer)
+
+    def _ready(self, raw: Json, status: Json) -> Json:
+        """The conditions that belong to a status, as a part of it."""
+        if not self._conditions:
+            return {}
+        return {"conditions": with_ready(raw, {**(raw.get("status") or {}), **status}, format_time(time.time()))}
+
+    def _note_conditions(self, status: Json, answer: Json) -> None:
+        if "conditions" in status and "conditions" not in (answer.get("status") or {}):
+            self._conditions = False
 
     def delete_resource(self, name: str) -> None:
         """Mark a ComposableResource for deletion; one that is gone is fine."""
@@ -208,18 +237,23 @@ class Writer:
             store.remove(raw)
 
     def request_status(self, name: str, status: Json) -> None:
-        """Replace the status of a ComposabilityRequest, keeping what is equal."""
+        """Replace the status of a ComposabilityRequest, keeping what is equal and others' conditions."""
         raw = self.state.requests.get(name)
-        if raw is None or raw.get("status") == status:
+        if raw is None:
+            return
+        status = {**status, **self._ready(raw, {"error": "", **status})}
+        if raw.get("status") == status:
             return
         old = (raw.get("status") or {}).get("resources") or {}
         gone = {key: None for key in old if key not in status.get("resources", {})}
         body = {**status, "error": status.get("error"), "resources": {**gone, **status.get("resources", {})} or None}
         try:
-            self.state.requests.upsert(
-                self.client.merge_patch(COMPOSABILITY_REQUESTS, name, {"status": body}, subresource="status"))
+            answer = self.client.merge_patch(COMPOSABILITY_REQUESTS, name, {"status": body}, subresource="status")
         except NotFound:
             self._forget(raw, self.state.requests)
+            return
+        self._note_conditions(status, answer)
+        self.state.requests.upsert(answer)
 
     def nominate(self, namespace: str, pod: str, uid: str, node: str, anyway: bool = False) -> bool:
         """Have the scheduler try a node first for a pod (empty: none); False when that pod is gone or already bound.
@@ -285,7 +319,7 @@ class Writer:
         except NotFound:
             return None
         self.state.claims.upsert(fresh)
-        same = fresh["metadata"]["uid"] == action.claim
+        same = fresh["metadata"]["uid"] == raw["metadata"]["uid"]
         return fresh if same and _allocation(fresh) == _allocation(raw) else None
 
     def deallocate(self, claim: Json) -> None:

@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     SLICES,
     ApiResource,
 )
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import CLAIM
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import (
     ATTACH,
     NODE,
@@ -44,6 +45,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     Evidence,
     NodeTrouble,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.tracing import Tracer
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import Call, FakeApi
 
 Json = dict[str, t.Any]
@@ -143,9 +145,10 @@ class FakeHands:
 
 
 def resource(name: str, device: str = "", uuid: str = "", **more: t.Any) -> Json:
-    """A ComposableResource of the node, attached when it has a ``device``; ``more``: deleted, release, node."""
+    """A ComposableResource of the node, attached when it has a ``device``; ``more``: deleted, release, node, claim."""
     meta: Json = {"name": name, "uid": f"uid-{name}", "labels": {TARGET_NODE: NODE_NAME}, "finalizers": ["f"],
                   "annotations": {ATTACH: "{}", **({RELEASE: more["release"]} if more.get("release") else {}),
+                                  **({CLAIM: more["claim"]} if more.get("claim") else {}),
                                   **({NODE: more["node"]} if more.get("node") else {})}}
     if more.get("deleted"):
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -169,6 +172,7 @@ class Node:
         self.api, self.hands, self.metrics = FakeApi(), FakeHands(), AgentMetrics()
         self.options = AgentOptions(NODE_NAME, patience=options.pop("patience", Patience(0.05, 5.0)), **options)
         self.plugin_pods = 0
+        self.tracer: Tracer | None = None
         self.plays = True
         self._dead: list[str] = []
         self.api.before = self._called
@@ -177,7 +181,7 @@ class Node:
 
     def boot(self) -> NodeAgent:
         """Start an agent, as after a crash of the one before."""
-        self.agent = NodeAgent(self.api.client, self.hands, self.options, self.metrics)
+        self.agent = NodeAgent(self.api.client, self.hands, self.options, self.metrics, tracer=self.tracer)
         self.agent.start()
         return self.agent
 

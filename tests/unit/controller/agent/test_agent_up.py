@@ -151,14 +151,18 @@ def test_trouble_that_passes_is_not_told() -> None:
         assert node.metrics.registry.get_sample_value("composable_agent_troubles_total", {"reason": DRIVER_FAILED}) == 0
 
 
-def test_the_plugin_is_left_alone_while_it_prepares_a_claim() -> None:
+@pytest.mark.parametrize("extended", [False, True], ids=["by a claim", "by an extended resource"])
+def test_the_plugin_is_left_alone_while_it_prepares_a_claim(extended: bool) -> None:
     with running() as node:
         claim = {"metadata": {"name": "c", "namespace": "team", "uid": "c"}, "status": {"allocation": {"devices": {
             "results": [{"driver": "gpu.nvidia.com", "pool": "node-0", "device": "gpu-9"}]}}}}
         node.api.put(CLAIMS, claim)
         waiting = pod("waits", {}, phase="Pending")
         waiting["metadata"]["namespace"] = "team"
-        waiting["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "c"}]
+        if extended:
+            waiting["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": "c"}
+        else:
+            waiting["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "c"}]
         node.api.put(PODS, waiting)
         node.hands.bus["dev-1"] = "GPU-1"
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))

@@ -38,6 +38,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("arguments", "words"), [
     ([], "--node-name: '' is not usable"),
     (["--node-name", "n", "--patience", "0"], "--patience: 0 is not usable: must be from 0.01 to 3600 seconds"),
+    (["--node-name", "n", "--kube-api-qps", "0.5"], "--kube-api-qps: 0.5 is not usable: must be from 1 to 100000"),
     (["--node-name", "n", "--kubeconfig", "/no/such/file"], "/no/such/file")])
 def test_one_sentence_for_what_cannot_be_used(root: Path, capsys: pytest.CaptureFixture[str], arguments: list[str],
                                               words: str, monkeypatch: pytest.MonkeyPatch) -> None:

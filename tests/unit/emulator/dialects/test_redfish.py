@@ -135,7 +135,8 @@ def test_what_is_not_offered_is_not_there() -> None:
     for path in ("/CompositionService", "/CompositionService/ResourceBlocks", "/Fabrics/1/Connections", "/Fabrics/9"):
         assert found.tree.get(f"{ROOT}{path}") is None
     assert "CompositionService" not in get(found, "")
-    assert "Actions" not in get(found, f"/Systems/{NODE}")
+    assert set(get(found, f"/Systems/{NODE}")["Actions"]) == {"#ComputerSystem.Reset"}
+    assert "Actions" not in get(service({"dialects": ["Zones"], "reset_types": []}), f"/Systems/{NODE}")
     assert service({"dialects": ["AddResourceBlock"]}).tree.get(f"{ROOT}/Fabrics") is None
 
 

@@ -171,7 +171,13 @@ def test_check_mode_counts_what_would_be_given_back(fake: FakeManager) -> None:
     (AttachmentSpec("n0", "detached", where="attachments[0]."),
      "attachments[0].device: None is not allowed; state detached"),
     (AttachmentSpec("n0"), "model: None is not allowed; state attached needs a model, or a handle"),
-    (AttachmentSpec("n0", model=A, count=0), "count: 0 is not allowed; it must be 1 or more"),
+    (AttachmentSpec("n0", model=A, count=0), "count: 0 is not allowed; it must be 1 or more, or 0 with exact"),
+    (AttachmentSpec("n0", model=A, count=-1, exact=True), "count: -1 is not allowed; it must be 0 or more"),
+    (AttachmentSpec("n0", handle="h", exact=True), "model: None is not allowed; state attached needs a model"),
+    (AttachmentSpec("n0", "detached", model=A, device="x"), "model: 'A100 40G' is not allowed; state detached takes "
+                                                            "either a device or a model"),
+    (AttachmentSpec("n0", "detached", model=A, count=1), "count: 1 is not allowed; state detached leaves no device"),
+    (AttachmentSpec("n0", "detached", model=A, exact=True), "count: None is not allowed; state detached leaves no"),
     (AttachmentSpec("n0", model=A, device="x"), "device: 'x' is not allowed; only state detached takes it"),
 ])
 def test_incomplete_spec_is_named(fake: FakeManager, spec: AttachmentSpec, said: str) -> None:
@@ -260,14 +266,18 @@ def test_random_specs_are_foreseen_and_end_as_foreseen(rng: random.Random) -> No
         fake = FakeManager.of({**names}, devices(A, 4), devices(A, 4, 2), devices(B, 2))
         for name in fake.names:
             fake.put(name, A, rng.randrange(0, 2))
-        specs = [AttachmentSpec(name, model=model, count=rng.randrange(1, 3))
+        specs = [AttachmentSpec(name, model=model, count=rng.randrange(1, 3), exact=rng.random() < 0.4)
                  for name in fake.names for model in (A, B) if rng.random() < 0.6]
         taken = [d for d in fake.stock.values() if d.machine and rng.random() < 0.4]
+        specs += [AttachmentSpec(name, "detached", model=A) for name in fake.names
+                  if rng.random() < 0.5 and not any(s.machine == name for s in specs)
+                  and not any(d.machine == f"uid-{name}" for d in taken)]
         specs += [AttachmentSpec(t.cast(str, d.machine), "detached", device=d.uid) for d in taken]
         foreseen = AttachmentPlan(fake, 0.0).foresee(specs)
         if any(g.error for g in foreseen):
             continue
         granted = grant(fake, *specs)
+        assert all(g.after == g.spec.count for g in granted if g.spec.exact)
         assert [(g.before, g.after, g.error) for g in granted] == [(g.before, g.after, None) for g in foreseen]
         assert {n: sum(models.values()) for n, models in counts(granted, "after").items() if models} == {
             n: sum(d.machine == f"uid-{n}" and d.model in counts(granted, "after")[n] for d in fake.stock.values())
@@ -286,3 +296,80 @@ def test_devices_of_a_result_are_those_that_moved(fake: FakeManager) -> None:
     (found,) = grant(fake, AttachmentSpec("n0", model=A, count=2))
     assert [type(d) for d in found.devices] == [Device]
     assert found.devices[0].uid not in old
+
+
+def shown(results: list[AttachmentResult]) -> list[tuple[int, int, list[str]]]:
+    return [(g.before, g.after, sorted(d.uid for d in g.devices)) for g in results]
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(None, 1), (0, 0), (2, 2), (3, 3), (4, 4)])
+def test_exact_count_is_reached_from_both_sides_once(fake: FakeManager, count: int | None, wanted: int) -> None:
+    fake.put("n0", A, 3)
+    spec = AttachmentSpec("n0", model=A, count=count, exact=True)
+    (foreseen,) = AttachmentPlan(fake, 0.0).foresee([spec])
+    (first,), (again,) = grant(fake, spec), grant(fake, spec)
+    assert (first.before, first.after, has(fake, "n0")) == (3, wanted, [A] * wanted)
+    assert (foreseen.before, foreseen.after) == (3, wanted)
+    assert (len(first.devices), first.changed, again.changed) == (abs(wanted - 3), wanted != 3, False)
+
+
+def test_devices_in_bad_health_leave_first(fake: FakeManager) -> None:
+    old = fake.put("n0", A, 3)
+    fake.stock[old[1]] = replace(fake.stock[old[1]], health="Critical")
+    fake.stock[old[2]] = replace(fake.stock[old[2]], health="Warning")
+    spec = AttachmentSpec("n0", model=A, count=1, exact=True)
+    foreseen = AttachmentPlan(fake, 0.0).foresee([spec])
+    assert shown(grant(fake, spec)) == shown(foreseen) == [(3, 1, sorted(old[1:]))]
+    assert [d.uid for d in fake.stock.values() if d.machine] == old[:1]
+
+
+def test_model_is_detached_as_a_whole_once(fake: FakeManager) -> None:
+    old = fake.put("n0", A, 3)
+    fake.put("n0", B)
+    spec = AttachmentSpec("n0", "detached", model=A)
+    foreseen = AttachmentPlan(fake, 0.0).foresee([spec])
+    assert shown(grant(fake, spec)) == shown(foreseen) == [(3, 0, sorted(old))]
+    assert has(fake, "n0") == [B]
+    assert shown(grant(fake, spec)) == [(0, 0, [])]
+
+
+def test_what_a_model_gives_back_goes_elsewhere_at_once(fake: FakeManager) -> None:
+    """The fabric has four, and all are attached."""
+    fake.put("n0", A, 4)
+    specs = [AttachmentSpec("n1", model=A, count=3), AttachmentSpec("n0", model=A, exact=True)]
+    assert [g.error for g in AttachmentPlan(fake, 0.0).foresee(specs)] == [None, None]
+    assert [(g.before, g.after) for g in grant(fake, *specs)] == [(0, 3), (4, 1)]
+
+
+def test_exact_count_counts_on_what_another_spec_detaches(fake: FakeManager) -> None:
+    old = fake.put("n0", A, 3)
+    specs = [AttachmentSpec("n0", model=A, count=1, exact=True), AttachmentSpec("n0", "detached", device=old[0])]
+    granted = grant(fake, *specs)
+    assert [g.error for g in granted] == [None, None]
+    assert (has(fake, "n0"), counts(granted, "before"), counts(granted, "after")) == (
+        [A], {"n0": {A: 3}}, {"n0": {A: 1}})
+
+
+def test_one_failed_detach_of_several_is_told_with_those_that_left(fake: FakeManager) -> None:
+    old = fake.put("n0", A, 3)
+    fake.fails["uid-n0"] = [Refused("in use")]
+    (found,) = grant(fake, AttachmentSpec("n0", "detached", model=A))
+    left = [uid for uid in old if fake.stock[uid].machine is None]
+    assert (found.before, found.after, len(left)) == (3, 1, 2)
+    assert (sorted(d.uid for d in found.devices), str(found.error)) == (sorted(left), "in use")
+
+
+def test_device_and_its_model_on_one_machine_are_refused(fake: FakeManager) -> None:
+    old = fake.put("n0", A, 2)
+    specs = [AttachmentSpec("n0", "detached", model=A), AttachmentSpec("n0", "detached", device=old[0])]
+    with pytest.raises(BadConfiguration, match="it would leave by its uid and by its model; name it once"):
+        grant(fake, *specs)
+    assert has(fake, "n0") == [A, A]
+
+
+def test_model_that_nobody_has_cannot_be_detached(fake: FakeManager) -> None:
+    fake.able = LISTS
+    wrong, right = grant(fake, AttachmentSpec("n0", "detached", model="A100"),
+                         AttachmentSpec("n1", "detached", model=B))
+    assert "model: 'A100' is not allowed; allowed are A100 40G, A100 80G" in str(wrong.error)
+    assert (right.error, right.changed) == (None, False)

@@ -55,6 +55,11 @@ def test_claims_by_name_and_by_template() -> None:
     assert pods.claim_names(raw) == {"a": "mine", "b": "p-b-x", "c": None}
 
 
+def test_claim_that_the_scheduler_made_for_extended_resources_is_one_of_them() -> None:
+    raw = pod(status={"extendedResourceClaimStatus": {"resourceClaimName": "p-extended-resources-x"}})
+    assert pods.claim_names(raw) == {"": "p-extended-resources-x"}
+
+
 @pytest.mark.parametrize(("labels", "size", "group"), [
     ({"composable.infra/group": "g"}, "3", ("ns/g", 3)), ({"scheduling.x-k8s.io/pod-group": "g"}, "2", ("ns/g", 2)),
     ({"composable.infra/group": "g"}, None, None), ({"composable.infra/group": "g"}, "many", ("ns/g", 0)),

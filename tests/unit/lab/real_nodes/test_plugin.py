@@ -17,14 +17,24 @@ import grpc
 import pytest
 import yaml
 
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire import rpc
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.rpc import (
+    DRA,
+    REGISTRATION,
+    message_class,
+    service,
+)
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.sockets import (
+    Registration,
+    Sockets,
+    serving,
+)
 from ansible_collections.composable.infra.lab.hardware.fabric import PluggedDevice
 from ansible_collections.composable.infra.lab.hardware.node import driver_files
 from ansible_collections.composable.infra.lab.hardware.node.kernel import NodeKernel
-from ansible_collections.composable.infra.lab.real_nodes.plugin import generate, rpc, specs
+from ansible_collections.composable.infra.lab.real_nodes.plugin import specs
 from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import FoundGpu, look
 from ansible_collections.composable.infra.lab.real_nodes.plugin.driver import Driver, Unprepared
-from ansible_collections.composable.infra.lab.real_nodes.plugin.rpc import DRA, REGISTRATION, message_class
-from ansible_collections.composable.infra.lab.real_nodes.plugin.sockets import serving
 
 GPU = FoundGpu("GPU-a", "H100", "0000:10:00.0", 0)
 SECOND = FoundGpu("GPU-b", "H100", "0000:11:00.0", 1)
@@ -118,7 +128,9 @@ def test_what_cannot_be_prepared_is_said(tmp_path: Path, found: dict[str, Any], 
 def test_kubelet_finds_the_plugin_and_uses_it(kubelet_folder: Path, tmp_path: Path) -> None:
     registered, lines = threading.Event(), list[str]()
     driver = driver_for(tmp_path, claim("gpu-0"))
-    with serving(kubelet_folder, driver.methods(), registered.set, lines.append):
+    sockets = Sockets(kubelet_folder, "gpu.nvidia.com")
+    registration = Registration(sockets, ["v1.DRAPlugin"], registered.set, lines.append)
+    with serving(sockets, [service(f"{DRA}.DRAPlugin", driver.methods())], registration):
         registrar = kubelet_folder / "plugins_registry" / "gpu.nvidia.com-reg.sock"
         with grpc.insecure_channel(f"unix://{registrar}") as channel:
             question = message_class(f"{REGISTRATION}.InfoRequest")()
@@ -138,11 +150,6 @@ def test_kubelet_finds_the_plugin_and_uses_it(kubelet_folder: Path, tmp_path: Pa
         assert [it.device_name for it in answer.claims["u1"].devices] == ["gpu-0"]
     assert not list(kubelet_folder.rglob("*.sock"))
     assert lines == ["the kubelet refuses this plugin: too old", "registered with the kubelet"]
-
-
-def test_descriptors_are_those_of_the_proto_files(tmp_path: Path) -> None:
-    generate.generate(tmp_path / "fresh.base64")
-    assert (tmp_path / "fresh.base64").read_bytes() == (generate.HERE / "kubelet.base64").read_bytes()
 
 
 def test_spec_is_json_and_so_yaml_too(tmp_path: Path) -> None:

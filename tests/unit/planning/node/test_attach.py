@@ -17,6 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
     DeleteResource,
     Plan,
     Resume,
+    SetSize,
     SetState,
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import (
@@ -137,6 +138,18 @@ def test_device_that_cannot_be_from_this_request_is_not_taken(machine: dict[str,
     assert plan.wake_at == NOW + POLL
 
 
+@pytest.mark.parametrize(("present", "waits"), [(frozenset(), True), (frozenset({"d"}), False)],
+                         ids=["may be its own", "there before"])
+@pytest.mark.parametrize("deleting", [False, True])
+def test_device_that_another_node_lets_go_is_waited_for(present: frozenset[str], waits: bool, deleting: bool) -> None:
+    """Its detach there was not answered; nothing is asked for anew, and nothing given up, until that is told."""
+    part = asked("r", age=ATTACH_DEADLINE, present=present, deleting=deleting)
+    view = {**on_machine("d", owned=("d",)), "leaving": frozenset({"d"})}
+    plan = compose(request(0 if deleting else 1), part, **view)
+    assert (plan.actions == ()) is waits
+    assert not waits or plan.wake_at == NOW + POLL
+
+
 def test_one_device_is_adopted_once_by_the_resource_that_asked_first() -> None:
     view = (asked("late", age=1), asked("early", age=2), request(2))
     assert [(a.resource, a.device) for a in of(compose(*view, **on_machine("d")), Adopt)] == [("early", "d")]
@@ -243,3 +256,24 @@ def test_device_of_a_request_that_is_gone_does_not_bring_a_second_one(part: Comp
     view = node(part, **on_machine("device-r", owned=("device-r",)))
     sized = after(view, plan_scale(view, settings()).actions)
     assert not of(plan_compose(sized, ATTACH_DEADLINE), CreateResource)
+
+
+@pytest.mark.parametrize(("parts", "size", "told"), [
+    ((), 2, ["", ""]),
+    ((claim("old", age=9.0), claim("new", age=1.0)), 2, ["uid-old", "uid-new"]),
+    ((claim("two", A100, A100),), 2, ["uid-two", "uid-two"]),
+    ((claim("old", age=9.0), claim("new", age=1.0), attached("r")), 2, ["uid-new"]),
+    ((claim("one"),), 2, ["uid-one", ""]),
+    ((claim("other", T4),), 1, [""]),
+    ((claim("done", phase="ready"), claim("waits")), 1, ["uid-waits"]),
+    ((claim("held", phase="gated"),), 1, ["uid-held"])])
+def test_a_new_device_tells_which_claim_it_is_asked_for(parts: tuple[t.Any, ...], size: int, told: list[str]) -> None:
+    """The youngest: older ones get what is there or on its way."""
+    created = of(compose(request(size), *parts), CreateResource)
+    assert [action.claim for action in created] == told
+
+
+def test_a_size_tells_who_waits_for_it() -> None:
+    plan = plan_scale(node(claim("old", A100, A100, age=9.0), claim("new"), claim("other", T4)), settings())
+    sizes = {action.model: action.claims for action in of(plan, SetSize)}
+    assert sizes == {A100: ("uid-old", "uid-new"), T4: ("uid-other",)}

@@ -34,6 +34,9 @@ UUID = f'device.attributes["{DRIVER}"].uuid == "GPU-1"'
 SLOT = f'device.attributes["{DRIVER}"].slot == "x"'
 
 
+IMPLICIT = "deviceclass.resource.kubernetes.io/extended"
+
+
 def volume(**kind: t.Any) -> list[Json]:
     return [{"name": "v", **kind}]
 
@@ -52,13 +55,13 @@ LET_GO = [
     ({"containers": [{"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
      "a restart rule needs a feature of the node"),
     ({"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]},
-     "it requests example.com/gpu, which a DeviceClass serves"),
-    ({"initContainers": [{"name": "c", "resources": {"requests": {"deviceclass.resource.kubernetes.io/x": "1"}}}]},
-     "it requests deviceclass.resource.kubernetes.io/x, which a DeviceClass serves"),
+     "claim p-extended-resources, request container-0-example.com/gpu: the fabric does not serve DeviceClass extended"),
+    ({"initContainers": [{"name": "c", "resources": {"requests": {IMPLICIT: "1"}}}]},
+     f"claim p-extended-resources, request container-0-{IMPLICIT}: the fabric does not serve DeviceClass extended"),
     ({"containers": [{"name": "c", "resources": {"requests": {"cpu": "much"}}}]}, "'much' is not a quantity"),
     ({"resourceClaims": [{"name": "gpu", "podGroupResourceClaim": "x"}]},
      "resource claim gpu is given by podGroupResourceClaim"),
-    ({"resourceClaims": []}, "it has no claim"),
+    ({"resourceClaims": []}, "it has no claim, and no DeviceClass serves a resource that it requests"),
 ]
 SUPPORTED: list[Json] = [
     {"schedulerName": "default-scheduler"}, {"volumes": volume(emptyDir={})}, {"volumes": volume(configMap={})},

@@ -51,7 +51,8 @@ def test_device_is_written_down_after_the_answer(bench: Bench) -> None:
     bench.operations.create(CREATE)
     bench.idle()
     raw = only(bench)
-    assert raw["status"] == {"state": "Attaching", "error": "", "device_id": "GPU-d1", "cdi_device_id": "d1"}
+    assert bench.status(raw["metadata"]["name"]) == {"state": "Attaching", "error": "", "device_id": "GPU-d1",
+                                                     "cdi_device_id": "d1"}
     assert bench.told("Attached") == [f"device GPU-d1 ({A100}) attached to node node-0"]
     bench.wait(lambda: bench.finished == ["node-0"], "the controllers are told")
     assert len(bench.metrics.observed("attach_duration_seconds")) == 1
@@ -161,7 +162,8 @@ def test_error_is_on_the_object_while_it_lasts(bench: Bench) -> None:
     bench.fabric.answers = [Unavailable("the CDI Manager does not answer")] * 10_000
     bench.operations.create(CREATE)
     bench.wait(lambda: only(bench).get("status", {}).get("error"))
-    assert only(bench)["status"] == {"state": "Attaching", "error": "the CDI Manager does not answer"}
+    assert bench.status(only(bench)["metadata"]["name"]) == {"state": "Attaching",
+                                                             "error": "the CDI Manager does not answer"}
     bench.fabric.answers = []
     bench.idle()
     assert only(bench)["status"]["error"] == ""

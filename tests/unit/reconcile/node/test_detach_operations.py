@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.claim_check import ClaimCheck
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import unreachable
@@ -62,6 +63,29 @@ def test_device_that_a_claim_holds_stays(leaving: Bench) -> None:
     assert leaving.status()["state"] == "Detaching"
     assert leaving.status()["error"] == "not detached: claim default/train uses the device"
     assert leaving.told("DetachRefused") == ["claim default/train uses the device"]
+
+
+def refusals(bench: Bench, reason: str) -> int:
+    """How many detaches were refused for a reason."""
+    return bench.metrics.get("detaches_total", manager="fm", model=A100, outcome="refused", reason=reason)
+
+
+def test_refused_detaches_are_counted_by_what_keeps_the_device(leaving: Bench) -> None:
+    leaving.put(objects.claim("train", objects.local_result("gpu-0")))
+    detach(leaving)
+    assert (refusals(leaving, "claimed"), refusals(leaving, "node_holds")) == (1, 0)
+    detach(leaving)  # the claim has it back from the node
+    assert (refusals(leaving, "claimed"), refusals(leaving, "node_holds")) == (1, 1)
+
+
+def test_detaches_are_counted_by_their_outcome(leaving: Bench) -> None:
+    leaving.fabric.detach_error = Unavailable("the CDI Manager does not answer")
+    detach(leaving)
+    leaving.fabric.detach_error = None
+    detach(leaving)
+    labels = {"manager": "fm", "model": A100}
+    assert leaving.metrics.get("detaches_total", **labels, outcome="failed", reason="unavailable") == 1
+    assert leaving.metrics.get("detaches_total", **labels, outcome="succeeded", reason="none") == 1
 
 
 def test_what_keeps_a_device_is_told_once_and_not_at_every_trial(leaving: Bench) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import threading
 import typing as t
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -24,6 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, NotFound, Unreachable
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile import keys
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import quiescence
@@ -167,6 +168,27 @@ def test_explanation_comes_with_what_could_not_be_read(made: tuple[Run, Bench]) 
     have(bench, objects.claim("train", objects.local_result()))
     wait_reasons, problems = run.explain()
     assert ([v.claim for v in wait_reasons], problems) == (["default/train"], [])
+
+
+def test_explanation_is_asked_anew_until_it_is_what_is_waited_for(made: tuple[Run, Bench]) -> None:
+    """The claim comes while it is waited for."""
+    run, bench = made
+    seen: list[int] = []
+
+    def until(reasons: Sequence[WaitReason]) -> bool:
+        seen.append(len(reasons))
+        if len(seen) == 1:
+            have(bench, objects.claim("train", objects.local_result()))
+        return bool(reasons)
+
+    wait_reasons, _problems = run.explain(until, 10.0)
+    assert ([v.claim for v in wait_reasons], seen[0], seen[-1]) == (["default/train"], 0, 1)
+
+
+def test_explanation_that_is_waited_for_in_vain_is_the_last_one(made: tuple[Run, Bench]) -> None:
+    run, bench = made
+    have(bench, objects.claim("train", objects.local_result()))
+    assert [v.claim for v in run.explain(lambda reasons: False, 0.0)[0]] == ["default/train"]
 
 
 def test_manager_that_is_away_is_said(made: tuple[Run, Bench]) -> None:

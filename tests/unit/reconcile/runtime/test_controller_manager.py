@@ -124,6 +124,25 @@ def test_look_survives_what_nobody_expects(quiet: Live) -> None:
     assert engine.problems()
 
 
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+def test_wall_clock_that_is_set_does_not_put_off_the_next_look(quiet: Live, monkeypatch: pytest.MonkeyPatch,
+                                                               jump: float) -> None:
+    engine, _bench = quiet
+    now, waits = [1_800_000_000.0], list[float]()
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    monkeypatch.setattr(engine, "_look", lambda began: now.append(now.pop() + jump))
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        engine.stopping.set()
+
+    monkeypatch.setattr(engine.stopping, "wait", wait)
+    monkeypatch.setattr(engine._look_soon, "wait", wait)
+    engine._look_again_and_again()
+    assert len(waits) == 2
+    assert max(waits) <= module.SHORTEST_LOOK
+
+
 def test_worker_survives_a_reconcile_that_fails(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, bench = live
     reconcile, failed = engine.reconcilers[NodeKey], threading.Event()

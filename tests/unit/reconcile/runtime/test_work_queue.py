@@ -257,3 +257,16 @@ def test_one_key_has_one_worker_and_no_event_is_lost() -> None:
     join(workers)
     assert clashes == []
     assert seen == dict(added)
+
+
+def test_keys_that_wait_for_a_worker() -> None:
+    """What is worked on does not wait, nor what is due later; what is due now does."""
+    queue: WorkQueue[str] = WorkQueue(lambda key: 1.0 if key == "background" else None)
+    queue.add("a")
+    queue.add("b")
+    queue.add("background")
+    queue.add_at("later", time.time() + 60.0)
+    queue.add_at("now", time.time() - 1.0)
+    assert sorted(queue.ready()) == ["a", "b", "background", "now"]
+    assert queue.get() == "a"
+    assert sorted(queue.ready()) == ["b", "background", "now"]

@@ -43,6 +43,17 @@ def test_attached_devices_and_who_owns_them(bench: Bench) -> None:
     assert set(view.owned) == {"d1"}
 
 
+@pytest.mark.parametrize(("node", "deleted", "leaving"), [
+    ("node-1", True, {"d1"}), ("node-1", False, set()), ("node-0", True, set()),
+], ids=["of another node, deleted", "of another node", "of this node"])
+def test_device_that_another_node_has_to_write_off(bench: Bench, node: str, deleted: bool, leaving: set[str]) -> None:
+    resource = objects.resource("r", node=node, device="d1")
+    if deleted:
+        resource["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    bench.put(resource)
+    assert set(node_snapshot(bench.state, "node-0", {"d1": A100}).leaving) == leaving
+
+
 def test_fresher_reading_of_the_machine_counts(bench: Bench) -> None:
     view = node_snapshot(bench.state, "node-0", {"d9": A100})
     assert view.attached == {"d9": A100}

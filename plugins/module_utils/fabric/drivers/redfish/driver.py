@@ -13,13 +13,15 @@ import typing as t
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ...api import Capabilities, Device, FabricSnapshot, Machine, Proof, Started, Task
+from ...api import Capabilities, Device, FabricSnapshot, Machine, MachinePower, Proof, Started, Task
 from ...config import FabricConfig
 from ...errors import Busy, Changed, FabricError, Missing, Refused, gravest
+from ...http.request import Request
 from ...http.session import Session
 from ...operations.handle_collector import HandleCollector
 from ...operations.parallel import outcomes
 from ...operations.polling import tolerant
+from ..shared.redfish.resources import ComputerSystem
 from ..shared.redfish.service import Service, read_error
 from ..shared.replies import healthy
 from .composition.executor import CompositionExecutor
@@ -41,7 +43,7 @@ class RedfishDriver:
     # Whether a service answers at once or by a task is its own choice, request by request.
     capabilities: t.Final = Capabilities(
         asynchronous=True, batch=False, lists_free=True,
-        kinds=("gpu", "memory", "fpga", "storage", "network"),
+        kinds=("gpu", "memory", "fpga", "storage", "network"), powers=True,
     )
 
     def __init__(self, config: FabricConfig) -> None:
@@ -120,6 +122,28 @@ class RedfishDriver:
         for handle in handles:
             self._executor.wait(handle)
         return Task(True, (), handles)
+
+    def power(self, machine_uid: str) -> MachinePower:
+        """Power of a machine, and the resets that it offers."""
+        system = self._system(machine_uid)
+        return MachinePower(machine_uid, system.name or machine_uid, system.power or "",
+                            system.reset_types if system.reset else (), system.last_reset or "")
+
+    def reset(self, machine_uid: str, reset_type: str) -> None:
+        """ComputerSystem.Reset. A task that the service makes of it is not waited for: the power tells."""
+        target = self._system(machine_uid).reset
+        purpose = f"reset machine {machine_uid} ({reset_type})"
+        if target is None:
+            raise Refused(f"cannot {purpose}: the CDI Manager offers no ComputerSystem.Reset for it")
+        self._session.call(Request("POST", target, purpose, body={"ResetType": reset_type}, effect=True, reads=False))
+
+    def _system(self, uid: str) -> ComputerSystem:
+        host = self._allocator.service_model(oldest=OLDEST_MAP).hosts.get(uid)
+        host = host or self.service_model().hosts.get(uid)
+        system = self.service.read(ComputerSystem, host.system.uri) if host else None
+        if system is None:
+            raise _no_machine(uid)
+        return system
 
     def close(self) -> None:
         """Log out and close all kept connections."""

@@ -15,7 +15,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from ...api import Capabilities, Device, FabricManager, FabricSnapshot, Machine, Proof, Started, Task
+from ...api import (
+    Capabilities,
+    Device,
+    FabricManager,
+    FabricSnapshot,
+    Machine,
+    MachinePower,
+    PowerManager,
+    Proof,
+    Started,
+    Task,
+)
+from ...errors import Refused
 from ..shared.redfish.resources import ServiceRoot
 
 
@@ -80,6 +92,20 @@ class SunfishDriver:
     def resume(self, handles: tuple[str, ...]) -> Task:
         """Wait for an operation that an earlier process began."""
         return self.way().resume(handles)
+
+    def power(self, machine_uid: str) -> MachinePower:
+        """Power of a machine, where agents have registered it."""
+        return self._powering().power(machine_uid)
+
+    def reset(self, machine_uid: str, reset_type: str) -> None:
+        """Passed on to the agent that owns the machine."""
+        self._powering().reset(machine_uid, reset_type)
+
+    def _powering(self) -> PowerManager:
+        way = self.way()
+        if not isinstance(way, PowerManager):
+            raise Refused("cannot switch machines: this Sunfish has no agents, it only takes numbers of devices")
+        return way
 
     def close(self) -> None:
         """Close all kept connections."""

@@ -100,15 +100,20 @@ def allocatable(node: Json) -> Amounts:
     return _amounts((node.get("status") or {}).get("allocatable"))
 
 
-def filter_resources(requested: Amounts, used: Amounts, pods: int, offered: Amounts) -> str:
+def filter_resources(requested: Amounts, used: Amounts, pods: int, offered: Amounts,
+                     extended: frozenset[str] = frozenset()) -> str:
     """Why a node lacks room for one more pod, in the scheduler's words; empty when it has room.
 
     ``requested``: of the pod; ``used`` and ``pods``: requests and number of the pods that are there; ``offered``: what
-    is allocatable.
+    is allocatable; ``extended``: resources of the pod that devices serve. Where a device plugin offers one of
+    these, the scheduler takes that, and a device would be attached in vain.
     """
     if pods + 1 > offered.get("pods", 0):
         return "Too many pods"
     for name, value in requested.items():
-        if value and value > offered.get(name, 0) - used.get(name, 0):
+        if name in extended:
+            if offered.get(name):
+                return f"served {name} by a device plugin"
+        elif value and value > offered.get(name, 0) - used.get(name, 0):
             return f"Insufficient {name}"
     return ""

@@ -28,7 +28,8 @@ class Host:
     def machine(self, devices: Iterable[Device]) -> Machine:
         """As a machine with these devices."""
         name = self.system.name or self.system.ident or self.uid
-        return Machine(self.uid, name, self.fabric, tuple(sorted(devices, key=lambda device: device.uid)))
+        return Machine(self.uid, name, self.fabric, tuple(sorted(devices, key=lambda device: device.uid)),
+                       self.system.power or None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,9 @@ class ComputerSystem(Described):
     endpoints = Field("Links/Endpoints", links)
     pcie_devices = Field("PCIeDevices", links)
     processors = Field("Processors", link)
+    last_reset = Field("LastResetTime", text)
+    reset = Field("Actions/#ComputerSystem.Reset/target", path)
+    reset_types = Field("Actions/#ComputerSystem.Reset/ResetType@Redfish.AllowableValues", texts)
     add_block = Field("Actions/#ComputerSystem.AddResourceBlock/target", path)
     remove_block = Field("Actions/#ComputerSystem.RemoveResourceBlock/target", path)
 

@@ -35,12 +35,13 @@ class ClaimReader:
         other._signatures = self._signatures.copy()
         return other
 
-    def demand(self, pod: GatedPod) -> Demand:
-        """What the pod demands; a claim that the pod names twice counts once. Raises Unsupported."""
+    def demand(self, pod: GatedPod, special: Json | None = None) -> Demand:
+        """What the pod demands; a claim that the pod names twice counts once. ``special``: the claim that the scheduler
+        will make for its extended resources. Raises Unsupported."""
         _check_selectors(pod)
         requests: list[DeviceRequest] = []
         claims: list[str] = []
-        for claim in pod.claims.values():
+        for claim in (*pod.claims.values(), *([special] if special else ())):
             if claim is None:
                 raise Unsupported("one of its claims does not exist")
             if claim["metadata"]["uid"] not in claims:

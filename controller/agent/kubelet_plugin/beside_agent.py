@@ -1,0 +1,54 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs the plugin beside the agent, where it is wanted: it sees the agent's node and is told when something changed."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import typing as t
+from collections.abc import Callable, Iterator
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
+from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
+
+from ..agent import NodeAgent
+from .errors import BadCheckpoint
+
+Status = Callable[[], dict[str, t.Any]]
+
+
+@contextlib.contextmanager
+def kubelet_plugin(args: argparse.Namespace, client: Client, agent: NodeAgent) -> Iterator[Status]:
+    """Yields what the agent's status says of it; nothing without a name for the driver. Raises BadConfig."""
+    if not args.dra_driver:
+        yield dict
+        return
+    # Not above: who wants no plugin needs no grpcio.
+    from ansible_collections.composable.infra.controller.agent.kubelet_plugin.plugin import (
+        Agent,
+        KubeletPlugin,
+        PluginOptions,
+    )
+
+    def evidences() -> Iterator[Evidence]:
+        return (ask.evidence for ask in agent.devices.asks() if ask.evidence)
+
+    def synced() -> bool:
+        return all(reflector.synced.is_set() for reflector in agent.state.reflectors)
+
+    options = PluginOptions(args.dra_driver, tuple(args.dra_kinds), args.kubelet_folder, args.cdi_folder)
+    mine = Agent(args.node_name, Host(args.root), agent.state.slices, evidences, synced)
+    try:
+        plugin = KubeletPlugin(client, options, mine)
+    except BadCheckpoint as error:
+        raise BadConfig(str(error)) from None
+    agent.on_change = plugin.poke
+    plugin.start()
+    try:
+        yield lambda: {"kubelet_plugin": {**plugin.status(), "troubles": plugin.problems()}}
+    finally:
+        plugin.stop()

@@ -1,0 +1,93 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which claims are prepared with which devices, in a file that outlives the agent: the kubelet asks only once."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from .errors import BadCheckpoint
+from .files import write_whole
+
+VERSION = 1
+FILE = "checkpoint.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDevice:
+    """A device of a claim: what the allocation says, and what it is on this node.
+
+    ``admin``: access for administration, beside whoever uses it. ``libraries``: the container gets the vendor's, too.
+    """
+
+    request: str
+    pool: str
+    device: str
+    address: str
+    uuid: str = ""
+    share_id: str = ""
+    admin: bool = False
+    libraries: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedClaim:
+    """A claim with at least one device."""
+
+    uid: str
+    namespace: str
+    name: str
+    devices: tuple[PreparedDevice, ...]
+
+
+class Checkpoint:
+    """What stands in the file at ``path``. Raises BadCheckpoint when it is not usable. For one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._claims = _read(path) if path.exists() else {}
+
+    def get(self, uid: str) -> PreparedClaim | None:
+        """The claim with this uid."""
+        return self._claims.get(uid)
+
+    def claims(self) -> list[PreparedClaim]:
+        """All prepared claims."""
+        return list(self._claims.values())
+
+    def put(self, claim: PreparedClaim) -> None:
+        """Note a claim, also one that is noted already. Raises OSError."""
+        self._write({**self._claims, claim.uid: claim})
+
+    def drop(self, uid: str) -> None:
+        """Forget a claim, if it is noted. Raises OSError."""
+        if uid in self._claims:
+            self._write({other: claim for other, claim in self._claims.items() if other != uid})
+
+    def _write(self, claims: dict[str, PreparedClaim]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        document = {"version": VERSION, "claims": [asdict(claim) for claim in claims.values()]}
+        write_whole(self._path, json.dumps(document, indent=1) + "\n")
+        self._claims = claims
+
+
+def _read(path: Path) -> dict[str, PreparedClaim]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        version = document["version"]
+        if version == VERSION:
+            return {claim.uid: claim for claim in map(_claim, document["claims"])}
+    except (ValueError, KeyError, TypeError):
+        raise BadCheckpoint(f"{path} is not usable: it is no checkpoint of this agent; drain the node and delete the "
+                            "file") from None
+    raise BadCheckpoint(f"{path}: version {version!r} is not usable: allowed is {VERSION}; run the agent that wrote "
+                        "it, or drain the node and delete the file")
+
+
+def _claim(raw: dict[str, t.Any]) -> PreparedClaim:
+    devices = tuple(PreparedDevice(**device) for device in raw["devices"])
+    return PreparedClaim(str(raw["uid"]), str(raw["namespace"]), str(raw["name"]), devices)

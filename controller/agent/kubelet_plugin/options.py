@@ -1,0 +1,49 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plugin's options of the agent's command line. Who wants no plugin needs no grpcio, so nothing here imports it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+from pathlib import Path
+
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
+
+from .devices import DEFAULT_KINDS, KINDS
+
+# The kubelet makes a socket below its folder with the name in its path.
+LONGEST_DRIVER = 63
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DRIVER = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+
+def add_plugin_options(parser: argparse.ArgumentParser) -> None:
+    """Add them to the agent's."""
+    add = parser.add_argument
+    add("--dra-driver", default="", metavar="NAME",
+        help="be a DRA driver of this name for the node's devices, by a kubelet plugin; needs grpcio (default: none)")
+    add("--dra-kinds", nargs="+", default=list(DEFAULT_KINDS), metavar="KIND", choices=KINDS,
+        help=f"devices that this driver offers, out of {', '.join(KINDS)} (default: {' '.join(DEFAULT_KINDS)})")
+    add("--kubelet-folder", type=Path, default=Path("/var/lib/kubelet"), metavar="FOLDER",
+        help="the kubelet's, at the same path as on the node (default: %(default)s)")
+    add("--cdi-folder", type=Path, default=Path("/var/run/cdi"), metavar="FOLDER",
+        help="where the container runtime reads Container Device Interface specs (default: %(default)s)")
+
+
+def check_plugin_options(args: argparse.Namespace) -> None:
+    """Raises BadConfig where a DRA driver cannot have the name, or cannot be served here."""
+    name = args.dra_driver
+    if not name:
+        return
+    if len(name) > LONGEST_DRIVER or not _DRIVER.fullmatch(name):
+        raise BadConfig(f"--dra-driver: {name!r} is not usable: must be a DNS subdomain of at most {LONGEST_DRIVER} "
+                        "characters, such as devices.composable.infra")
+    for module in ("grpc", "google.protobuf"):
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            raise BadConfig(f"--dra-driver: {name!r} is not usable: this Python has no {module}; install grpcio and "
+                            "protobuf in the image, or leave the option out") from None

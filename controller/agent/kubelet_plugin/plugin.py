@@ -1,0 +1,222 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plugin of one node: its sockets, and the thread that looks at the bus, publishes, and tells how devices are."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+import typing as t
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden, Invalid
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
+from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
+
+from .allocation import Place
+from .checkpoint import FILE, Checkpoint, PreparedClaim
+from .claim_status import ClaimStatus
+from .container_edits import ContainerEdits
+from .devices import DEFAULT_KINDS, NodeDevice
+from .errors import Refused
+from .health import DeviceHealth, HealthStream
+from .preparation import OnNode, Preparation
+from .publisher import Publisher
+from .service import PluginService
+from .sight import Sight
+from .specs import SpecFolder
+from .wire.rpc import DRA, HEALTH, LATER_HEALTH, service
+from .wire.sockets import Registration, Sockets, serving
+
+log = logging.getLogger("composable.infra")
+# sysfs has no events: a device that nobody told of is seen after this time.
+LOOK_SECONDS = 1.0
+SWEEP_SECONDS = 60.0
+_HEALTH_SERVICE = "DRAResourceHealth"
+SERVICES = ("v1.DRAPlugin", f"{HEALTH}.{_HEALTH_SERVICE}", f"{LATER_HEALTH}.{_HEALTH_SERVICE}")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginOptions:
+    """``driver``: name of the DRA driver; ``kinds``: which rows of the table of vendors it offers.
+
+    ``kubelet``: the kubelet's folder, ``cdi``: where the container runtime reads specs; both at the node's own paths.
+    """
+
+    driver: str
+    kinds: tuple[str, ...] = DEFAULT_KINDS
+    kubelet: Path = Path("/var/lib/kubelet")
+    cdi: Path = Path("/var/run/cdi")
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """What the plugin takes from the node agent. ``slices``: all of the node. ``synced``: whether they were read."""
+
+    node: str
+    host: Host
+    slices: Store
+    evidences: Callable[[], Iterable[Evidence]]
+    synced: Callable[[], bool]
+
+
+class KubeletPlugin:
+    """``start`` it once, ``stop`` it once. Raises BadCheckpoint when it is made."""
+
+    def __init__(self, client: Client, options: PluginOptions, agent: Agent) -> None:
+        self.options, self._agent = options, agent
+        place = Place(options.driver, agent.node)
+        self._place, self._sockets = place, Sockets(options.kubelet, options.driver)
+        self._sight = Sight(options.driver, agent.host.root, options.kinds, agent.evidences, agent.slices.list)
+        self._edits = ContainerEdits(agent.host)
+        checkpoint = Checkpoint(self._sockets.endpoint.parent / FILE)
+        on_node = OnNode(self._sight, self._edits, SpecFolder(options.cdi, options.driver), checkpoint)
+        self._preparation = Preparation(place, client, on_node, self._prepared)
+        self._publisher = Publisher(client, place, agent.slices)
+        self._status, self._health = ClaimStatus(client, options.driver), HealthStream()
+        self._registered = threading.Event()
+        self._unwritten: dict[str, PreparedClaim] = {}
+        self._devices: tuple[NodeDevice, ...] | None = None
+        self._left_out: dict[str, str] = {}
+        self._problems: dict[str, str] = {}
+        self._swept, self._begun = 0.0, False
+        self._lock, self._due, self._stopping = threading.Lock(), threading.Event(), threading.Event()
+        self._serving = contextlib.ExitStack()
+        self._thread = threading.Thread(target=self._run, name=f"kubelet-plugin-{agent.node}", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the kubelet is served when the agent knows its node."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and leave no socket behind; claims stay prepared, and the kubelet removes the slices after a while."""
+        self._stopping.set()
+        self._due.set()
+        self._thread.join(5.0)
+        self._health.close()
+        self._serving.close()
+
+    def poke(self) -> None:
+        """Something changed: look now."""
+        self._due.set()
+
+    def problems(self) -> list[str]:
+        """What does not work now, a sentence each."""
+        with self._lock:
+            return list(self._problems.values())
+
+    def status(self) -> dict[str, t.Any]:
+        """For people: what is offered, what is left to other drivers, and what is prepared."""
+        claims = {f"{c.namespace}/{c.name}": [d.device for d in c.devices] for c in self._preparation.claims()}
+        return {"driver": self.options.driver, "registered": self._registered.is_set(), "prepared": claims,
+                "devices": [device.name for device in self._devices or ()], "left_out": dict(self._left_out)}
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._due.wait(LOOK_SECONDS)
+            self._due.clear()
+            if self._stopping.is_set() or not self._agent.synced():
+                continue
+            for duty in (self._look, self._serve, self._publish, self._tell_health, self._write_status, self._sweep):
+                self._try(duty)
+
+    def _try(self, duty: Callable[[], None]) -> None:
+        """One that fails is tried again at the next look, and keeps no other from its work."""
+        try:
+            duty()
+            problem = ""
+        except (Refused, ApiError, OSError, RuntimeError) as error:
+            problem = str(error)
+        except Exception as error:
+            log.exception("%s failed", duty.__name__)
+            problem = f"{type(error).__name__}: {error}"
+        with self._lock:
+            before = self._problems.pop(duty.__name__, "")
+            if problem:
+                self._problems[duty.__name__] = problem
+        if problem and problem != before:
+            log.warning("the driver %s: %s", self.options.driver, problem)
+
+    def _look(self) -> None:
+        found = self._sight.look()
+        if self._devices is not None and found != self._devices:
+            self._edits.forget()
+        self._devices = found
+
+    def _serve(self) -> None:
+        """Also after somebody has removed the sockets."""
+        if self._begun and self._sockets.are_there():
+            return
+        self._begun = False
+        self._serving.close()
+        self._registered.clear()
+        registration = Registration(self._sockets, SERVICES, self._on_registered, log.info)
+        self._serving.enter_context(serving(self._sockets, self._handlers(), registration))
+        self._begun = True
+
+    def _handlers(self) -> list[grpc.GenericRpcHandler]:
+        health = f"{HEALTH}.{_HEALTH_SERVICE}"
+        return [service(f"{DRA}.DRAPlugin", PluginService(self._preparation).methods()),
+                service(health, self._health.methods()),
+                service(health, self._health.methods(), f"{LATER_HEALTH}.{_HEALTH_SERVICE}")]
+
+    def _on_registered(self) -> None:
+        self._registered.set()
+        self.poke()
+
+    def _publish(self) -> None:
+        """Not before the kubelet would serve the devices."""
+        if self._registered.is_set() and self._devices is not None:
+            shown = self._to_show(self._devices)
+            if self._publisher.publish(shown):
+                log.info("published: %s", ", ".join(device.name for device in shown) or "no device")
+
+    def _to_show(self, devices: Sequence[NodeDevice]) -> list[NodeDevice]:
+        """What a claim has stays; a device that another driver shows is for its claims only."""
+        prepared = {d.address for claim in self._preparation.claims() for d in claim.devices}
+        left = {d.name: driver for d in devices if d.address not in prepared and (driver := self._sight.shown_by(d))}
+        if left != self._left_out:
+            for name, driver in left.items():
+                log.warning("%s is left to the driver %s, whose ResourceSlice shows it", name, driver)
+            self._left_out = left
+        return [device for device in devices if device.name not in left and (
+            device.address in prepared or not self._sight.reason_to_hide(device))]
+
+    def _tell_health(self) -> None:
+        known = {device.name: device for device in self._devices or ()}
+        pairs = {name: (device.address, device.uuid) for name, device in known.items()}
+        for claim in self._preparation.claims():
+            pairs |= {d.device: (d.address, d.uuid) for d in claim.devices}
+        self._health.tell([DeviceHealth(self._place.pool, name, self._sight.illness(*pair))
+                           for name, pair in sorted(pairs.items())])
+
+    def _prepared(self, claim: PreparedClaim) -> None:
+        with self._lock:
+            self._unwritten[claim.uid] = claim
+        self.poke()
+
+    def _write_status(self) -> None:
+        with self._lock:
+            todo = list(self._unwritten.values())
+        for claim in todo:
+            try:
+                self._status.write(claim)
+            except (Forbidden, Invalid) as error:
+                log.warning("the status of claim %s/%s is not written: %s", claim.namespace, claim.name, error)
+            with self._lock:
+                if self._unwritten.get(claim.uid) is claim:
+                    del self._unwritten[claim.uid]
+
+    def _sweep(self) -> None:
+        if time.monotonic() - self._swept >= SWEEP_SECONDS or not self._swept:
+            self._preparation.sweep()
+            self._swept = time.monotonic()

@@ -1,0 +1,138 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Prepare and Unprepare: what the kubelet asks for before the first and after the last container of a claim.
+
+First the checkpoint, then the spec: whoever dies between the two did not answer, and the kubelet asks again. Each step
+may be repeated.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import typing as t
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims
+
+from .allocation import Place, Wanted
+from .checkpoint import Checkpoint, PreparedClaim, PreparedDevice
+from .container_edits import ContainerEdits
+from .devices import NodeDevice
+from .errors import Refused
+from .sight import Sight
+from .specs import SpecFolder
+
+Json = dict[str, t.Any]
+log = logging.getLogger("composable.infra")
+
+
+@dataclass(frozen=True, slots=True)
+class OnNode:
+    """What a preparation reads and writes on the node."""
+
+    sight: Sight
+    edits: ContainerEdits
+    specs: SpecFolder
+    checkpoint: Checkpoint
+
+
+class Preparation:
+    """Thread-safe. ``prepared`` is called after each claim that was prepared."""
+
+    def __init__(self, place: Place, client: Client, node: OnNode, prepared: Callable[[PreparedClaim], None]) -> None:
+        self._place, self._client, self._prepared = place, client, prepared
+        self._sight, self._edits = node.sight, node.edits
+        self._specs, self._checkpoint = node.specs, node.checkpoint
+        self._lock = threading.Lock()
+
+    def claims(self) -> list[PreparedClaim]:
+        """All claims that are prepared."""
+        with self._lock:
+            return self._checkpoint.claims()
+
+    def prepare(self, namespace: str, name: str, uid: str) -> PreparedClaim:
+        """Raises Refused, ApiError or OSError; the kubelet asks again."""
+        wanted = self._place.wanted(self._client.get(CLAIMS, name, namespace), uid)
+        with self._lock:
+            found = self._checkpoint.get(uid)
+            if found is None or not _is_same(found, wanted) or not self._specs.path(uid).exists():
+                found = self._make(PreparedClaim(uid, namespace, name, ()), wanted)
+        self._prepared(found)
+        return found
+
+    def unprepare(self, uid: str) -> None:
+        """Take back what was prepared for the claim with this uid, also for one that is not known. Raises OSError."""
+        with self._lock:
+            self._drop(uid)
+
+    def sweep(self) -> None:
+        """Take back what belongs to claims that are over, where nobody asked for it. Raises OSError."""
+        over = [claim for claim in self.claims() if self._is_over(claim)]
+        with self._lock:
+            for claim in over:
+                log.info("claim %s/%s is over and was not unprepared", claim.namespace, claim.name)
+                self._drop(claim.uid)
+            dead = self._specs.sweep([claim.uid for claim in self._checkpoint.claims()])
+        if dead:
+            log.info("specs of no claim were removed: %s", ", ".join(dead))
+
+    def cdi_id(self, uid: str, device: str) -> str:
+        """By what name the container runtime finds a prepared device."""
+        return self._specs.id(uid, device)
+
+    def _make(self, claim: PreparedClaim, wanted: list[Wanted]) -> PreparedClaim:
+        there = {device.name: device for device in self._sight.look()}
+        devices = {item.device: self._usable(there, item.device) for item in wanted}
+        for item in wanted:
+            self._check_free(claim.uid, item, devices[item.device])
+        edits = self._edits.of(list(devices.values()))
+        made = PreparedClaim(claim.uid, claim.namespace, claim.name, tuple(
+            PreparedDevice(item.request, item.pool, item.device, devices[item.device].address,
+                           devices[item.device].uuid, item.share_id, item.admin, edits.libraries) for item in wanted))
+        self._checkpoint.put(made)
+        self._specs.write(claim.uid, edits)
+        return made
+
+    def _usable(self, there: dict[str, NodeDevice], name: str) -> NodeDevice:
+        if name not in there:
+            known = ", ".join(sorted(there)) or "none"
+            raise Refused(f"the device {name} is not usable on node {self._place.node}; allowed are: {known}")
+        if reason := self._sight.reason_against(there[name]):
+            raise Refused(f"the device {name} is not usable: {reason}")
+        return there[name]
+
+    def _check_free(self, uid: str, wanted: Wanted, device: NodeDevice) -> None:
+        """A device is for one claim, unless the scheduler shared it or an administrator looks on."""
+        for other in self._checkpoint.claims():
+            both = [each for each in other.devices if each.address == device.address]
+            if other.uid == uid or wanted.admin or wanted.share_id or all(e.admin or e.share_id for e in both):
+                continue
+            if not self._is_over(other):
+                name = f"{other.namespace}/{other.name}"
+                raise Refused(f"the device {device.name} is still prepared for the claim {name}")
+            self._drop(other.uid)
+
+    def _is_over(self, prepared: PreparedClaim) -> bool:
+        """Whether the claim is gone, or has no device any more; an API server that does not answer tells nothing."""
+        try:
+            now = self._client.get(CLAIMS, prepared.name, prepared.namespace)
+        except NotFound:
+            return True
+        except ApiError:
+            return False
+        return bool(now["metadata"].get("uid") != prepared.uid or not claims.results(now))
+
+    def _drop(self, uid: str) -> None:
+        self._specs.remove(uid)
+        self._checkpoint.drop(uid)
+
+
+def _is_same(prepared: PreparedClaim, wanted: list[Wanted]) -> bool:
+    return [(d.request, d.pool, d.device, d.share_id) for d in prepared.devices] == \
+        [(w.request, w.pool, w.device, w.share_id) for w in wanted]

@@ -1,0 +1,102 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node's ResourceSlices of this driver, kept as they should be: a starting kubelet deletes them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import typing as t
+from collections.abc import Sequence
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NODES, SLICES
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+
+from .allocation import Place
+from .devices import NodeDevice
+
+Json = dict[str, t.Any]
+# The API server's limit of a slice.
+MOST_DEVICES = 128
+_LONGEST_NAME = 253
+_LONGEST_VALUE = 64
+
+
+class Publisher:
+    """``store`` has all ResourceSlices of the node; what is written goes there at once."""
+
+    def __init__(self, client: Client, place: Place, store: Store) -> None:
+        self._client, self._place, self._store = client, place, store
+
+    def publish(self, devices: Sequence[NodeDevice]) -> bool:
+        """Make the slices those of these devices; whether something was written. Raises ApiError."""
+        entries = [entry(device) for device in sorted(devices, key=lambda device: device.name)]
+        parts = [entries[n:n + MOST_DEVICES] for n in range(0, len(entries), MOST_DEVICES)] or [[]]
+        there = {str(item["metadata"]["name"]): item for item in self._own()}
+        names = [self._name(number) for number in range(len(parts))]
+        if sorted(there) == sorted(names) and self._is_as_wanted([there[name] for name in names], parts):
+            return False
+        generation = max((int(item["spec"]["pool"]["generation"]) for item in there.values()), default=0) + 1
+        for name, part in zip(names, parts, strict=True):
+            self._write(there.get(name), name, self._spec(part, generation, len(parts)))
+        for name in sorted(set(there) - set(names)):
+            self._delete(there[name])
+        return True
+
+    def _own(self) -> list[Json]:
+        return [item for item in self._store.list()
+                if slices.driver(item) == self._place.driver and slices.node(item) == self._place.node]
+
+    @staticmethod
+    def _is_as_wanted(there: list[Json], parts: list[list[Json]]) -> bool:
+        pools = [item["spec"]["pool"] for item in there]
+        return ([slices.devices(item) for item in there] == parts and len({p["generation"] for p in pools}) == 1
+                and all(p["resourceSliceCount"] == len(parts) for p in pools))
+
+    def _spec(self, part: list[Json], generation: int, count: int) -> Json:
+        pool = {"name": self._place.pool, "generation": generation, "resourceSliceCount": count}
+        return {"driver": self._place.driver, "nodeName": self._place.node, "pool": pool, "devices": part}
+
+    def _name(self, number: int) -> str:
+        name = f"{self._place.node}-{self._place.driver}-{number}"
+        if len(name) <= _LONGEST_NAME:
+            return name
+        return f"{self._place.driver}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+    def _write(self, there: Json | None, name: str, spec: Json) -> None:
+        kind = {"apiVersion": SLICES.group_version, "kind": SLICES.kind}
+        if there is None:
+            body = {**kind, "metadata": {"name": name, "ownerReferences": [self._owner()]}, "spec": spec}
+            self._store.upsert(self._client.create(SLICES, body))
+            return
+        try:
+            self._store.upsert(self._client.replace(SLICES, name, {**there, **kind, "spec": spec}))
+        except NotFound:
+            self._store.remove(there)
+            raise
+
+    def _delete(self, there: Json) -> None:
+        with contextlib.suppress(NotFound):
+            self._client.delete(SLICES, there["metadata"]["name"])
+        self._store.remove(there)
+
+    def _owner(self) -> Json:
+        """With the Node object its slices go."""
+        node = self._client.get(NODES, self._place.node)
+        return {"apiVersion": NODES.group_version, "kind": NODES.kind, "name": self._place.node,
+                "uid": node["metadata"]["uid"], "controller": True}
+
+
+def entry(device: NodeDevice) -> Json:
+    """The device in ``spec.devices``; what is not known of it is left out."""
+    texts = {"type": device.type, "uuid": device.uuid, "productName": device.model[:_LONGEST_VALUE],
+             "pciVendor": device.vendor, "pciDevice": device.device,
+             "resource.kubernetes.io/pciBusID": device.address, "resource.kubernetes.io/pcieRoot": device.root}
+    numbers = {"numaNode": device.numa_node, "linkWidth": device.link_width}
+    attributes: Json = {name: {"string": value} for name, value in texts.items() if value}
+    attributes |= {name: {"int": value} for name, value in numbers.items() if value is not None}
+    return {"name": device.name, "attributes": attributes}

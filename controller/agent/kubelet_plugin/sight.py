@@ -1,0 +1,97 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the plugin knows of each device: the bus, the agent's evidence, and whether another driver shows it."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.device_users import identities
+from ansible_collections.composable.infra.plugins.module_utils.node import pci
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    DRIVER_FAILED,
+    DRIVER_NOT_BOUND,
+    LOST_ON_BUS,
+    NO_ROOM_FOR_BARS,
+    NOT_ON_BUS,
+    PREPARING,
+    RELEASING,
+    REMOVAL_HUNG,
+    REMOVED,
+    TOUCHED,
+    Evidence,
+)
+from ansible_collections.composable.infra.plugins.module_utils.node.probe import NotProven
+
+from .devices import NodeDevice, offered
+from .errors import Refused
+
+Json = dict[str, t.Any]
+# Troubles of the device itself; others are about a release that cannot be.
+_ILL = (LOST_ON_BUS, REMOVAL_HUNG, NOT_ON_BUS, NO_ROOM_FOR_BARS, DRIVER_FAILED, DRIVER_NOT_BOUND)
+
+
+class Sight:
+    """``root``: where the node's / is seen. ``evidences``: what the agent has written of its devices. ``node_slices``:
+    all ResourceSlices of the node."""
+
+    def __init__(self, driver: str, root: Path, kinds: Collection[str], evidences: Callable[[], Iterable[Evidence]],
+                 node_slices: Callable[[], Iterable[Json]]) -> None:
+        self._driver, self._root, self._kinds = driver, root, frozenset(kinds)
+        self._evidences, self._slices = evidences, node_slices
+
+    def look(self) -> tuple[NodeDevice, ...]:
+        """Devices of the bus that a container can use. Raises Refused when the bus is not readable."""
+        try:
+            return offered(self._root, self._kinds)
+        except NotProven as error:
+            raise Refused(f"the bus of the node is not readable: {error}") from None
+
+    def reason_against(self, device: NodeDevice) -> str:
+        """Why the device is for no new container now; empty when nothing is against it."""
+        evidence = self._evidence(device)
+        if evidence and evidence.phase in (RELEASING, REMOVED):
+            return "it is being released"
+        return self.reason_to_hide(device)
+
+    def reason_to_hide(self, device: NodeDevice) -> str:
+        """Why no slice shows the device; one that is being released stays, so that its claims can be told."""
+        evidence = self._evidence(device)
+        if evidence is None:
+            return ""
+        if evidence.phase == PREPARING and not evidence.has(TOUCHED):
+            return "it is still being brought up"
+        return _illness(evidence)
+
+    def shown_by(self, device: NodeDevice) -> str:
+        """The other driver whose ResourceSlice of this node has the device; empty for none."""
+        for item in self._slices():
+            if slices.driver(item) != self._driver and {device.uuid, device.address} & set(identities(item)):
+                return slices.driver(item)
+        return ""
+
+    def illness(self, address: str, uuid: str) -> str:
+        """What is wrong with a device that containers have, in a sentence; empty when it is well."""
+        if pci.is_lost(self._root, address):
+            return f"the device {address} answers nothing any more"
+        if not (self._root / "sys/bus/pci/devices" / address).exists():
+            return f"the device {address} is not on the bus"
+        found = next((e for e in self._evidences() if _is_of(e, address, uuid)), None)
+        return _illness(found) if found else ""
+
+    def _evidence(self, device: NodeDevice) -> Evidence | None:
+        return next((e for e in self._evidences() if _is_of(e, device.address, device.uuid)), None)
+
+
+def _is_of(evidence: Evidence, address: str, uuid: str) -> bool:
+    """By the UUID where both have one: another device may have come to the address."""
+    return evidence.uuid == uuid if evidence.uuid and uuid else evidence.address == address
+
+
+def _illness(evidence: Evidence) -> str:
+    trouble = evidence.trouble
+    return f"{trouble.reason}: {trouble.message}" if trouble and trouble.reason in _ILL else ""

@@ -1,0 +1,46 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which build of the collection runs, for the metrics and the traces."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+from prometheus_client.core import GaugeMetricFamily
+
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import PREFIX
+
+ROOT = Path(__file__).parents[1]
+UNKNOWN = "unknown"
+BUILD_INFO = f"{PREFIX}build_info"
+HELP = "1, with the version of the collection and of Python."
+
+
+def version(root: Path = ROOT) -> str:
+    """Version of the collection below ``root``: of an installed one by its manifest, of a checkout by galaxy.yml."""
+    try:
+        return str(json.loads((root / "MANIFEST.json").read_text(encoding="utf-8"))["collection_info"]["version"])
+    except (OSError, ValueError, LookupError, TypeError):
+        pass
+    try:
+        return str(yaml.safe_load((root / "galaxy.yml").read_text(encoding="utf-8"))["version"])
+    except (OSError, yaml.YAMLError, LookupError, TypeError):
+        return UNKNOWN
+
+
+class BuildInfo:
+    """A collector of prometheus_client with one series."""
+
+    def __init__(self) -> None:
+        self._labels = (version(), platform.python_version())
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The metric."""
+        family = GaugeMetricFamily(BUILD_INFO, HELP, labels=("version", "python"))
+        family.add_metric(self._labels, 1.0)
+        yield family

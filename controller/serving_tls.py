@@ -1,0 +1,144 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The certificate with which an endpoint serves TLS: from files that somebody renews, or one of its own making.
+
+A certificate is read anew when its files change, as cert-manager and the kubelet change them; a pair that does not fit
+leaves the one before it in use. One of its own making says who is there to nobody, but keeps others from listening in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import logging
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
+
+log = logging.getLogger("composable.infra")
+# Seconds after which a certificate of our own making, which is valid for 30 days, is replaced.
+RENEW_SECONDS = 20 * 86400.0
+
+
+def add_tls_options(parser: argparse.ArgumentParser) -> None:
+    """The options by which a program of the controller says with which certificate it serves; named as Kubernetes' own
+    components have them."""
+    parser.add_argument("--tls-cert-file", metavar="PATH",
+                        help="certificate, with its chain, to serve --listen with TLS; read anew when it changes")
+    parser.add_argument("--tls-private-key-file", metavar="PATH", help="key of that certificate")
+    parser.add_argument("--tls-self-signed", action="store_true",
+                        help="serve --listen with TLS and a certificate of its own making, renewed every 20 days")
+
+
+def serving_certificate(args: argparse.Namespace) -> ServingCertificate | None:
+    """What the options ask for, None for no TLS. Raises BadConfig."""
+    files = (args.tls_cert_file, args.tls_private_key_file)
+    if args.tls_self_signed and any(files):
+        raise BadConfig("--tls-self-signed: is not usable beside --tls-cert-file and --tls-private-key-file")
+    if args.tls_self_signed:
+        return SelfSigned()
+    if any(files) and not all(files):
+        raise BadConfig("--tls-cert-file: is not usable without --tls-private-key-file, nor the other way round")
+    return CertificateFiles(*files) if all(files) else None
+
+
+class ServingCertificate:
+    """``context()`` gives the TLS context for a connection that comes now. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._context: ssl.SSLContext | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """With the certificate as it is now."""
+        with self._lock:
+            if self._context is None or self._is_outdated():
+                self._context = self._renewed() or self._context
+            assert self._context is not None
+            return self._context
+
+    def _is_outdated(self) -> bool:
+        """Whether there is a newer certificate, or a newer one is due."""
+        raise NotImplementedError
+
+    def _renewed(self) -> ssl.SSLContext | None:
+        """A new context; None to stay with the one before it."""
+        raise NotImplementedError
+
+
+class CertificateFiles(ServingCertificate):
+    """Of two files. Raises BadConfig when they cannot be used at the beginning."""
+
+    def __init__(self, certificate: str, key: str) -> None:
+        super().__init__()
+        self._files = (certificate, key)
+        self._seen = self._stamp()
+        try:
+            self._context = _loaded(certificate, key)
+        except (OSError, ValueError) as error:
+            raise BadConfig(f"--tls-cert-file: {certificate!r} is not usable with --tls-private-key-file {key!r}: "
+                            f"{_why(error)}") from None
+
+    def _is_outdated(self) -> bool:
+        return self._stamp() != self._seen
+
+    def _renewed(self) -> ssl.SSLContext | None:
+        """They are replaced one after the other, so a pair that does not fit is looked at again at the next change."""
+        self._seen = self._stamp()
+        try:
+            found = _loaded(*self._files)
+        except (OSError, ValueError) as error:
+            log.warning("the certificate %s was changed and cannot be used, the one before it stays: %s",
+                        self._files[0], _why(error))
+            return None
+        log.info("the certificate %s was read anew", self._files[0])
+        return found
+
+    def _stamp(self) -> tuple[tuple[int, int, int], ...]:
+        found = []
+        for path in self._files:
+            with contextlib.suppress(OSError):
+                stat = os.stat(path)
+                found.append((stat.st_mtime_ns, stat.st_ino, stat.st_size))
+        return tuple(found)
+
+
+class SelfSigned(ServingCertificate):
+    """Made in memory, and anew before it ends. ``clock``: seconds of a clock that is never set."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock, self._made = clock, 0.0
+
+    def _is_outdated(self) -> bool:
+        return self._clock() - self._made >= RENEW_SECONDS
+
+    def _renewed(self) -> ssl.SSLContext | None:
+        self._made = self._clock()
+        # Who does not ask for it does not load the library, which takes some 10 MiB.
+        make = importlib.import_module("ansible_collections.composable.infra.controller.self_signed").self_signed
+        certificate, key = make(socket.gethostname())
+        # ssl reads files only, and a pod may have none that it can write: this one is in memory, and nobody else's.
+        with os.fdopen(os.memfd_create("certificate"), "wb") as file:
+            file.write(key + certificate)
+            file.flush()
+            return _loaded(f"/proc/self/fd/{file.fileno()}", None)
+
+
+def _loaded(certificate: str, key: str | None) -> ssl.SSLContext:
+    """Raises OSError (ssl.SSLError among them) or ValueError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificate, key, password="")  # an encrypted key would be asked for on the terminal
+    return context
+
+
+def _why(error: Exception) -> str:
+    return str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error)

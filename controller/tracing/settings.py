@@ -1,0 +1,201 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where traces go, from the option and from the environment variables that OpenTelemetry has for that.
+
+Source: opentelemetry.io/docs/specs/otel/protocol/exporter and .../specs/otel/configuration/sdk-environment-variables.
+An empty variable counts as unset. One that cannot be used is told, and nothing is traced: variables are often put into
+pods for all programs alike, and none of them is a reason not to attach devices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+from ansible_collections.composable.infra.plugins.module_utils.net.tls import (
+    BadAuthority,
+    BadClientCertificate,
+    client_context,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+TRACES_PATH = "/v1/traces"
+PROTOCOL = "http/json"
+ALWAYS, NEVER, RATIO = "always_on", "always_off", "traceidratio"
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSettings:
+    """``url``: where batches are posted. ``headers`` besides those of OTLP; they may hold a token. ``timeout``: seconds
+    for a batch. ``ratio``: which part of all claims is traced. ``resource``: attributes of the process."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout: float = 10.0
+    gzip: bool = False
+    context: ssl.SSLContext | None = None
+    ratio: float = 1.0
+    resource: dict[str, str] = field(default_factory=dict)
+
+
+def add_trace_options(parser: argparse.ArgumentParser) -> None:
+    """The option by which a program of the controller says where its traces go."""
+    parser.add_argument("--otlp-endpoint", metavar="URL",
+                        help="OpenTelemetry collector to which traces of claims are sent as OTLP/HTTP with JSON, to "
+                             f"URL{TRACES_PATH} (default: the variables OTEL_EXPORTER_OTLP_..., else no traces)")
+
+
+def trace_settings(endpoint: str | None, environ: Mapping[str, str], service: str,
+                   version: str) -> tuple[TraceSettings | None, str]:
+    """Where traces go, None for nowhere, and why the variables cannot be used, empty when they can.
+
+    ``endpoint``: of the option, before the variables. ``service``: name of the program. Raises BadConfig for the
+    option.
+    """
+    given = _Variables(environ)
+    if endpoint is not None:
+        _check_url("--otlp-endpoint", endpoint)
+    try:
+        url = _url(endpoint, given)
+        if not url or given.get("OTEL_SDK_DISABLED").lower() == "true":
+            return None, ""
+        return (_settings(url, given, service, version) if _wanted(given) else None), ""
+    except BadConfig as error:
+        return None, f"no traces: {error}"
+
+
+class _Variables:
+    """Environment variables, those for traces before those for all signals."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def get(self, name: str) -> str:
+        return self._environ.get(name, "").strip()
+
+    def otlp(self, what: str) -> tuple[str, str]:
+        """(variable, value) of OTEL_EXPORTER_OTLP_TRACES_``what``, else OTEL_EXPORTER_OTLP_``what``."""
+        names = (f"OTEL_EXPORTER_OTLP_TRACES_{what}", f"OTEL_EXPORTER_OTLP_{what}")
+        return next(((name, value) for name in names if (value := self.get(name))), (names[1], ""))
+
+
+def _url(endpoint: str | None, given: _Variables) -> str:
+    if endpoint is not None:
+        return endpoint.rstrip("/") + TRACES_PATH
+    name, value = given.otlp("ENDPOINT")
+    if value:
+        _check_url(name, value)
+    return value.rstrip("/") + TRACES_PATH if value and name == ENDPOINT else value
+
+
+def _check_url(name: str, text: str) -> None:
+    """Raises BadConfig; a value with a password is not shown."""
+    try:
+        parts = urlsplit(text)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        fine = False
+    if "@" in text:
+        raise BadConfig(f"{name}: it holds credentials; they belong into OTEL_EXPORTER_OTLP_HEADERS")
+    if not fine:
+        raise BadConfig(f"{name}: {text!r} is not usable: must be http://HOST:PORT or https://HOST:PORT")
+
+
+def _wanted(given: _Variables) -> bool:
+    """Whether traces are wanted at all, and as we can send them."""
+    exporters = [each.strip() for each in (given.get("OTEL_TRACES_EXPORTER") or "otlp").split(",")]
+    if "otlp" not in exporters:
+        return False
+    name, protocol = given.otlp("PROTOCOL")
+    if protocol and protocol != PROTOCOL:
+        raise BadConfig(f"{name}: {protocol!r} is not usable: must be {PROTOCOL}, mostly at port 4318 of the collector")
+    return ratio(given) > 0
+
+
+def _settings(url: str, given: _Variables, service: str, version: str) -> TraceSettings:
+    name, compression = given.otlp("COMPRESSION")
+    if compression not in ("", "none", "gzip"):
+        raise BadConfig(f"{name}: {compression!r} is not usable: must be gzip or none")
+    return TraceSettings(url, _headers(given), _timeout(given), compression == "gzip", _context(url, given),
+                         ratio(given), _resource(given, service, version))
+
+
+def ratio(given: _Variables) -> float:
+    """Which part of all claims is traced. Raises BadConfig."""
+    sampler = given.get("OTEL_TRACES_SAMPLER").removeprefix("parentbased_") or ALWAYS
+    if sampler not in (ALWAYS, NEVER, RATIO):
+        raise BadConfig(f"OTEL_TRACES_SAMPLER: {sampler!r} is not usable: must be {ALWAYS}, {NEVER} or {RATIO}, or one "
+                        "of them after parentbased_")
+    if sampler != RATIO:
+        return float(sampler == ALWAYS)
+    text = given.get("OTEL_TRACES_SAMPLER_ARG") or "1"
+    found = _number(text)
+    if not 0 <= found <= 1:
+        raise BadConfig(f"OTEL_TRACES_SAMPLER_ARG: {text!r} is not usable: must be a number from 0 to 1")
+    return found
+
+
+def _timeout(given: _Variables) -> float:
+    name, text = given.otlp("TIMEOUT")
+    found = _number(text or "10000")
+    if not 1 <= found <= 600_000:
+        raise BadConfig(f"{name}: {text!r} is not usable: must be milliseconds from 1 to 600000")
+    return found / 1000
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _headers(given: _Variables) -> dict[str, str]:
+    """The value may be a secret and is never shown."""
+    name, text = given.otlp("HEADERS")
+    found = _pairs(name, text)
+    for each, value in found.items():
+        if not _NAME.fullmatch(each) or not value.isprintable():
+            raise BadConfig(f"{name}: it has a header that no request may have; its name and value must be printable")
+    return found
+
+
+def _resource(given: _Variables, service: str, version: str) -> dict[str, str]:
+    found = {"service.name": service, "service.version": version}
+    found |= _pairs("OTEL_RESOURCE_ATTRIBUTES", given.get("OTEL_RESOURCE_ATTRIBUTES"))
+    name = given.get("OTEL_SERVICE_NAME")
+    return found | ({"service.name": name} if name else {})
+
+
+def _pairs(variable: str, text: str) -> dict[str, str]:
+    """``key=value`` with commas between, values percent-encoded, as W3C Baggage has it."""
+    found = {}
+    for number, pair in enumerate(each for each in text.split(",") if each.strip()):
+        key, equals, value = pair.partition("=")
+        if not (equals and key.strip()):
+            raise BadConfig(f"{variable}: its part {number + 1} is not usable: must be key=value")
+        found[unquote(key.strip())] = unquote(value.strip())
+    return found
+
+
+def _context(url: str, given: _Variables) -> ssl.SSLContext | None:
+    if not url.startswith("https:"):
+        return None
+    named = {what: given.otlp(what) for what in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY")}
+    try:
+        return client_context(ca_path=named["CERTIFICATE"][1] or None, key_path=named["CLIENT_KEY"][1] or None,
+                              certificate_path=named["CLIENT_CERTIFICATE"][1] or None)
+    except (BadAuthority, FileNotFoundError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise BadConfig(f"{named['CERTIFICATE'][0]}: {named['CERTIFICATE'][1]!r} is not usable: {why}") from None
+    except BadClientCertificate as error:
+        at = named["CLIENT_CERTIFICATE"]
+        raise BadConfig(f"{at[0]}: {at[1]!r} is not usable: {error}") from None

@@ -1,0 +1,73 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Gives playbooks their variables, under the names of today or those from before."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: playbook_variables
+short_description: Variables of a playbook of this collection
+version_added: 1.0.0
+description:
+  - Returns what was given of some variables, by their names without the prefix C(composable_).
+  - A variable without the prefix is taken too, with a deprecation. The one with the prefix wins.
+author:
+  - composable.infra contributors (@composable-infra)
+options:
+  _terms:
+    description: Names without the prefix, for example V(detach_nodes) for the variable C(composable_detach_nodes).
+    type: list
+    elements: str
+  was:
+    description: Other names from before, by the name without the prefix.
+    type: dict
+    default: {}
+  of:
+    description: Mapping that has the variables. If not set, it is the variables of the task's host.
+    type: dict
+"""
+
+EXAMPLES = r"""
+- name: Say which nodes are meant
+  ansible.builtin.debug:
+    msg: "{{ (lookup('composable.infra.playbook_variables', 'detach_nodes')).detach_nodes | default([]) }}"
+"""
+
+RETURN = r"""
+_raw:
+  description: One dictionary with the variables that were given, by their names without the prefix.
+  type: list
+  elements: dict
+"""
+
+import typing as t
+from collections.abc import Mapping
+
+from ansible.plugins.lookup import LookupBase
+
+PREFIX = "composable_"
+
+
+class LookupModule(LookupBase):
+    """The lookup plugin."""
+
+    def run(self, terms: list[str], variables: t.Any = None, **kwargs: t.Any) -> list[t.Any]:
+        """The variables that were given."""
+        given: Mapping[str, t.Any] = kwargs.get("of") or variables or {}
+        was: Mapping[str, str] = kwargs.get("was") or {}
+        found: dict[str, t.Any] = {}
+        for name in terms:
+            old, new = was.get(name, name), PREFIX + name
+            if new in given:
+                found[name] = given[new]
+            elif old in given:
+                self.deprecate(old, new)
+                found[name] = given[old]
+        templar: t.Any = self._templar
+        return [templar.template(found)]
+
+    def deprecate(self, old: str, new: str) -> None:
+        """Say once that a variable has another name now."""
+        said = f"The variable {old} is now called {new}."
+        self._display.deprecated(said, version="2.0.0", collection_name="composable.infra")

@@ -1,0 +1,129 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kernel parameters that are merged into what a host has: nothing that is there is ever overwritten.
+
+`pci=` takes a list of options, so its options are merged one by one. Standard library only, Python 3.8: it travels to
+hosts.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+LISTS = ("pci",)
+PLACES = ("GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT")
+_LINE = "^(?P<name>{name})=(?P<quote>[\"']?)(?P<value>.*?)(?P=quote)[ \\t]*$"
+
+
+@dataclass
+class Merge:
+    """A command line being merged: its words, what was added, and what was kept though something else was wanted."""
+
+    words: list[str]
+    added: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+
+    def put(self, wanted: str) -> None:
+        """Add one wanted parameter, unless its name is there."""
+        name, _equals, value = wanted.partition("=")
+        at = next((i for i, word in enumerate(self.words) if word.partition("=")[0] == name), None)
+        if at is None:
+            self.words.append(wanted)
+            self.added.append(wanted)
+        elif name in LISTS:
+            self.words[at] = f"{name}={self._options(name, self.words[at].partition('=')[2], value)}"
+        elif self.words[at] != wanted:
+            self.kept.append(self.words[at])
+
+    def _options(self, name: str, have: str, wanted: str) -> str:
+        options = [option for option in have.split(",") if option]
+        names = {option.partition("=")[0]: option for option in options}
+        for option in (o for o in wanted.split(",") if o):
+            there = names.get(option.partition("=")[0])
+            if there is None:
+                options.append(option)
+                self.added.append(f"{name}={option}")
+            elif there != option:
+                self.kept.append(f"{name}={there}")
+        return ",".join(options)
+
+    def take(self, added: str) -> None:
+        """Take out what an earlier merge added; what somebody changed since then stays."""
+        name, _equals, value = added.partition("=")
+        gone = set(value.split(","))
+        for at, word in enumerate(self.words):
+            if word == added:
+                self.words[at] = ""
+            elif name in LISTS and word.partition("=")[0] == name:
+                left = [option for option in word.partition("=")[2].split(",") if option not in gone]
+                self.words[at] = f"{name}={','.join(left)}" if left else ""
+        self.words = [word for word in self.words if word]
+
+
+def merge(line: str, wanted: Sequence[str]) -> dict[str, t.Any]:
+    """`line` with the wanted parameters, `added` and `kept`."""
+    state = Merge(line.split())
+    for parameter in wanted:
+        state.put(parameter)
+    return {"line": " ".join(state.words) if state.added else line, "added": state.added, "kept": state.kept}
+
+
+def unmerge(line: str, added: Sequence[str]) -> str:
+    """The line without what `merge` added."""
+    state = Merge(line.split())
+    for parameter in added:
+        state.take(parameter)
+    return " ".join(state.words)
+
+
+def missing(line: str, wanted: Sequence[str]) -> list[str]:
+    """What of the wanted is not on the line yet; a running kernel that lacks something needs a reboot."""
+    found: list[str] = merge(line, wanted)["added"]
+    return found
+
+
+def merge_grub(text: str, wanted: Sequence[str]) -> dict[str, t.Any]:
+    """The same for /etc/default/grub: a parameter goes where its name is, a new one to GRUB_CMDLINE_LINUX."""
+    added: list[str] = []
+    kept: list[str] = []
+    for parameter in wanted:
+        place = _place_of(text, parameter.partition("=")[0])
+        done = merge(_value(text, place), [parameter])
+        added, kept = added + done["added"], kept + done["kept"]
+        text = _with(text, place, done["line"]) if done["added"] else text
+    return {"text": text, "added": added, "kept": kept}
+
+
+def unmerge_grub(text: str, added: Sequence[str]) -> str:
+    """/etc/default/grub without what `merge_grub` added."""
+    for place in PLACES:
+        before = _value(text, place)
+        after = unmerge(before, added)
+        text = _with(text, place, after) if after != " ".join(before.split()) else text
+    return text
+
+
+def _place_of(text: str, name: str) -> str:
+    holding = (p for p in PLACES if name in (word.partition("=")[0] for word in _value(text, p).split()))
+    return next(holding, PLACES[0])
+
+
+def _pattern(place: str) -> re.Pattern[str]:
+    return re.compile(_LINE.format(name=place), re.MULTILINE)
+
+
+def _value(text: str, place: str) -> str:
+    found = list(_pattern(place).finditer(text))
+    return found[-1]["value"] if found else ""
+
+
+def _with(text: str, place: str, value: str) -> str:
+    found = list(_pattern(place).finditer(text))
+    line = f'{place}="{value}"'
+    if not found:
+        return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{line}\n"
+    return f"{text[: found[-1].start()]}{line}{text[found[-1].end() :]}"

@@ -1,0 +1,48 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which ResourceClaim something is about, as logs, traces and annotations name it."""
+
+from __future__ import annotations
+
+import functools
+import re
+import typing as t
+from dataclasses import dataclass
+
+Json = dict[str, t.Any]
+
+CLAIM: t.Final = "composable.infra/claim"
+"""Annotation of a ComposableResource: the claim that its device was attached for, or that used it last."""
+# Names as the API server allows them, so that an annotation can put nothing else into a log line.
+_NOTE: t.Final = re.compile(r"([a-z0-9-]{1,63}/[a-z0-9.-]{1,253}) ([0-9A-Za-z-]{1,64})")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRef:
+    """``key``: namespace/name; ``uid``: of the object."""
+
+    key: str
+    uid: str
+
+    @classmethod
+    def of(cls, claim: Json) -> ClaimRef:
+        """That of a ResourceClaim."""
+        meta = claim["metadata"]
+        return cls(f"{meta['namespace']}/{meta['name']}", str(meta["uid"]))
+
+    @property
+    def note(self) -> str:
+        """Text of the annotation CLAIM."""
+        return f"{self.key} {self.uid}"
+
+
+def read_claim(obj: Json) -> ClaimRef | None:
+    """What the annotation CLAIM of an object says; None for none, and for one that names no claim."""
+    return _read((obj["metadata"].get("annotations") or {}).get(CLAIM) or "")
+
+
+@functools.lru_cache(16384)
+def _read(text: str) -> ClaimRef | None:
+    found = _NOTE.fullmatch(text) if isinstance(text, str) else None
+    return ClaimRef(found[1], found[2]) if found else None

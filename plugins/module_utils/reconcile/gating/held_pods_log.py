@@ -1,0 +1,32 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A log line for each pod that our gate holds, once its claims exist: with it the story of a claim begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..runtime.event_reporter import EventReporter
+from ..state.cluster_state import ClusterState, Json
+
+
+class HeldPodsLog:
+    """One for an engine. One thread calls ``note``."""
+
+    def __init__(self, state: ClusterState, reporter: EventReporter) -> None:
+        self._state, self._reporter = state, reporter
+        self._told: set[str] = set()
+
+    def note(self, held: Sequence[Json]) -> None:
+        """These pods are held, and no others are."""
+        known, self._told = self._told, {pod["metadata"]["uid"] for pod in held}
+        for pod in held:
+            meta = pod["metadata"]
+            if meta["uid"] in known:
+                continue
+            if claims := self._state.claims_of_pod(pod):
+                self._reporter.note("PodHeld", f"{meta['namespace']}/{meta['name']}",
+                                    "until its devices are attached to a node", claims=claims)
+            else:
+                self._told.discard(meta["uid"])

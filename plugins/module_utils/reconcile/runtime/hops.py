@@ -1,0 +1,114 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long each hop on a claim's way takes, for the metrics and, where they are wanted, for traces.
+
+A hop begins where the one before it ended; what began is remembered by the uid or name of what it is about, in this
+process only. HOPS of ``metrics`` says what each one is.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+
+from ...fabric.errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain, Withdrawn
+from ...kube.objects.claim_ref import ClaimRef
+from ...kube.times import parse_time
+from .metrics import Metrics, NoMetrics
+from .tracing import NoTracer, Tracer
+
+Json = dict[str, t.Any]
+# Hops under way that are remembered; the oldest are forgotten first, and are then measured by nobody.
+MOST = 20_000
+WAY, UNSERVED = "claim", "unserved"
+_REASONS: t.Final = ((Missing, "missing"), (Busy, "busy"), (Unavailable, "unavailable"), (Unauthorized, "unauthorized"),
+                     (Uncertain, "uncertain"), (Withdrawn, "withdrawn"))
+Attribute: t.TypeAlias = "str | int | float"
+
+
+class Hops:
+    """One for an engine. Thread-safe. ``manager``: the CDI Manager as the configuration names it; ``clock``: seconds
+    since the epoch."""
+
+    def __init__(self, metrics: Metrics | None = None, tracer: Tracer | None = None, manager: str = "",
+                 clock: Callable[[], float] = time.time) -> None:
+        self.metrics, self.tracer, self.manager = metrics or NoMetrics(), tracer or NoTracer(), manager
+        self._clock = clock
+        self._began: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def begin(self, hop: str, what: str, when: float = 0.0) -> None:
+        """A hop of something begins now, or ``when``; one that had begun already goes on."""
+        with self._lock:
+            self._began.setdefault((hop, what), when or self._clock())
+            if len(self._began) > MOST:
+                self._began.popitem(last=False)
+
+    def began(self, hop: str, what: str) -> float:
+        """When it began; 0.0 when nobody knows."""
+        with self._lock:
+            return self._began.get((hop, what), 0.0)
+
+    def forget(self, hop: str, what: str) -> float:
+        """It has ended or will never; returns when it began, 0.0 when nobody knows."""
+        with self._lock:
+            return self._began.pop((hop, what), 0.0)
+
+    def end(self, hop: str, what: str, claims: Iterable[ClaimRef], **attributes: Attribute) -> None:
+        """It is over; nothing when nobody knows when it began."""
+        if began := self.forget(hop, what):
+            self._took(hop, claims, began, self._clock(), "", attributes)
+
+    def took(self, hop: str, claims: Iterable[ClaimRef], began: float, ended: float = 0.0, *, error: str = "",
+             **attributes: Attribute) -> None:
+        """A hop that ended now, or at ``ended``. ``error``: why it failed; only those that did not are in metrics."""
+        self._took(hop, claims, began, ended or self._clock(), error, attributes)
+
+    def _took(self, hop: str, claims: Iterable[ClaimRef], began: float, ended: float, error: str,
+              attributes: Mapping[str, Attribute]) -> None:
+        if not error:
+            self.metrics.observe("hop_duration_seconds", max(0.0, ended - began), hop=hop)
+        if self.tracer.enabled:
+            for claim in claims:
+                self.tracer.span(claim.uid, hop, began, ended, {**attributes, **_named(claim)}, error)
+
+    def over(self, claims: Iterable[Json], error: str = "", **attributes: Attribute) -> None:
+        """The way of these ResourceClaims is over: they were served, or are not (``error`` says why).
+
+        One that is not may be served later, on another way, and a trace has one root: so that is a hop ``unserved``.
+        """
+        if not self.tracer.enabled:
+            return
+        for claim in claims:
+            created, ref = parse_time(claim["metadata"].get("creationTimestamp")), ClaimRef.of(claim)
+            named = {**attributes, **_named(ref)}
+            if error:
+                self.tracer.span(ref.uid, UNSERVED, created, self._clock(), named, error)
+            else:
+                self.tracer.root(ref.uid, WAY, created, self._clock(), named)
+
+    def asked(self, what: str, model: str, error: FabricError | None = None) -> None:
+        """The CDI Manager was asked to ``attach`` or ``detach`` a device; ``error``: how that failed."""
+        outcome = "failed" if error else "succeeded"
+        self.metrics.count(f"{what}es_total", manager=self.manager, model=model, outcome=outcome,
+                           reason=_reason(error) if error else "none")
+
+    def refused(self, model: str, reason: str) -> None:
+        """The CDI Manager was not asked to detach a device; ``reason``: of REASONS_DETACH."""
+        self.metrics.count("detaches_total", manager=self.manager, model=model, outcome="refused", reason=reason)
+
+
+def _reason(error: FabricError) -> str:
+    """Of REASONS_ATTACH."""
+    if isinstance(error, Refused):
+        return "exhausted" if error.exhausted else "refused"
+    return next((reason for kind, reason in _REASONS if isinstance(error, kind)), "unexpected")
+
+
+def _named(claim: ClaimRef) -> dict[str, Attribute]:
+    namespace, _unused, name = claim.key.partition("/")
+    return {"k8s.namespace.name": namespace, "composable.claim.name": name, "composable.claim.uid": claim.uid}

@@ -1,0 +1,89 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is true of an engine at the moment of asking, by the names of metrics.GAUGES and READ_COUNTERS."""
+
+from __future__ import annotations
+
+import math
+import typing as t
+from collections import Counter
+from collections.abc import Iterable
+
+from ...kube.objects import slices
+from ..pool.controller import pool_keys
+from ..state.cluster_state import ClusterState
+from .controller_manager import ControllerManager
+from .metrics import CONTROLLERS
+
+Values: t.TypeAlias = "float | t.Mapping[str, float]"
+
+
+def observed(engine: ControllerManager) -> dict[str, Values]:
+    """A number for each metric without a label, else numbers by the value of its label. Asks nobody.
+
+    What is not played here has no number: another process has it.
+
+    One look at everything, once for each scrape, costs some 75 ms of processor time where there are 5,000 nodes and
+    40,000 devices.
+    """
+    state = engine.state
+    leads = engine.fence.required and engine.fence.open and not engine.stopping.is_set()
+    return {
+        "claims_waiting": len(engine.wait_reasons()), "gated_pods": len(state.pods.by("gated", True)),
+        "leader": dict.fromkeys(engine.roles, float(leads)),
+        "queue_depth": _counted(CONTROLLERS["controller"], (key.controller for key in engine.queue.ready())),
+        "fabric_up": float(state.snapshot is not None and not state.fabric_problem) if engine.looks else math.nan,
+        "fabric_free_devices": _free(state), "pool_devices": _pool_devices(state),
+        "pools_refused": len(state.refused_models),
+        **_devices(state),
+        "trace_spans_dropped_total": engine.hops.tracer.dropped,
+        "watch_restarts_total": {each.resource.plural: each.restarts for each in engine.watches.reflectors},
+    }
+
+
+def _models(state: ClusterState) -> list[str]:
+    return [model.cdi_model_name for model in state.settings.models]
+
+
+def _counted(known: Iterable[str], values: Iterable[str]) -> dict[str, float]:
+    """How often each value is there, 0 for those that are not."""
+    return {**dict.fromkeys(known, 0.0), **Counter(values)}
+
+
+def _free(state: ClusterState) -> dict[str, float]:
+    found = dict.fromkeys(_models(state), 0.0)
+    for (model, _fabric), count in (state.snapshot.free if state.snapshot else {}).items():
+        found[model] = found.get(model, 0.0) + count
+    return found
+
+
+def _pool_devices(state: ClusterState) -> dict[str, float]:
+    found = dict.fromkeys(_models(state), 0.0)
+    for key in pool_keys(state):
+        model = state.settings.model(key.model)
+        shown = state.slices.by("pool", model.pool(key.fabric)) if model else ()
+        found[key.model] += sum(len(slices.devices(item)) for item in shown)
+    return found
+
+
+def _devices(state: ClusterState) -> dict[str, Values]:
+    """Who has devices, and what belongs to nobody, in one pass over each kind: there are tens of thousands."""
+    nodes = {raw["metadata"]["name"] for raw in state.nodes.list()}
+    attached, nodeless = dict.fromkeys(_models(state), 0.0), 0
+    owned: set[str] = set()
+    for raw in state.resources.list():
+        spec, uid = raw["spec"], (raw.get("status") or {}).get("cdi_device_id")
+        nodeless += spec["target_node"] not in nodes
+        if uid:
+            owned.add(uid)
+            attached[spec["model"]] = attached.get(spec["model"], 0.0) + 1
+    return {"attached_devices": attached, "orphans": {"device": _ownerless(state, owned), "resource": nodeless}}
+
+
+def _ownerless(state: ClusterState, owned: set[str]) -> int:
+    """Devices of our models on machines of our nodes that no ComposableResource has."""
+    machines = state.snapshot.machines.values() if state.snapshot else ()
+    strays = ((machine, device) for machine in machines for device in machine.devices if device.uid not in owned)
+    return sum(device.state == "attached" and state.settings.model(device.model) is not None
+               and bool(state.nodes.by("machine", machine.uid)) for machine, device in strays)

@@ -1,0 +1,142 @@
+#!/usr/bin/python
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What must be true of a GPU stack."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: stack_verify
+short_description: What must be true of a GPU stack after its roles have run
+version_added: 1.0.0
+description:
+  - Reads the cluster as M(composable.infra.stack_info) does, and judges whether what was to be installed is there and
+    works. It returns findings, and does not fail when something is wrong.
+author:
+  - composable.infra contributors (@composable-infra)
+extends_documentation_fragment:
+  - composable.infra.cluster
+  - composable.infra.cluster.login
+options:
+  plan:
+    description: What was to be installed, with the keys that C(verify_plan) of the role C(verify) has.
+    type: dict
+    required: true
+  wait:
+    description: Whether to look again until nothing is wrong any more.
+    type: bool
+    default: false
+  wait_timeout:
+    description: Seconds to wait at most. Then the last findings are returned.
+    type: float
+    default: 300.0
+  wait_sleep:
+    description: Seconds between two looks.
+    type: float
+    default: 5.0
+  hosts:
+    description: What the nodes' hosts say of themselves, as the role C(node_prepare) sets it in C(node_prepare_host).
+    type: list
+    elements: dict
+    default: []
+attributes:
+  check_mode:
+    description: Can run in check mode; it only reads.
+    support: full
+  diff_mode:
+    description: There is nothing to compare, it only reads.
+    support: none
+  action:
+    description: The cluster is read where the task runs, and judged where C(ansible-playbook) runs.
+    support: full
+  async:
+    description: Does not run in the background.
+    support: none
+  platform:
+    description: Runs where Python and the network path to the API server are.
+    platforms: posix
+    support: full
+seealso:
+  - module: composable.infra.stack_info
+"""
+
+EXAMPLES = r"""
+- name: Check the cluster until all is well
+  composable.infra.stack_verify:
+    plan: "{{ verify_plan }}"
+    wait: true
+    wait_timeout: 600
+  register: found
+
+- name: Show the report
+  ansible.builtin.debug:
+    msg: "{{ found.report.splitlines() }}"
+"""
+
+RETURN = r"""
+findings:
+  description: What was found, what stops first.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    check:
+      description: What was looked at.
+      type: str
+      returned: always
+      sample: device classes
+    level:
+      description: V(stop) when it cannot work like this, V(warn) when it works with a price, V(ok) when it is well.
+      type: str
+      returned: always
+      sample: stop
+    found:
+      description: What was found, in a sentence.
+      type: str
+      returned: always
+      sample: "there is no DeviceClass gpu.nvidia.com"
+    change:
+      description: What to do about it. Empty for V(ok).
+      type: str
+      returned: always
+      sample: Run the role nvidia_dra_driver
+report:
+  description: The findings as a text for people.
+  returned: success
+  type: str
+  sample: "verify: 0 to mend, 0 to know, 12 well"
+stop:
+  description: One sentence for each finding of the level V(stop).
+  returned: success
+  type: list
+  elements: str
+  sample: []
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.composable.infra.plugins.module_utils import module_base
+
+SPEC: dict[str, t.Any] = {
+    "argument_spec": {
+        **module_base.CLUSTER_OPTIONS,
+        "plan": {"type": "dict", "required": True},
+        "hosts": {"type": "list", "elements": "dict", "default": []},
+        "wait": {"type": "bool", "default": False},
+        "wait_timeout": {"type": "float", "default": 300.0},
+        "wait_sleep": {"type": "float", "default": 5.0},
+    },
+    "supports_check_mode": True,
+}
+
+
+def main() -> None:
+    """The options only: the action plugin of this name does the work."""
+    AnsibleModule(**SPEC).fail_json(msg="stack_verify works by its action plugin only")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an engine costs at 50, 500 and 5,000 nodes: memory, the first pass, a plan of held pods, and single events.
+
+Everything is simulated, and in one process: the engine is the shipped one, but its API server is a stand-in, and its
+CDI Manager is made of values. Times are processor seconds of this process, so that other work does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+import typing as t
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ansible_collections.composable.infra.controller.main import spare_collections
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import (
+    Capabilities,
+    Device,
+    FabricManager,
+    FabricSnapshot,
+    Machine,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABLE_RESOURCES,
+    NODES,
+    PODS,
+    SLICES,
+    ApiResource,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_held_pods
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import Key
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+    ControllerManager,
+)
+from ansible_collections.composable.infra.tests.bench.large import objects
+from ansible_collections.composable.infra.tests.bench.large.api_server import running
+
+SIZES = (50, 500, 5000)
+TRIES = 5
+MANAGER = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
+           "password": "p", "realm": "r", "client_id": "c", "client_secret": "s"}
+
+
+class Fabric:
+    """A CDI Manager that shows the devices of all nodes, and no free ones."""
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+
+    capabilities = Capabilities(asynchronous=False, batch=False)
+
+    def machine(self, number: int) -> Machine:
+        """A node's machine with its devices."""
+        uid = objects.machine(number)
+        return Machine(uid, objects.name_of(number), 1, tuple(
+            Device(objects.device_uid(number, i), objects.MODEL, fabric=1, machine=uid,
+                   serial=objects.serial(number, i)) for i in range(objects.GPUS)))
+
+    def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
+        """Everything."""
+        machines = {found.uid: found for found in map(self.machine, range(self.nodes))}
+        return FabricSnapshot(machines, {(model, 1): 0 for model in models}, time.time())
+
+
+def engine(url: str, nodes: int) -> ControllerManager:
+    """An engine that watches and does not work."""
+    config = EngineConfig.from_dict({"device_info": [objects.ROW], "fabric": MANAGER, "handover": "gated",
+                                     "unserved": "wait", "scan_interval": 86400.0})
+    made = ControllerManager(Client(Connection(url)), t.cast(FabricManager, Fabric(nodes)), config, events=False)
+    made.watch()
+    while not made.ready():
+        time.sleep(0.05)
+    return made
+
+
+class Recorded:
+    """What an engine queues, to be worked on here instead of by its workers."""
+
+    def __init__(self, made: ControllerManager) -> None:
+        self.keys: dict[Key, None] = {}
+        self._made = made
+        for name in ("add", "add_change", "add_at"):
+            setattr(made.queue, name, self._add)
+
+    def _add(self, key: Key, _when: float = 0.0) -> None:
+        self.keys[key] = None
+
+    def work(self) -> int:
+        """Reconcile what was queued until now, each once; how many."""
+        keys, self.keys = list(self.keys), {}
+        for key in keys:
+            self._made.reconcile(key)
+        return len(keys)
+
+
+@dataclass
+class Spent:
+    """Processor seconds."""
+
+    seconds: float = 0.0
+
+
+@contextmanager
+def cpu() -> Iterator[Spent]:
+    """Processor seconds of a block, known at its end."""
+    spent, began = Spent(), time.process_time()
+    yield spent
+    spent.seconds = time.process_time() - began
+
+
+def measure(nodes: int, url: str) -> dict[str, t.Any]:
+    """All figures of one size; seconds of CPU, MiB."""
+    found: dict[str, t.Any] = {"nodes": nodes, "devices": nodes * objects.GPUS, "empty_mib": _rss()}
+    with cpu() as spent:
+        made = engine(url, nodes)
+    spare_collections()
+    found |= {"list_seconds": spent.seconds, "rss_mib": _rss(), "peak_mib": _rss("VmHWM:")}
+    recorded = Recorded(made)
+    made.enqueue_all()
+    with cpu() as spent:
+        found["keys"] = recorded.work()
+    found["first_pass_seconds"] = spent.seconds
+    for name, count in (("first", 1), ("again", 1), ("burst", 100)):
+        with cpu() as spent:
+            _plan(made, f"plan-{name}", count)
+        found[f"plan_{name}_seconds"] = spent.seconds
+    found["events_ms"] = {name: _event(made, recorded, kind, raws) for name, kind, raws in _events(nodes)}
+    with cpu() as spent:
+        made._look(time.time())
+        recorded.work()
+    found |= {"look_seconds": spent.seconds, "worked_mib": _rss()}
+    made.stop(0.1)
+    return found
+
+
+def _plan(made: ControllerManager, name: str, count: int = 1) -> None:
+    """Held pods come, and are planned."""
+    for number in range(count):
+        claim, pod = objects.held_pod(f"{name}-{number}")
+        made.state.claims.upsert(claim)
+        made.state.pods.upsert(pod)
+    placed = plan_held_pods(made.state, made.gating._cache, made.gating._known_nodes).placements
+    if len(placed) < count:
+        raise RuntimeError(f"{len(placed)} of {count} held pods were given a node")
+    for number in range(count):
+        claim, pod = objects.held_pod(f"{name}-{number}")
+        made.state.pods.remove(pod)
+        made.state.claims.remove(claim)
+
+
+def _events(nodes: int) -> Iterator[tuple[str, ApiResource, list[objects.Json]]]:
+    """Kinds of events, each with objects that change."""
+    some = [i * nodes // TRIES for i in range(TRIES)]
+    yield "node heartbeat", NODES, [objects.node(i) for i in some]
+    yield "claim changed", CLAIMS, [objects.claim(i, 0) for i in some]
+    yield "device changed", COMPOSABLE_RESOURCES, [objects.resource(i, 0) for i in some]
+    yield "slice changed", SLICES, [objects.node_slice(i) for i in some]
+    yield "pod changed", PODS, [objects.pod(i, 0) for i in some]
+    yield "held pod comes", PODS, [objects.held_pod(f"event-{i}", objects.GPUS)[1] for i in range(TRIES)]
+
+
+def _event(made: ControllerManager, recorded: Recorded, kind: ApiResource, raws: list[objects.Json]) -> float:
+    """Median milliseconds of an event with all that is worked on for it."""
+    stores = {NODES: made.state.nodes, CLAIMS: made.state.claims, COMPOSABLE_RESOURCES: made.state.resources,
+              SLICES: made.state.slices, PODS: made.state.pods}
+    taken: list[float] = []
+    for number, raw in enumerate(raws):
+        raw["metadata"]["resourceVersion"] = str(2000 + number)
+        meta, store = raw["metadata"], stores[kind]
+        old = store.get(meta["name"], meta.get("namespace", ""))
+        if old is None:
+            made.state.claims.upsert(objects.held_pod(meta["name"], objects.GPUS)[0])
+        recorded.keys.clear()
+        with cpu() as spent:
+            obj = store.trimmed(raw)
+            store.upsert(obj)
+            made.object_changed("MODIFIED" if old else "ADDED", kind, obj, old)
+        while old is None and made.gating._coming.lasts_until():
+            time.sleep(0.005)
+        with cpu() as worked:
+            recorded.work()
+        taken.append(spent.seconds + worked.seconds)
+        if old is None:
+            store.remove(obj)
+    return 1000 * statistics.median(taken)
+
+
+def _rss(field: str = "VmRSS:") -> float:
+    with open("/proc/self/status", encoding="utf-8") as lines:
+        return round(next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024, 1)
+
+
+def run(sizes: Iterable[int] = SIZES) -> list[dict[str, t.Any]]:
+    """A row for each size, each measured in a fresh process."""
+    rows = []
+    for nodes in sizes:
+        writes: list[str] = []
+        with running(nodes, writes) as url:
+            done = subprocess.run([sys.executable, "-m", __name__ if __name__ != "__main__" else __spec__.name,
+                                   str(nodes), url], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        if writes:
+            raise RuntimeError(f"the cluster was not as it should be: {writes[:5]}")
+        rows.append(json.loads(done.stdout.splitlines()[-1]))
+    return rows
+
+
+if __name__ == "__main__":
+    if sys.argv[-1].startswith("http:"):
+        print(json.dumps(measure(int(sys.argv[1]), sys.argv[2])))
+    else:
+        print(json.dumps(run(map(int, sys.argv[1:] or SIZES))))

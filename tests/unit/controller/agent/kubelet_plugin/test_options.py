@@ -1,0 +1,86 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plugin's part of the agent's command line."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.beside_agent import kubelet_plugin
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.devices import DEFAULT_KINDS
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.options import check_plugin_options
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire import generate
+from ansible_collections.composable.infra.controller.agent.main import parser
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import Node
+
+
+def arguments(*more: str) -> t.Any:
+    return parser().parse_args(["--node-name", "n", *more])
+
+
+def test_it_is_off_by_default_and_then_needs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str, *_unused: object) -> object:
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    args = arguments()
+    check_plugin_options(args)
+    assert (args.dra_driver, tuple(args.dra_kinds)) == ("", DEFAULT_KINDS)
+    with pytest.raises(BadConfig, match="this Python has no grpc; install grpcio and protobuf"):
+        check_plugin_options(arguments("--dra-driver", "devices.composable.infra"))
+
+
+def test_agent_without_a_driver_does_not_import_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
+    works = builtins.__import__
+
+    def without_grpc(name: str, *more: t.Any, **named: t.Any) -> t.Any:
+        assert not name.startswith(("grpc", "google")), name
+        return works(name, *more, **named)
+
+    node = Node()
+    agent = node.boot()
+    try:
+        monkeypatch.setattr(builtins, "__import__", without_grpc)
+        with kubelet_plugin(arguments(), node.api.client, agent) as status:
+            assert status() == {}
+    finally:
+        agent.stop()
+
+
+@pytest.mark.parametrize("name", ["Upper.example.com", "a..b", "-a", "a_b", "a/b", "x" * 64])
+def test_name_that_no_driver_can_have_is_refused(name: str) -> None:
+    with pytest.raises(BadConfig, match=r"--dra-driver: .* is not usable: must be a DNS subdomain of at most 63"):
+        check_plugin_options(arguments(f"--dra-driver={name}"))
+
+
+def test_kind_that_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        arguments("--dra-kinds", "quantum")
+    assert "invalid choice: 'quantum'" in capsys.readouterr().err
+
+
+def test_checkpoint_of_a_later_agent_ends_this_one_with_a_sentence(tmp_path: Path) -> None:
+    args = arguments("--dra-driver", "d.example.com", "--kubelet-folder", str(tmp_path), "--root", str(tmp_path))
+    file = tmp_path / "plugins/d.example.com/checkpoint.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"version": 2}')
+    node = Node()
+    agent = node.boot()
+    try:
+        with pytest.raises(BadConfig, match="version 2 is not usable"), \
+                kubelet_plugin(args, node.api.client, agent):
+            raise AssertionError("it must not start")
+    finally:
+        agent.stop()
+
+
+def test_descriptors_are_those_of_the_proto_files(tmp_path: Path) -> None:
+    generate.generate(tmp_path / "fresh.base64")
+    assert (tmp_path / "fresh.base64").read_bytes() == (generate.HERE / "kubelet.base64").read_bytes()

@@ -1,0 +1,186 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is kept of watched objects says the same to every reader as the whole object does."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import types
+import typing as t
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import (
+    claims,
+    cohdi,
+    conditions,
+    device_users,
+    nodes,
+    pods,
+    slices,
+)
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.eligibility import (
+    unsupported_feature,
+)
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.filters.dynamic_resources import (
+    extended_resources,
+)
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.filters.node_resources import (
+    allocatable,
+)
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.pod_info import PodInfo
+from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters, indexers
+from ansible_collections.composable.infra.tests.bench.large import objects
+
+Json = dict[str, t.Any]
+WHOLE = ("trimmed", "without_bookkeeping")  # what gives an object
+EXTENDED = "deviceclass.resource.kubernetes.io/gpu"
+SETTINGS = Settings.from_dict({"device_info": [objects.ROW]})
+
+
+def readers(module: types.ModuleType, name: str) -> Iterator[Callable[[Json], t.Any]]:
+    """Public functions of a module whose only needed argument has this name."""
+    for found in vars(module).values():
+        if inspect.isfunction(found) and found.__module__ == module.__name__ and not found.__name__.startswith("_"):
+            needed = [p.name for p in inspect.signature(found).parameters.values() if p.default is p.empty]
+            if needed == [name] and found.__name__ not in WHOLE:
+                yield found
+
+
+def said(reader: Callable[[Json], t.Any], obj: Json) -> t.Any:
+    """What a reader says of an object."""
+    found = reader(obj)
+    return list(found) if isinstance(found, Iterator) else found
+
+
+def same(obj: Json, trim: Callable[[Json], Json], read: list[Callable[[Json], t.Any]]) -> None:
+    """All readers say the same of the object and of what is kept of it."""
+    whole = copy.deepcopy(obj)
+    kept = trim(obj)
+    assert obj == whole, "the object itself is changed"
+    assert read
+    for reader in read:
+        assert said(reader, kept) == said(reader, whole), reader
+
+
+def pod(**status: t.Any) -> Json:
+    """A pod of which much is read."""
+    raw = objects.pod(0, 0)
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "train"}}}
+    raw["spec"] |= {
+        "affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+                     for kind in ("podAffinity", "podAntiAffinity")},
+        "overhead": {"cpu": "250m"}, "resources": {"requests": {"memory": "20Gi"}},
+        "initContainers": [{"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}},
+                            "ports": [{"hostPort": 80}]}]}
+    raw["metadata"] |= {"annotations": {pods.GROUP_SIZE: "4", "other": "x"},
+                        "labels": {"composable.infra/group": "g", "app": "train"}}
+    raw["status"]["containerStatuses"][0] |= {"resources": {"requests": {"cpu": "6"}},
+                                              "allocatedResources": {"cpu": "5"}}
+    raw["status"] |= {"resources": {"requests": {"memory": "30Gi"}}, **status}
+    return raw
+
+
+def pod_facts(raw: Json) -> dict[str, t.Any]:
+    """What the filters read of a pod that is on a node."""
+    found = PodInfo.from_raw(raw)
+    return {name: getattr(found, name)
+            for name in ("namespace", "labels", "requests", "ports", "terminating", "affinity", "anti_affinity")}
+
+
+INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+
+
+SPECIAL_CLAIM = {"extendedResourceClaimStatus": {"resourceClaimName": "train-extended-resources"}}
+
+
+@pytest.mark.parametrize("status", [{}, {"conditions": INFEASIBLE}, {"phase": "Failed"}, SPECIAL_CLAIM])
+def test_a_pod_on_a_node(status: Json) -> None:
+    same(pod(**status), pods.trimmed, [*readers(pods, "pod"), pod_facts, *indexers.PODS.values()])
+
+
+def held(**spec: t.Any) -> Json:
+    raw = objects.held_pod("train")[1]
+    raw["spec"] |= spec
+    raw["status"] = {"phase": "Pending", "nominatedNodeName": "n", "conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes", "x": 1}]}
+    return raw
+
+
+@pytest.mark.parametrize("spec", [
+    {}, {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+    {"hostNetwork": True, "hostUsers": False},
+    {"containers": [{"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
+    {"containers": [{"name": "c", "resources": {"requests": {EXTENDED: "1"}}}]},
+    {"schedulingGroup": {"name": "g"}}, {"schedulerName": "other"}, {"tolerations": [{"key": "k", "operator": "Gt"}]},
+    {"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]},
+])
+def test_a_held_pod(spec: Json) -> None:
+    read = [lambda raw: unsupported_feature(raw, extended=False),
+            lambda raw: extended_resources.extended_resources(raw, {EXTENDED: "gpu"}),
+            lambda raw: PodInfo.from_raw(raw).spread,
+            lambda raw: PodInfo.from_raw(raw).node_signature]
+    same(held(**spec), pods.trimmed, [*readers(pods, "pod"), pod_facts, *read, *indexers.PODS.values()])
+
+
+def test_a_node() -> None:
+    raw = objects.node(0)
+    raw["spec"] |= {"taints": [{"key": nodes.OUT_OF_SERVICE, "effect": "NoSchedule"}], "unschedulable": True}
+    read = [allocatable, lambda node: node["metadata"]["labels"], lambda node: node["spec"]["unschedulable"]]
+    same(raw, nodes.trimmed, [*readers(nodes, "node"), *read, *indexers.NODES.values()])
+    assert "images" not in nodes.trimmed(raw)["status"]
+
+
+def test_a_claim() -> None:
+    raw = objects.claim(0, 0)
+    result = raw["status"]["allocation"]["devices"]["results"][0]
+    result |= {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Failed"]}
+    entry = {**{name: result[name] for name in ("driver", "pool", "device")}, "data": {"large": "x"},
+             "conditions": [{"type": "Ready", "status": "True", "reason": "R", "message": "m",
+                             "lastTransitionTime": "t"}]}
+    raw["status"]["devices"] = [entry]
+    read = [lambda claim: claims.condition(claim, result, ["Ready"]), adapters.claim_phase,
+            lambda claim: adapters.read_claim(claim, SETTINGS), lambda claim: claim["spec"],
+            lambda claim: conditions.device_conditions(claim, "Failed", "True", "R", "m", "now")]
+    same(raw, claims.trimmed, [*readers(claims, "claim"), *read, *indexers.CLAIMS.values()])
+
+
+def test_a_special_claim() -> None:
+    raw = objects.claim(0, 0)
+    raw["metadata"]["annotations"] = {claims.SPECIAL: "true"}
+    same(raw, claims.trimmed, [*readers(claims, "claim"), *indexers.CLAIMS.values()])
+    assert claims.identity(claims.trimmed(raw)) != raw["metadata"]["uid"]
+
+
+def test_an_unallocated_claim() -> None:
+    same(objects.held_pod("train", 4)[0], claims.trimmed, [lambda claim: claim["spec"], *readers(claims, "claim")])
+
+
+@pytest.mark.parametrize("raw", [objects.node_slice(0), objects.pool_slice()])
+def test_a_slice(raw: Json) -> None:
+    read = [lambda item: item["spec"], *indexers.SLICES.values(), *readers(device_users, "node_slice")]
+    same(raw, slices.trimmed, [*readers(slices, "item"), *read])
+
+
+def test_a_pool_is_written_again_whole() -> None:
+    raw = objects.pool_slice()
+    assert slices.trimmed(raw) is raw
+
+
+@pytest.mark.parametrize("raw", [objects.resource(0, 0), {**objects.resource(0, 7), "status": {}}])
+def test_a_composable_resource(raw: Json) -> None:
+    raw["metadata"]["annotations"][cohdi.LAST_APPLIED] = "{}"
+    read = [lambda obj: adapters.read_resource(obj, SETTINGS), adapters.read_node_work, adapters.device_name,
+            lambda obj: obj["metadata"]["finalizers"], *indexers.RESOURCES.values()]
+    same(raw, cohdi.trimmed, [*readers(cohdi, "obj"), *read])
+    assert cohdi.trimmed(raw)["metadata"]["generation"] == raw["metadata"]["generation"]
+    assert cohdi.LAST_APPLIED not in cohdi.trimmed(raw)["metadata"]["annotations"]
+
+
+def test_a_composability_request() -> None:
+    same(objects.request(0), cohdi.trimmed, [adapters.read_request, lambda obj: obj["status"],
+                                             lambda obj: obj["metadata"]["finalizers"], *indexers.REQUESTS.values()])

@@ -1,0 +1,212 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is kept of nodes between two plans is what would be read anew, and only what changed is read anew."""
+
+from __future__ import annotations
+
+import random
+import typing as t
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot, Machine
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NODES
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import NodeFacts, Placement
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.snapshot import _facts
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, pod
+from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
+
+NUMBERS = range(4)
+STEPS = 120
+
+
+def name_of(number: int) -> str:
+    return f"node-{number}"
+
+
+class History:
+    """A cluster to which things happen at random."""
+
+    def __init__(self, bench: Bench, rng: random.Random) -> None:
+        self.bench, self.rng, self.state = bench, rng, bench.state
+        self.steps: list[Callable[[str], object]] = [
+            self.node, self.no_node, self.slice, self.resource, self.resource, self.no_resource, self.claim,
+            self.no_claim, self.request, self.nodeless, self.pod, self.no_pod, self.hold, self.operation, self.taint,
+            self.block, self.reserve, self.unreserve, self.look, self.share]
+
+    def step(self) -> str:
+        """Something happens; its name."""
+        chosen, node = self.rng.choice(self.steps), name_of(self.rng.choice(NUMBERS))
+        chosen(node)
+        return f"{chosen.__name__} {node}"
+
+    def _any(self, *names: str) -> str:
+        return self.rng.choice(names)
+
+    def node(self, node: str) -> None:
+        raw = held_pods.node(node, self._any("machine-0", node.replace("node", "machine")))
+        raw["metadata"]["labels"] = {"cohdi.io/a100-size-max": str(self.rng.randrange(5))}
+        raw["spec"] |= {"unschedulable": self.rng.random() < 0.2}
+        self.bench.put(raw)
+
+    def no_node(self, node: str) -> None:
+        if raw := self.state.nodes.get(node):
+            self.bench.drop(raw)
+
+    def slice(self, node: str) -> None:
+        uuids = self.rng.sample([f"GPU-{node}-{i}" for i in range(3)], self.rng.randrange(4))
+        self.bench.put(objects.local_slice(*uuids, node=node))
+
+    def resource(self, node: str) -> None:
+        number = self.rng.randrange(3)
+        self.bench.put(objects.resource(
+            f"gpu-{node}-{number}", device=self._any("", f"d-{node}-{number}"), node=node,
+            serial=f"GPU-{node}-{number}", asked=self.rng.choice([None, 1.0, 10_000.0]),
+            state=self._any("Online", "Online", "Attaching", "Detaching"), model=self._any(A100, H100),
+            deleted=self.rng.random() < 0.1))
+
+    def no_resource(self, node: str) -> None:
+        for raw in self.state.resources.by("node", node)[:1]:
+            self.bench.drop(raw)
+            self.state.forget(raw["metadata"]["name"])
+
+    def claim(self, node: str) -> None:
+        result = objects.local_result(f"gpu-{self.rng.randrange(3)}", node)
+        results = self.rng.choice([(), (result,), (objects.pool_result(),)])
+        self.bench.put(objects.claim(f"claim-{node}", *results, node=self.rng.choice([None, node])))
+
+    def no_claim(self, node: str) -> None:
+        if raw := self.state.claims.get(f"claim-{node}", "default"):
+            self.bench.drop(raw)
+
+    def request(self, node: str) -> None:
+        self.bench.put(objects.request(f"request-{node}", self.rng.randrange(3), node=node))
+
+    def nodeless(self, node: str) -> None:
+        self.bench.put(objects.request("nodeless", self.rng.randrange(3), node=""))
+
+    def pod(self, node: str) -> None:
+        raw = held_pods.pod(f"pod-{node}", *self.rng.choice([(), ("other",)]))
+        raw |= self.rng.choice([{"spec": {**raw["spec"], "nodeName": node}}, {"status": {"nominatedNodeName": node}}])
+        self.bench.put(raw)
+
+    def no_pod(self, node: str) -> None:
+        if raw := self.state.pods.get(f"pod-{node}", "default"):
+            self.bench.drop(raw)
+
+    def hold(self, node: str) -> None:
+        self.state.holds.keep(f"gpu-{node}-0", self._any("uid-claim-node-0", "")) if self.rng.random() < 0.7 else (
+            self.state.holds.end(f"gpu-{node}-0"))
+
+    def operation(self, node: str) -> None:
+        if not self.state.operations.begin(f"gpu-{node}-1"):
+            self.state.operations.end(f"gpu-{node}-1")
+
+    def taint(self, node: str) -> None:
+        self.state.tainted ^= {f"gpu-{node}-1"}
+
+    def block(self, node: str) -> None:
+        self.state.blocks.block(node, A100, self.rng.choice([-1.0, 60.0]), "refused")
+
+    def reserve(self, node: str) -> None:
+        ref, needs = replace(pod(f"pod-{node}"), uid=f"pod-pod-{node}"), {f"uid-claim-{node}": {A100: 1}}
+        placement = Placement(ref, node, needs, 1.0, held_pods.pod(f"pod-{node}"))
+        self.state.reservations.add([placement])
+
+    def unreserve(self, node: str) -> None:
+        self.state.reservations.drop(f"pod-pod-{node}")
+
+    def look(self, node: str) -> None:
+        machines = {f"machine-{i}": Machine(f"machine-{i}", name_of(i), self.rng.choice([1, 2, None]), tuple(
+            device(f"d{i}") for _unused in range(self.rng.randrange(2)))) for i in NUMBERS if self.rng.random() < 0.9}
+        self.state.snapshot = self.rng.choice([None, *[FabricSnapshot(machines, {(A100, 1): 3}, 1.0)] * 4])
+
+    def share(self, node: str) -> None:
+        self.state.shares.set("nodeless", {node: self.rng.randrange(3)})
+
+
+def rebuilt(state: ClusterState) -> dict[str, NodeFacts]:
+    return {raw["metadata"]["name"]: _facts(state, raw) for raw in state.nodes.list()}
+
+
+def test_what_is_kept_is_what_would_be_read_anew(bench: Bench, rng: random.Random) -> None:
+    history, known, reads = History(bench, rng), KnownNodes(), []
+
+    def read(state: ClusterState, raw: dict[str, t.Any]) -> NodeFacts:
+        reads.append(raw["metadata"]["name"])
+        return _facts(state, raw)
+
+    done, nodes = [], 0
+    for _unused in range(STEPS):
+        done.append(history.step())
+        assert known.facts(history.state, read) == rebuilt(history.state), done
+        nodes += len(bench.state.nodes)
+    assert len(reads) < nodes, "nothing was ever kept"
+
+
+@pytest.fixture
+def resting(bench: Bench) -> Bench:
+    """Four nodes with a device each that nobody waits for."""
+    for number in NUMBERS:
+        node = name_of(number)
+        bench.put(held_pods.node(node, f"machine-{number}"), objects.local_slice(f"GPU-{node}-0", node=node),
+                  objects.resource(f"gpu-{node}-0", device=f"d-{node}-0", serial=f"GPU-{node}-0", node=node, asked=10.0,
+                                   state="Online"))
+    bench.fabric.others = tuple(f"machine-{number}" for number in NUMBERS)
+    bench.look()
+    return bench
+
+
+def read_anew(bench: Bench, known: KnownNodes) -> list[str]:
+    """Names of the nodes that are read for a plan."""
+    names: list[str] = []
+
+    def read(state: ClusterState, raw: dict[str, t.Any]) -> NodeFacts:
+        names.append(raw["metadata"]["name"])
+        return _facts(state, raw)
+
+    known.facts(bench.state, read)
+    return sorted(names)
+
+
+def test_without_a_change_nothing_is_read(resting: Bench) -> None:
+    known = KnownNodes()
+    assert read_anew(resting, known) == [name_of(number) for number in NUMBERS]
+    assert read_anew(resting, known) == []
+    resting.look()
+    assert read_anew(resting, known) == [], "a look that shows the same is no change"
+
+
+def changed_node(bench: Bench) -> None:
+    bench.put({**bench.api.one(NODES, "node-1"), "spec": {"unschedulable": True}})
+
+
+CHANGES: dict[str, Callable[[Bench], object]] = {
+    "node": changed_node,
+    "slice": lambda bench: bench.put(objects.local_slice("GPU-new", node="node-1")),
+    "resource": lambda bench: bench.put(objects.resource("gpu-node-1-1", node="node-1")),
+    "claim": lambda bench: bench.put(objects.claim("c", objects.local_result("gpu-0", "node-1"), node="node-1")),
+    "claim that names no node": lambda bench: bench.put(
+        objects.claim("c", objects.local_result("gpu-0", "node-1"), node=None)),
+    "request": lambda bench: bench.put(objects.request(node="node-1")),
+    "pod": lambda bench: bench.put({**objects.pod(), "spec": {"nodeName": "node-1"}}),
+    "hold": lambda bench: bench.state.holds.keep("gpu-node-1-0", "uid"),
+    "operation": lambda bench: bench.state.operations.begin("gpu-node-1-0"),
+    "taint": lambda bench: bench.state.tainted.add("gpu-node-1-0"),
+    "block": lambda bench: bench.state.blocks.block("node-1", A100, 60.0, "refused"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_a_node_has_that_node_read(resting: Bench, change: str) -> None:
+    known = KnownNodes()
+    read_anew(resting, known)
+    CHANGES[change](resting)
+    assert read_anew(resting, known) == ["node-1"]

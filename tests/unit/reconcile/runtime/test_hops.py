@@ -1,0 +1,133 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hops are measured from where they began, and only what is traced costs what a trace costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import (
+    Busy,
+    FabricError,
+    Missing,
+    Refused,
+    Unauthorized,
+    Unavailable,
+    Uncertain,
+    Withdrawn,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import hops as module
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.hops import Hops
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.recorded_metrics import RecordedMetrics
+from ansible_collections.composable.infra.tests.unit.reconcile.recorded_spans import RecordedSpans
+
+CLAIM = ClaimRef("default/train", "uid-train")
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """At 100 s."""
+    return Clock()
+
+
+@pytest.fixture
+def spans() -> RecordedSpans:
+    """None yet."""
+    return RecordedSpans()
+
+
+@pytest.fixture
+def metrics() -> RecordedMetrics:
+    """Nothing measured."""
+    return RecordedMetrics()
+
+
+@pytest.fixture
+def hops(metrics: RecordedMetrics, spans: RecordedSpans, clock: Clock) -> Hops:
+    """Measured and traced."""
+    return Hops(metrics, spans, "fm", clock)
+
+
+def test_a_hop_takes_from_its_beginning_to_its_end(hops: Hops, metrics: RecordedMetrics, spans: RecordedSpans,
+                                                   clock: Clock) -> None:
+    hops.begin("slice", "gpu-a")
+    clock.now = 102.5
+    hops.end("slice", "gpu-a", [CLAIM], node="node-0")
+    assert metrics.observed("hop_duration_seconds", hop="slice") == [2.5]
+    (span,) = spans.spans
+    assert (span.claim, span.name, span.began, span.ended, span.root) == ("uid-train", "slice", 100.0, 102.5, False)
+    assert dict(span.attributes) == {"node": "node-0", "k8s.namespace.name": "default",
+                                     "composable.claim.name": "train", "composable.claim.uid": "uid-train"}
+
+
+def test_what_nobody_saw_begin_is_not_measured(hops: Hops, metrics: RecordedMetrics, spans: RecordedSpans) -> None:
+    hops.end("slice", "gpu-a", [CLAIM])
+    assert (metrics.observed("hop_duration_seconds", hop="slice"), spans.spans) == ([], [])
+
+
+def test_it_ends_once_and_begins_once(hops: Hops, metrics: RecordedMetrics, clock: Clock) -> None:
+    hops.begin("gate", "pod")
+    clock.now = 101.0
+    hops.begin("gate", "pod")
+    clock.now = 103.0
+    hops.end("gate", "pod", [])
+    hops.end("gate", "pod", [])
+    assert metrics.observed("hop_duration_seconds", hop="gate") == [3.0]
+
+
+def test_a_clock_that_was_set_back_makes_no_negative_time(hops: Hops, metrics: RecordedMetrics, clock: Clock) -> None:
+    hops.begin("gate", "pod")
+    clock.now = 50.0
+    hops.end("gate", "pod", [])
+    assert metrics.observed("hop_duration_seconds", hop="gate") == [0.0]
+
+
+def test_what_failed_is_a_span_and_no_time_of_a_hop(hops: Hops, metrics: RecordedMetrics, spans: RecordedSpans) -> None:
+    hops.took("attach", [CLAIM], 90.0, error="the pool is empty", model="A100")
+    assert metrics.observed("hop_duration_seconds", hop="attach") == []
+    assert [(span.name, span.error) for span in spans.spans] == [("attach", "the pool is empty")]
+
+
+def test_the_whole_way_begins_with_the_claim(hops: Hops, spans: RecordedSpans) -> None:
+    raw = objects.claim("train")
+    raw["metadata"]["creationTimestamp"] = "1970-01-01T00:01:30Z"
+    hops.over([raw], node="node-0")
+    (span,) = spans.spans
+    assert (span.root, span.name, span.began, span.ended) == (True, "claim", 90.0, 100.0)
+
+
+def test_nothing_is_made_for_nobody(metrics: RecordedMetrics) -> None:
+    """A claim that is not looked at costs nothing: an object without metadata would raise."""
+    hops = Hops(metrics)
+    hops.over([{}])
+    hops.took("attach", [CLAIM], 0.0)
+    assert len(metrics.observed("hop_duration_seconds", hop="attach")) == 1
+
+
+def test_hops_that_never_end_are_forgotten(monkeypatch: pytest.MonkeyPatch, hops: Hops) -> None:
+    monkeypatch.setattr(module, "MOST", 3)
+    for number in range(5):
+        hops.begin("request", f"claim-{number}")
+    assert [bool(hops.began("request", f"claim-{number}")) for number in range(5)] == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize(("error", "reason"), [
+    (Refused("no"), "refused"), (Refused("no", exhausted=True), "exhausted"), (Missing("x"), "missing"),
+    (Busy("x"), "busy"), (Unavailable("x"), "unavailable"), (Unauthorized("x"), "unauthorized"),
+    (Uncertain("x"), "uncertain"), (Withdrawn("x"), "withdrawn"), (FabricError("x"), "unexpected")])
+def test_each_failure_has_its_reason(hops: Hops, metrics: RecordedMetrics, error: FabricError, reason: str) -> None:
+    hops.asked("attach", "A100", error)
+    labels = {"manager": "fm", "model": "A100", "outcome": "failed"}
+    assert metrics.get("attaches_total", **labels, reason=reason) == 1

@@ -1,0 +1,117 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is true of an engine at the moment of a scrape."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, PoolKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+    ControllerManager,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import GAUGES, READ_COUNTERS
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.observed import observed
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, T4
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
+
+Quiet = tuple[ControllerManager, Bench]
+MODELS = dict.fromkeys((A100, H100, T4), 0)
+QUEUES = dict.fromkeys(("node", "node-records", "pool", "request", "gates", "nominations"), 0)
+
+
+def test_every_gauge_has_a_value(quiet: Quiet) -> None:
+    engine, _bench = quiet
+    assert set(observed(engine)) == {*GAUGES, *READ_COUNTERS}
+    for name, metric in {**GAUGES, **READ_COUNTERS}.items():
+        assert isinstance(observed(engine)[name], dict) == bool(metric.labels)
+
+
+@pytest.mark.parametrize(("held", "led"), [(None, 0.0), (False, 0.0), (True, 1.0)])
+def test_it_leads_while_its_leases_are_held(quiet: Quiet, held: bool | None, led: float) -> None:
+    engine, _bench = quiet
+    if held is not None:
+        engine.fence.require(lambda: held)
+    assert observed(engine)["leader"] == dict.fromkeys(("publisher", "scaler", "operator"), led)
+
+
+def test_who_stops_leads_no_more(quiet: Quiet) -> None:
+    engine, _bench = quiet
+    engine.fence.require(lambda: True)
+    engine.quiesce()
+    assert observed(engine)["leader"] == dict.fromkeys(("publisher", "scaler", "operator"), 0.0)
+
+
+def test_keys_that_wait_are_counted_by_their_controller(quiet: Quiet) -> None:
+    engine, _bench = quiet
+    for key in (NodeKey("a"), NodeKey("b"), NodeKey("a"), PoolKey(A100, 1)):
+        engine.queue.add(key)
+    assert observed(engine)["queue_depth"] == {**QUEUES, "node": 2, "pool": 1}
+    taken = engine.queue.get()
+    assert taken is not None
+    assert observed(engine)["queue_depth"] == {**QUEUES, "node": 1, "pool": 1}
+    engine.queue.done(taken)
+
+
+def test_devices_that_belong_to_nobody(quiet: Quiet) -> None:
+    engine, bench = quiet
+    for uid, model in (("owned", A100), ("stray", A100), ("theirs", "A model of others")):
+        bench.fabric.attached[uid] = device(uid, model)
+    bench.put(objects.resource("gpu-a", device="owned"))
+    bench.look()
+    assert observed(engine)["orphans"] == {"device": 1, "resource": 0}
+    assert observed(engine)["attached_devices"] == {**MODELS, A100: 1}
+    bench.drop(objects.node())
+    assert observed(engine)["orphans"] == {"device": 0, "resource": 1}
+
+
+def test_pools_and_the_manager(quiet: Quiet) -> None:
+    engine, bench = quiet
+    bench.put(objects.pool_slice("a100-0", "a100-1"))
+    bench.look()
+    now = observed(engine)
+    assert now["pool_devices"] == {**MODELS, A100: 2}
+    assert now["fabric_up"] == 1.0
+    engine.state.fabric_problem = "the manager does not answer"
+    assert observed(engine)["fabric_up"] == 0.0
+
+
+def test_watches_that_began_anew(quiet: Quiet) -> None:
+    engine, _bench = quiet
+    engine.watches.reflectors[0].restarts = 3
+    plural = engine.watches.reflectors[0].resource.plural
+    restarts = observed(engine)["watch_restarts_total"]
+    assert isinstance(restarts, dict)
+    assert (restarts[plural], sum(restarts.values())) == (3, 3)
+    assert set(restarts) <= set(READ_COUNTERS["watch_restarts_total"].labels["resource"])
+
+
+def test_all_of_it_is_what_prometheus_is_shown(quiet: Quiet) -> None:
+    engine, _bench = quiet
+    metrics = PrometheusMetrics("fm", [A100])
+    metrics.ask(lambda: observed(engine))
+    assert metrics.registry.get_sample_value("composable_fabric_up") == 1.0
+    assert metrics.registry.get_sample_value("composable_leader", {"component": "scaler"}) == 0.0
+
+
+def test_a_component_that_another_process_plays_has_no_number(config: EngineConfig) -> None:
+    """A zero would be an alert: nobody leads, and the manager does not answer."""
+    bench = Bench()
+    plain = replace(config, settings=replace(config.settings, handover="reschedule"))
+    engine = ControllerManager(bench.api.client, bench.fabric, plain, roles=["scaler"], events=False)
+    metrics = PrometheusMetrics("fm", [A100])
+    metrics.ask(lambda: observed(engine))
+    assert metrics.registry.get_sample_value("composable_leader", {"component": "scaler"}) == 0.0
+    assert metrics.registry.get_sample_value("composable_leader", {"component": "publisher"}) is None
+    up = metrics.registry.get_sample_value("composable_fabric_up")
+    assert up is not None
+    assert math.isnan(up)
+    engine.stop()

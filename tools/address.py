@@ -1,0 +1,72 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sets the address under which the project is published, wherever it stands: `make address URL=https://…`.
+
+The one place that says it is `repository` in galaxy.yml; the other files have that same text in them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = ("galaxy.yml", "README.md", "SECURITY.md", "Containerfile", ".github/ISSUE_TEMPLATE/config.yml",
+         "docs/docsite/links.yml", "roles/monitoring/defaults/main.yml", "roles/monitoring/meta/argument_specs.yml")
+
+
+class BadAddress(ValueError):
+    """The address cannot be used; the message says what is allowed."""
+
+
+def current(root: Path = ROOT) -> str:
+    """The address as galaxy.yml has it."""
+    return str(yaml.safe_load((root / "galaxy.yml").read_text(encoding="utf-8"))["repository"])
+
+
+def checked(url: str) -> str:
+    """The address without a slash at its end. Raises BadAddress."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname or not parts.path.strip("/") or re.search(r"[\s'\"?#@]", url):
+        raise BadAddress(f"URL: {url!r} is not usable: give the repository's page, such as "
+                         "https://github.com/OWNER/composable.infra")
+    return url.rstrip("/").removesuffix(".git")
+
+
+def change(url: str, root: Path = ROOT) -> list[str]:
+    """Write the address into all files; returns the names of those that changed. Raises BadAddress."""
+    new, old, changed = checked(url), current(root), []
+    for name in FILES:
+        path = root / name
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        changed += [name] if old != new and old in text else []
+    return changed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Set the address that the command line names; without one, print the present one."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("url", nargs="?", help="the repository's page")
+    url = parser.parse_args(arguments).url
+    if not url:
+        print(current())
+        return 0
+    try:
+        changed = change(url)
+    except BadAddress as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"changed: {', '.join(changed)}" if changed else "nothing to change")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes docs/configuration.md from the documentation of the option ``config``: `make configuration-page`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import typing as t
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import yaml
+
+from ansible_collections.composable.infra.plugins.doc_fragments.config import ModuleDocFragment
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
+Option = Mapping[str, t.Any]
+# Types of answers of an AWX survey. Lists and mappings are answered as YAML in a text area.
+ANSWERS = {"str": "text", "path": "text", "int": "integer", "float": "float", "bool": "multiplechoice",
+           "dict": "textarea", "list": "textarea"}
+HEAD = """\
+# Configuration
+
+Everything that the engine can be told. The controller's file, the option `config` of the modules `scale`, `claim_info`
+and `device_pool`, the variable `config` of the playbooks, the rulebook's `config_path` and `controllers_config` of the
+role `controllers` all take these keys. `ansible-doc composable.infra.scale` shows the same text. This page is made
+from it by `make configuration-page`; tests hold every key, default, choice and range against the code.
+
+An unknown key, and a value that is not allowed, is refused with one sentence that names the key, the value and what is
+allowed.
+
+The column *Survey* has the type of question by which an AWX survey can ask for the key. A survey sets a variable of
+its own, and `config` takes it: `config: "{{ my_config | combine({'hold_timeout': survey_hold_timeout}) }}"`. The
+answer of a `textarea` is YAML: `survey_quotas | from_yaml`. A survey asks for nothing of `fabric`, since who answers
+would decide where secrets go; the credential of the role `awx` has these.
+"""
+EXAMPLE = """\
+## Smallest configuration
+
+<!-- configuration -->
+```yaml
+device_info:
+  - index: 1
+    cdi-model-name: A100 40G
+    k8s-device-name: nvidia-a100-40g
+    driver-name: gpu.nvidia.com
+    dra-attributes: {type: gpu, productName: NVIDIA A100-PCIE-40GB, uuid: ""}
+fabric:
+  manager: redfish
+  endpoint: https://composition.example.com
+  username: gpu
+  password: correct-horse
+```
+"""
+
+
+def reference() -> dict[str, Option]:
+    """The documented keys of the configuration by name, each with its description, type, default and choices."""
+    config: Option = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]["config"]
+    return dict(config["suboptions"])
+
+
+def page() -> str:
+    """The whole page."""
+    options = reference()
+    parts = [HEAD, EXAMPLE, "## Keys\n", table(options)]
+    for name, option in options.items():
+        if "suboptions" in option:
+            parts += [f"## Keys of `{name}`\n", table(option["suboptions"], name)]
+    return "\n".join(parts)
+
+
+def table(options: Mapping[str, Option], of: str = "") -> str:
+    """One row for each option, of the mapping ``of``."""
+    rows = ["| Key | Type | Default | Survey | Meaning |", "|---|---|---|---|---|"]
+    return "\n".join([*rows, *(row(name, option, of or name) for name, option in options.items())]) + "\n"
+
+
+def row(name: str, option: Option, group: str) -> str:
+    """Name, type, default, type of question, and the description with the choices."""
+    kind = f"list of {option['elements']}" if option["type"] == "list" else option["type"]
+    cells = [f"`{name}`", kind, default(option), question(option, group), " ".join(sentences(option))]
+    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
+
+
+def default(option: Option) -> str:
+    """The default as JSON, `required`, or nothing."""
+    if option.get("required"):
+        return "required"
+    return f"`{json.dumps(option['default'])}`" if "default" in option else ""
+
+
+def question(option: Option, group: str) -> str:
+    """Type of the survey's question."""
+    if group == "fabric":
+        return "credential"
+    return "multiplechoice" if "choices" in option else ANSWERS[option["type"]]
+
+
+def sentences(option: Option) -> Iterator[str]:
+    """The description without Ansible's markup, then the choices."""
+    found = option["description"]
+    yield from (plain(text) for text in ([found] if isinstance(found, str) else found))
+    if "choices" in option:
+        yield f"One of {', '.join(f'`{choice}`' for choice in option['choices'])}."
+
+
+def plain(text: str) -> str:
+    """Ansible's markup as Markdown."""
+    return re.sub(r"\b[CVOME]\(([^)]*)\)", r"`\1`", text)
+
+
+def main() -> int:
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"{PAGE} is written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

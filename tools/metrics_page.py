@@ -1,0 +1,107 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The tables of docs/guides/metrics.md, written from the code: ``python -m tools.metrics_page`` brings the page up to
+date, and a test fails while it is not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from prometheus_client.core import Metric as Family
+
+from ansible_collections.composable.infra.controller.agent.metrics import AgentMetrics
+from ansible_collections.composable.infra.controller.build import BUILD_INFO, HELP
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import (
+    CONTROLLERS,
+    COUNTERS,
+    GAUGES,
+    HISTOGRAMS,
+    HOPS,
+    PREFIX,
+    READ_COUNTERS,
+    WATCHES,
+    Metric,
+)
+
+PAGE = Path(__file__).parents[1] / "docs" / "guides" / "metrics.md"
+BEGIN, END = "<!-- {0}: written by tools/metrics_page.py -->", "<!-- end of {0} -->"
+CONFIGURED = {"manager": "`fabric.manager` of the configuration", "model": "the models of `device_info`"}
+LONG = {tuple(CONTROLLERS["controller"]): "a controller of the engine", tuple(HOPS): "see below",
+        tuple(WATCHES["resource"]): "the kinds that are watched"}
+HEAD = ["| Metric | Type | What | Labels |", "|---|---|---|---|"]
+
+
+def controllers() -> list[str]:
+    """The table of what the controllers show."""
+    tables: tuple[tuple[str, Mapping[str, Metric]], ...] = (
+        ("gauge", GAUGES), ("counter", {**COUNTERS, **READ_COUNTERS}), ("histogram", HISTOGRAMS))
+    lines = [f"| `{PREFIX}{name}` | {kind} | {metric.help} | {_labels(metric)} |"
+             for kind, table in tables for name, metric in sorted(table.items())]
+    return [*HEAD, f"| `{BUILD_INFO}` | gauge | {HELP} | `version`, `python` |", *lines]
+
+
+def hops() -> list[str]:
+    """The table of the hops."""
+    return ["| `hop` | From, until |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in HOPS.items())]
+
+
+def agents() -> list[str]:
+    """The table of what a node agent shows."""
+    metrics = AgentMetrics()
+    metrics.ask(dict, int)
+    return [*HEAD, *sorted(_row(family) for family in metrics.registry.collect())]
+
+
+def _row(family: Family) -> str:
+    name = family.name + ("_total" if family.type == "counter" else "")
+    labels: dict[str, list[str]] = {}
+    for sample in family.samples:
+        for label, value in sample.labels.items():
+            labels.setdefault(label, []).append(value)
+    labels.pop("le", None)
+    known = ", ".join(f"`{label}`" + ("" if name == BUILD_INFO else f": {_values(tuple(dict.fromkeys(values)))}")
+                      for label, values in labels.items())
+    return f"| `{name}` | {family.type} | {family.documentation} | {known} |"
+
+
+def _labels(metric: Metric) -> str:
+    return "; ".join(f"`{label}`: {CONFIGURED.get(label, '') if not values else LONG.get(values) or _values(values)}"
+                     for label, values in metric.labels.items())
+
+
+def _values(values: tuple[str, ...]) -> str:
+    return ", ".join(f"`{value}`" for value in values)
+
+
+def page(text: str) -> str:
+    """The page with its tables as they are to be."""
+    for name, lines in (("controllers", controllers()), ("hops", hops()), ("agents", agents())):
+        begin, end = BEGIN.format(name), END.format(name)
+        before, found, rest = text.partition(begin)
+        _old, closed, after = rest.partition(end)
+        if not (found and closed):
+            raise ValueError(f"{PAGE} must have the lines {begin} and {end}")
+        text = "\n".join([before + begin, "", *lines, "", end + after])
+    return text
+
+
+def names() -> Iterator[str]:
+    """Every name that Prometheus shows: of each metric, and of the series of a histogram."""
+    for line in (*controllers(), *agents()):
+        name, kind = [*line.split("|"), "", ""][1:3]
+        if name.strip().startswith("`"):
+            base = name.strip().strip("`")
+            yield from (base + end for end in (("_sum", "_count", "_bucket") if kind.strip() == "histogram" else ("",)))
+
+
+def main() -> int:
+    """Write the page."""
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes everything of a release in dist/ and publishes nothing: `make release-dry-run`.
+
+Change log and archive are made in a copy of the sources, so the checkout stays as it is. A tag runs the same command
+and then publishes what lies in dist/ (.github/workflows/release.yml).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import yaml
+
+from .docsite import build as site
+from .docsite import pages
+from .gates.workspace import CACHE, ROOT, run, sources
+
+BUILDERS = ("podman", "buildah")
+IMAGE = "composable-infra-controllers"
+
+
+class NoRelease(Exception):
+    """A release cannot be made of this; the message says why."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 when all parts were made."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--version", default="", help="what the tag says, to be compared with galaxy.yml")
+    parser.add_argument("--into", type=Path, default=ROOT / "dist", help="folder; it is emptied first")
+    parser.add_argument("--without-docs", action="store_true", help="leave the pages out, which take longest")
+    options = parser.parse_args(arguments)
+    try:
+        make(options.version, options.into, docs=not options.without_docs)
+    except NoRelease as error:
+        print(f"release: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def make(version: str, into: Path, *, docs: bool = True) -> None:
+    """Release notes, archive, image and pages. Raises NoRelease."""
+    version = agreed(version)
+    shutil.rmtree(into, ignore_errors=True)
+    into.mkdir(parents=True)
+    copy = change_log(version)
+    pages.write(copy / "docs" / "docsite")
+    notes = notes_of(version, (copy / "CHANGELOG.md").read_text(encoding="utf-8"))
+    (into / "release-notes.md").write_text(notes, encoding="utf-8")
+    did("archive", run(["ansible-galaxy", "collection", "build", "--output-path", str(into)], cwd=copy))
+    image(version, print)
+    if docs:
+        did("docs", site.build(into / "docs"))
+    print(f"release {version}: {', '.join(sorted(path.name for path in into.iterdir()))}; nothing was published")
+
+
+def agreed(version: str) -> str:
+    """The version of galaxy.yml. Raises NoRelease when the tag says another one."""
+    own = str(yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))["version"])
+    if version not in ("", own):
+        raise NoRelease(f"VERSION: {version!r} is not the version of galaxy.yml, {own}: change one of them")
+    return own
+
+
+def change_log(version: str) -> Path:
+    """A copy of the sources whose change log has the fragments under ``version``."""
+    copy = CACHE / "release" / "ansible_collections" / "composable" / "infra"
+    shutil.rmtree(CACHE / "release", ignore_errors=True)
+    shutil.copytree(sources(), copy, ignore=shutil.ignore_patterns(".git", ".ansible"))
+    if released(version, copy / "changelogs" / "changelog.yaml"):
+        return copy
+    did("change log", run(["antsibull-changelog", "release", "--version", version], cwd=copy))
+    return copy
+
+
+def released(version: str, path: Path) -> bool:
+    """Whether the change log has this version already."""
+    known = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return version in ((known or {}).get("releases") or {})
+
+
+def notes_of(version: str, text: str) -> str:
+    """The part of CHANGELOG.md about one version. Raises NoRelease when there is none."""
+    number = version.replace(".", r"\\?\.")
+    found = re.search(rf"^## v?{number}$\n(.*?)(?=^<a id=\"v|^## |\Z)", text, re.M | re.S)
+    if not found or not found[1].strip():
+        raise NoRelease(f"CHANGELOG.md says nothing of {version}")
+    return found[1].strip() + "\n"
+
+
+def image(version: str, tell: Callable[[str], object]) -> None:
+    """Build the image of the controllers where there is a builder, else say so. Raises NoRelease."""
+    builder = next((name for name in BUILDERS if shutil.which(name)), None)
+    if builder is None:
+        tell(f"release: the image is left out: neither {' nor '.join(BUILDERS)} is on PATH")
+        return
+    done = subprocess.run([builder, "build", "--tag", f"{IMAGE}:{version}", "."], cwd=ROOT, check=False)
+    did("image", done.returncode)
+
+
+def did(part: str, status: int) -> None:
+    """Raises NoRelease when a tool failed; it has said why."""
+    if status:
+        raise NoRelease(f"{part}: the tool failed with status {status}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -27,6 +27,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, Invalid
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
+from ansible_collections.composable.infra.tests.e2e.support.support import wait_for
 
 Json = dict[str, t.Any]
 DRIVER, THEIRS = "devices.composable.infra", "gpu.nvidia.com"
@@ -47,10 +48,23 @@ def lab(stage_factory: StageFactory) -> Lab:
 
 @pytest.fixture(scope="module")
 def agent(lab: Lab) -> Iterator[Client]:
-    """The agent of the first node."""
+    """The agent of the first node, once the API server applies the policy, which it loads after its creation."""
     client = Client(Connection.load(str(agent_kubeconfig(lab.api, lab.state_dir, lab.ca, MINE))))
+    wait_for("the admission policy is applied", lambda: refuses_a_foreign_slice(client))
     yield client
     client.close()
+
+
+def refuses_a_foreign_slice(agent: Client) -> bool:
+    """Whether the policy refuses the slice of another node; nothing is left behind where it does not yet."""
+    spec = {"driver": DRIVER, "nodeName": OTHER, "pool": {"name": OTHER, "generation": 1, "resourceSliceCount": 1}}
+    body = {"apiVersion": SLICES.group_version, "kind": SLICES.kind, "metadata": {"name": "trial"}, "spec": spec}
+    try:
+        agent.create(SLICES, body)
+    except (Forbidden, Invalid) as refusal:
+        return POLICY in str(refusal)
+    agent.delete(SLICES, "trial")
+    return False
 
 
 def allocated(lab: Lab, name: str, node: str = MINE, driver: str = DRIVER) -> PreparedClaim:

@@ -24,7 +24,7 @@ PACKAGE = "ansible_collections.composable.infra"
 UTILS = "plugins/module_utils"
 NET, NODE, PLANNING, KUBE = f"{UTILS}/net", f"{UTILS}/node", f"{UTILS}/planning", f"{UTILS}/kube"
 FABRIC, RECONCILE = f"{UTILS}/fabric", f"{UTILS}/reconcile"
-KUBELET_PLUGIN = "controller/agent/kubelet_plugin"
+KUBELET_PLUGIN, AUTOSCALER, WIRE = "controller/agent/kubelet_plugin", "controller/autoscaler", "controller/wire"
 ENGINE = frozenset({NET, NODE, PLANNING, KUBE, FABRIC, RECONCILE})
 
 
@@ -49,7 +49,10 @@ RULES = {
     "extensions": Rule(areas=FRONT_DOOR, packages=frozenset({"aiohttp", "yaml"})),
     "controller": Rule(areas=ENGINE | {UTILS, KUBELET_PLUGIN},
                        packages=frozenset({"yaml", "prometheus_client", "cryptography"})),
-    KUBELET_PLUGIN: Rule(areas=ENGINE | {UTILS, "controller"}, packages=frozenset({"google", "grpc", "grpc_tools"})),
+    WIRE: Rule(packages=frozenset({"google", "grpc", "grpc_tools"})),
+    KUBELET_PLUGIN: Rule(areas=ENGINE | {UTILS, "controller", WIRE}, packages=frozenset({"grpc"})),
+    AUTOSCALER: Rule(areas=ENGINE | {UTILS, "controller", WIRE},
+                     packages=frozenset({"grpc", "prometheus_client", "yaml"})),
 }
 # Folders whose rooms are strangers to each other; only what lies in the room of this name is for all of them.
 STRANGERS = (f"{FABRIC}/drivers", "emulator/dialects")

@@ -111,6 +111,7 @@ class Bench:
         self.operations: AttachOperations
         self.detaches: DetachOperations
         self.gating: GatingController
+        self.nodes: NodeController
         self.reconcilers: dict[type, Callable[[t.Any], Result]]
 
     def _see(self, raw: dict[str, t.Any]) -> None:
@@ -127,9 +128,9 @@ class Bench:
         planner = NodePlanner(state, self.fabric, NodePolicy(self.settings, ROLES, 180.0), reporter)
         executor = Executor(state, writer, self.operations, self.detaches, self.rescheduler, self.gating, reporter,
                             threads)
-        nodes = NodeController(state, planner, executor, writer, reporter, self.queue)
+        self.nodes = NodeController(state, planner, executor, writer, reporter, self.queue)
         self.reconcilers = {
-            NodeKey: nodes.reconcile, NodeRecordsKey: nodes.write_records, PoolKey: pools.reconcile,
+            NodeKey: self.nodes.reconcile, NodeRecordsKey: self.nodes.write_records, PoolKey: pools.reconcile,
             RequestKey: RequestController(state, writer, self.queue, enabled=True).reconcile,
             GatesKey: self.gating.reconcile, NominationsKey: self.gating.nominate}
 

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import base64
-import sys
-import tempfile
 from pathlib import Path
+
+from ansible_collections.composable.infra.controller.wire.compiler import compile_protos
 
 HERE = Path(__file__).parent
 PROTOS = ("dra.proto", "health.proto", "registration.proto")
@@ -16,14 +15,7 @@ PROTOS = ("dra.proto", "health.proto", "registration.proto")
 
 def generate(target: Path) -> None:
     """Compile the .proto files into `target`, as text. SystemExit when the compiler refuses them."""
-    # Not above: the image of the agent has no compiler.
-    from grpc_tools import protoc
-
-    with tempfile.TemporaryDirectory() as folder:
-        binary = Path(folder) / "descriptors"
-        if protoc.main(["protoc", f"--proto_path={HERE}", f"--descriptor_set_out={binary}", *PROTOS]):
-            sys.exit("the .proto files do not compile")
-        target.write_bytes(base64.encodebytes(binary.read_bytes()))
+    compile_protos(HERE, PROTOS, target)
 
 
 if __name__ == "__main__":

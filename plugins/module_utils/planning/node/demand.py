@@ -14,6 +14,8 @@ from .snapshot import Claim, NodeSnapshot, PodRef
 PREPARING, RESCHEDULE, FAILED, READY = "preparing", "reschedule", "failed", "ready"
 # A claim of a pod that our gate holds and for which this node was chosen.
 GATED = "gated"
+# A claim of a pod that no node had a device for, and for which the autoscaler's provider chose this node.
+REQUESTED = "requested"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,11 @@ class ClaimGroup:
     def gated(self) -> bool:
         """True when our gate holds the pod."""
         return self.claims[0].phase == GATED
+
+    @property
+    def requested(self) -> bool:
+        """True when the pod waits for the scheduler, which will find the devices in the node's ResourceSlice."""
+        return self.claims[0].phase == REQUESTED
 
     @property
     def since(self) -> float:
@@ -64,7 +71,7 @@ def claim_groups(snapshot: NodeSnapshot) -> list[ClaimGroup]:
     """Claims that want devices by pod, oldest allocation or reservation first."""
     by_pod: dict[str, list[Claim]] = {}
     for claim in sorted(snapshot.claims, key=lambda c: (c.allocated_at, c.key)):
-        if claim.phase in (PREPARING, GATED):
+        if claim.phase in (PREPARING, GATED, REQUESTED):
             by_pod.setdefault(claim.pods[0].uid if claim.pods else claim.uid, []).append(claim)
     return [ClaimGroup(tuple(claims)) for claims in by_pod.values()]
 

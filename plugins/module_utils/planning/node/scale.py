@@ -131,10 +131,15 @@ class _ScalePlan:
     def _refuse(self, group: ClaimGroup, reason: str) -> None:
         if group.gated:
             self.actions.append(Unreserve(self.snapshot.name, reason, group.pods[0]))
+        elif group.requested:
+            self._say(group, f"the autoscaler to choose another node: {reason}")
         else:
             self._mark(group, FAILED_CONDITION, reason, {})
 
     def _hand_over(self, group: ClaimGroup, reason: str, chosen: dict[str, list[ComposableResource]]) -> None:
+        if group.requested:
+            self._say(group, f"the scheduler to place its pod: {reason}")
+            return
         if not group.gated:
             self._mark(group, RESCHEDULE_CONDITION, reason, chosen)
             return
@@ -152,6 +157,11 @@ class _ScalePlan:
                                           condition, claim.pods, devices))
             self.wait_reasons.append(WaitReason(claim.key, f"scheduler to act on {condition}: {reason}",
                                                 claim.allocated_at, {"node": self.snapshot.name, "devices": devices}))
+
+    def _say(self, group: ClaimGroup, waits_for: str) -> None:
+        """What a pod without a node waits for; nothing is written on its claims, which the scheduler allocates."""
+        self.wait_reasons += [WaitReason(claim.key, waits_for, claim.allocated_at, {"node": self.snapshot.name})
+                              for claim in group.claims]
 
     def _seen(self, available: dict[str, list[ComposableResource]]) -> str:
         parts = [f"{len(rs)} x {m} ({', '.join(r.serial or r.device_uid for r in rs)})" for m, rs in available.items()]

@@ -46,7 +46,8 @@ class Claim:
     """An allocated claim that holds pool devices on a node.
 
     ``phase`` is CoHDI's device state: ``preparing``, ``reschedule``, ``failed`` or ``ready``; or ``gated`` for a claim
-    without an allocation whose pod is held until its devices are on this node (``allocated_at``: since when).
+    without an allocation whose pod is held until its devices are on this node (``allocated_at``: since when), or
+    ``requested`` for one whose pod waits for the scheduler, and for which the autoscaler's provider chose this node.
     Times are seconds since the epoch. ``unfit``: ComposableResources of this node whose devices the scheduler would not
     give to it, and why; ``given_up``: why it is served no more, after it was handed devices in vain.
     """
@@ -150,7 +151,8 @@ class ComposabilityRequest:
     """A ComposabilityRequest for this node. ``lacks``: what of ``other_spec`` the node does not have, in a sentence.
 
     ``nodeless``: it names no node; ``size`` is the share of this one, and nobody but its author changes its own.
-    ``type``: as CoHDI calls the kind of devices.
+    ``type``: as CoHDI calls the kind of devices. ``return_idle``: devices that have been idle since before that moment
+    need not stay, in seconds since the epoch.
     """
 
     name: str
@@ -162,6 +164,7 @@ class ComposabilityRequest:
     lacks: str = ""
     nodeless: bool = False
     type: str = "gpu"
+    return_idle: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +222,10 @@ class NodeSnapshot:
         """The ComposabilityRequest for a model and this node alone, the first name when there are several."""
         found = [r for r in self.requests if r.model == model and not (r.deleting or r.nodeless)]
         return min(found, key=lambda r: r.name) if found else None
+
+    def return_idle(self, model: str) -> float:
+        """Since before when an idle device of a model need not stay here, in seconds since the epoch; 0.0 for never."""
+        return max((r.return_idle for r in self.requests if r.model == model), default=0.0)
 
     def elsewhere(self, model: str) -> int:
         """Devices of a model here that belong to requests which name no node: they are in no other request's size."""

@@ -83,18 +83,25 @@ def stuck_device(snapshot: NodeSnapshot, models: Collection[str]) -> str:
     return f"{found.serial or found.name} is leaving node {snapshot.name} and cannot now; the scheduler could choose it"
 
 
+def _may_go(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
+    """True for one that cannot be attached, and for one that the autoscaler's provider lets go."""
+    lacking = not resource.device_uid and resource.model in snapshot.blocked
+    return lacking or resource.idle_since < snapshot.return_idle(resource.model)
+
+
 def kept(surplus: list[ComposableResource], snapshot: NodeSnapshot, settings: Settings) -> tuple[int, float | None]:
     """How many devices that nobody wants stay attached for now, and when the first of them is due.
 
     A device stays for ``device_no_removal_duration`` after its last use, and until the end of its use is written
     down; one whose attach is under way stays until the CDI Manager has answered; one that nobody can remove on the
-    node stays until somebody can; one that cannot be attached does not stay at all, nor one of a node that is lost.
+    node stays until somebody can; one that cannot be attached does not stay at all, nor one of a node that is lost, nor
+    one that was idle before the moment that the autoscaler's provider wrote down.
     """
     staying, due = 0, []
     for resource in surplus:
         if resource.busy or resource.in_use or stays(resource, snapshot):
             staying += 1
-        elif snapshot.lost or (not resource.device_uid and resource.model in snapshot.blocked):
+        elif snapshot.lost or _may_go(resource, snapshot):
             continue
         elif snapshot.now - resource.idle_since < settings.device_no_removal_duration:
             staying += 1

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from .cycle import NodeState
 from .demand import Demand
+from .snapshot import NodeFacts
 from .supply import Allocation, Rejection, Supplier
 
 Score = tuple[tuple[int, ...], int, int, float, float, str]
@@ -28,6 +29,16 @@ def score(node: NodeState, allocation: Allocation, policy: str) -> Score:
             node.facts.name)
 
 
+def signature(facts: NodeFacts) -> tuple[object, ...] | None:
+    """Equal for nodes of which the supplier says the same while nothing of them is taken; None for a node with idle
+    devices, which are its own."""
+    if any(stock.idle for stock in facts.stock.values()):
+        return None
+    stocks = tuple(sorted((model, stock.coming, stock.bound, stock.limit) for model, stock in facts.stock.items()))
+    return (facts.machine is None, facts.fabric, stocks, facts.present, tuple(sorted(facts.blocked.items())),
+            facts.default_limit)
+
+
 class ScoredNodes:
     """The nodes that can meet one demand, best first, and why the others cannot.
 
@@ -43,19 +54,29 @@ class ScoredNodes:
         self._reasons: Counter[str] | None = None
         self._scores: dict[str, Score] = {}
         self._changes_seen, self._unreserved_seen = len(self.state.changed), self.state.unreserved
-        for name in self.names:
-            self._evaluate(name, sort=False)
+        self._evaluate_all()
         self.order = sorted(self._scores.values())
 
-    def _evaluate(self, name: str, *, sort: bool = True) -> None:
-        """Ask the supplier anew about a node; ``sort``: keep ``order`` sorted."""
+    def _evaluate_all(self) -> None:
+        """Ask the supplier about every node, and once for all that are alike: most nodes of a large cluster are."""
+        answers: dict[tuple[object, ...], Allocation | Rejection] = {}
+        changed = set(self.state.changed)
+        for name in self.names:
+            facts = self.state.nodes[name].facts
+            alike = None if name in changed else signature(facts)
+            self._evaluate(name, answers.get(alike) if alike else None, sort=False)
+            if alike and alike not in answers:
+                answers[alike] = self._allocations.get(name) or self.rejections[name]
+
+    def _evaluate(self, name: str, known: Allocation | Rejection | None = None, *, sort: bool = True) -> None:
+        """Ask the supplier anew about a node; ``known``: what it would say; ``sort``: keep ``order`` sorted."""
         if old := self._scores.pop(name, None):
             del self.order[bisect.bisect_left(self.order, old)]
         self._allocations.pop(name, None)
         self.rejections.pop(name, None)
         self._reasons = None
         node = self.state.nodes[name]
-        found = self.supplier.allocate(node, self.demand)
+        found = known or self.supplier.allocate(node, self.demand)
         if isinstance(found, Rejection):
             self.rejections[name] = found
             return

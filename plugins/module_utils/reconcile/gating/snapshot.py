@@ -37,6 +37,7 @@ from ..state.cluster_state import ClusterState, Json
 from ..state.memory import HeldPod
 from ..state.node_snapshot import node_snapshot
 from ..state.reservations import Reservation
+from ..state.scale_ups import requested_placements
 from ..state.usage import usage
 from .node_facts import KnownNodes
 
@@ -53,7 +54,8 @@ def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
     nodes = (known or KnownNodes()).facts(state, _facts)
     return SchedulingSnapshot(
         now=time.time(), nodes=nodes, waiting=pods,
-        placements=tuple(_placement(state, reservation) for reservation in state.reservations.all()),
+        placements=(*(_placement(state, reservation) for reservation in state.reservations.all()),
+                    *requested_placements(state, time.time())),
         free=_free(state, state.snapshot) if state.snapshot else {},
         returning=returning(state, state.snapshot) if state.snapshot else {},
         namespaces={n["metadata"]["name"]: n["metadata"].get("labels") or {} for n in state.namespaces.list()},

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 from collections import Counter
 
@@ -16,6 +17,7 @@ from ...planning.settings import DeviceModel
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
 from ..state.indexers import MINUTE
+from ..state.scale_ups import live_entries
 
 
 def pool_snapshot(
@@ -54,8 +56,11 @@ def promises(holders: list[Json], pool: str) -> Counter[str]:
 
 
 def placements(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot) -> Counter[str]:
-    """Devices of a model that are wanted for held pods on nodes of a fabric, by node."""
-    wanted = state.reservations.wanted(model.cdi_model_name, state.is_allocated)
+    """Devices of a model that are wanted for held pods on nodes of a fabric, by node, and for those that the
+    autoscaler's provider chose a node for."""
+    wanted = Counter(state.reservations.wanted(model.cdi_model_name, state.is_allocated))
+    for node, name, entry, _pod in live_entries(state, time.time()):
+        wanted[node] += entry.count if name == model.cdi_model_name else 0
     return Counter({node: n for node, n in wanted.items() if fabric_of(state, node, snapshot) == fabric})
 
 

@@ -10,6 +10,7 @@ import typing as t
 
 from ...fabric.api import FabricSnapshot
 from ...kube.objects import claims, cohdi, nodes, slices
+from ...kube.objects.autoscaling import read_return_idle
 from ...kube.objects.device_users import DeviceName
 from ...kube.times import parse_time
 from ...node import evidence
@@ -76,7 +77,8 @@ def read_request(raw: Json, node: Json | None = None) -> ComposabilityRequest:
     spec = raw["spec"]["resource"]
     return ComposabilityRequest(raw["metadata"]["name"], raw["metadata"]["uid"], spec["model"], int(spec["size"]),
                                 bool(raw["metadata"].get("deletionTimestamp")), bool(spec.get("force_detach")),
-                                _lacks(node, spec) if node else "", type=spec.get("type") or "gpu")
+                                _lacks(node, spec) if node else "", type=spec.get("type") or "gpu",
+                                return_idle=read_return_idle(raw))
 
 
 def _lacks(node: Json, spec: Json) -> str:

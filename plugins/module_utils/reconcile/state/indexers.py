@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
-from ...kube.objects import claims, cohdi, device_users, nodes, pods, slices
+from ...kube.objects import autoscaling, claims, cohdi, device_users, nodes, pods, slices
 
 MINUTE: t.Final = 60.0
 Json = dict[str, t.Any]
@@ -31,6 +31,10 @@ def _allocated_from(claim: Json) -> Iterable[Hashable]:
 def _target(obj: Json) -> Iterable[Hashable]:
     spec = obj["spec"].get("resource") or obj["spec"]
     return (spec.get("target_node") or "",)
+
+
+def _scaled_up(obj: Json) -> Iterable[Hashable]:
+    return (True,) if autoscaling.read_scale_up(obj) else ()
 
 
 def _managed_by(obj: Json) -> Iterable[Hashable]:
@@ -98,7 +102,7 @@ CLAIMS: t.Final[Indexes] = {"node": _of_claim_node, "device": claims.device_keys
                             "allocated from": _allocated_from}
 SLICES: t.Final[Indexes] = {"node": _slice_node, "pool": _slice_pool, "device": _slice_devices}
 NODES: t.Final[Indexes] = {"machine": _machine}
-REQUESTS: t.Final[Indexes] = {"node": _target}
+REQUESTS: t.Final[Indexes] = {"node": _target, "scale up": _scaled_up}
 RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device": _device_uid, "held": _held_for,
                                "model": lambda o: (o["spec"]["model"],), "asked": _asked, "deleting": _deleting}
 PODS: t.Final[Indexes] = {"uid": _uid, "node": _pod_node, "gated": _gated}

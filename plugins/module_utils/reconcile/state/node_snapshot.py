@@ -18,6 +18,7 @@ from . import adapters
 from .cluster_state import ClusterState, Json
 from .device_fit import with_misfits
 from .device_holds import NONE
+from .scale_ups import requested_claims
 from .usage import over_quota
 
 _UNFIT = (REMOVAL_HUNG, LOST_ON_BUS)
@@ -42,7 +43,8 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
     return NodeSnapshot(
         name=name, now=now, labels=(raw or {}).get("metadata", {}).get("labels") or {}, machine=machine,
         fabric=fabric, problem=problem, exists=raw is not None,
-        claims=(*of_pools, *_reserved_claims(state, name, fabric)), over_quota=over_quota(state, of_pools),
+        claims=(*of_pools, *_reserved_claims(state, name, fabric), *requested_claims(state, name, fabric, now)),
+        over_quota=over_quota(state, of_pools),
         resources=tuple(_resource(state, each, users.get(each["metadata"]["name"]), now) for each in resources),
         requests=(*(adapters.read_request(r, raw) for r in state.requests.by("node", name) if name),
                   *_nodeless(state, name, raw)),

@@ -9,6 +9,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.scoring import signature
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import NodeFacts, Stock
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, NOW, T4
 from ansible_collections.composable.infra.tests.unit.planning.scheduling.cluster import (
@@ -106,3 +107,23 @@ def test_verdict_says_what_for_since_when_where_in_the_queue_and_why() -> None:
 def test_nothing_to_do() -> None:
     found = plan(node("n"))
     assert (found.placements, found.releases, found.wait_reasons, found.wake_at) == ((), (), (), None)
+
+
+UNLIKE: dict[str, dict[str, t.Any]] = {
+    "blocked": {"blocked": {A100: "it failed"}}, "another fabric": {"fabric": 2}, "no machine": {"machine": None},
+    "present": {"present": frozenset({H100})}, "limit": {"default_limit": 0},
+    "stock": {"stock": {A100: Stock(bound=1, limit=1)}}}
+
+
+@pytest.mark.parametrize("more", UNLIKE.values(), ids=UNLIKE)
+def test_nodes_that_are_not_alike_are_asked_about_each(more: dict[str, t.Any]) -> None:
+    """Only for nodes that are alike is the supplier asked once."""
+    assert signature(node("a")) == signature(node("b"))
+    assert signature(node("a")) != signature(node("b", **more))
+    for first, second in (("a", "b"), ("b", "a")):
+        found = plan(node(first), node(second, **more), gated("p", exactly(A100, 1)), free={(A100, 1): 1})
+        assert nodes_by_pod(found) == {"p": first}
+
+
+def test_idle_devices_are_a_nodes_own() -> None:
+    assert signature(stocked("a", ready=1)) is None

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Messages and services of gRPC interfaces, from a file of descriptors: no generated code, no compiler at run time."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+
+# A function of request and context; where the method is a stream, what it gives is iterated.
+Method = Callable[[Any, grpc.ServicerContext], Any]
+
+
+class Descriptors:
+    """What a file of descriptors has, as ``compile_protos`` writes it. OSError or ValueError when it cannot be read."""
+
+    def __init__(self, file: Path) -> None:
+        self._pool = descriptor_pool.DescriptorPool()
+        content = base64.decodebytes(file.read_bytes())
+        for each in descriptor_pb2.FileDescriptorSet.FromString(content).file:
+            self._pool.Add(each)
+
+    def message_class(self, name: str) -> type[Any]:
+        """Class of the message with this full name, for example "package.Device". KeyError when there is none."""
+        return message_factory.GetMessageClass(self._pool.FindMessageTypeByName(name))
+
+    def service(self, name: str, methods: Mapping[str, Method], served_as: str = "") -> grpc.GenericRpcHandler:
+        """Handler of the service with this full name; KeyError when `methods` lacks one of its methods.
+
+        `served_as`: the name by which it is called, where that is another one.
+        """
+        handlers = {}
+        for method in self._pool.FindServiceByName(name).methods:
+            request = message_factory.GetMessageClass(method.input_type).FromString
+            if method.server_streaming:
+                handlers[method.name] = grpc.unary_stream_rpc_method_handler(methods[method.name], request, _serialize)
+            else:
+                handlers[method.name] = grpc.unary_unary_rpc_method_handler(methods[method.name], request, _serialize)
+        handler: grpc.GenericRpcHandler = grpc.method_handlers_generic_handler(served_as or name, handlers)
+        return handler
+
+    def call(self, channel: grpc.Channel, name: str, request: message.Message, seconds: float = 10.0) -> Any:
+        """Call a method by its path "service/Method". grpc.RpcError when it fails."""
+        answer = self._answer_class(name)
+        invoke = channel.unary_unary(f"/{name}", request_serializer=_serialize, response_deserializer=answer.FromString)
+        return invoke(request, timeout=seconds)
+
+    def call_stream(self, channel: grpc.Channel, name: str, request: message.Message,
+                    served_as: str = "") -> Iterator[Any]:
+        """Call a method that answers with a stream; the result can be iterated, and has `cancel`."""
+        answer, path = self._answer_class(name), f"{served_as or name.partition('/')[0]}/{name.partition('/')[2]}"
+        invoke = channel.unary_stream(f"/{path}", request_serializer=_serialize,
+                                      response_deserializer=answer.FromString)
+        stream: Iterator[Any] = invoke(request)
+        return stream
+
+    def _answer_class(self, name: str) -> type[Any]:
+        service_name, _slash, method_name = name.partition("/")
+        method = self._pool.FindServiceByName(service_name).methods_by_name[method_name]
+        return message_factory.GetMessageClass(method.output_type)
+
+
+def _serialize(content: message.Message) -> bytes:
+    return content.SerializeToString()

@@ -1,0 +1,76 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the autoscaler's provider writes on a ComposabilityRequest: which waiting pods its node was chosen for, and that
+idle devices need not stay there.
+
+The scaler reads both and stays the only one that sets the size. They are on an object that no tenant may write.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import typing as t
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..times import format_micro_time, parse_time
+
+Json = dict[str, t.Any]
+SCALE_UP: t.Final = "composable.infra/scale-up"
+RETURN_IDLE: t.Final = "composable.infra/return-idle"
+_LARGEST: t.Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleUpEntry:
+    """Devices of the request's model that a pod waits for on the request's node.
+
+    ``pod`` and ``claim``: uids, the claim's as ``claims.identity`` has it. ``since`` and ``until``: seconds since the
+    epoch; from ``until`` on the entry says nothing.
+    """
+
+    pod: str
+    claim: str
+    count: int
+    since: float
+    until: float
+
+
+def scale_up_text(entries: Iterable[ScaleUpEntry]) -> str | None:
+    """Text of the annotation; None when there is nothing to say, so that a patch removes it."""
+    found = [{"pod": each.pod, "claim": each.claim, "count": each.count, "since": format_micro_time(each.since),
+              "until": format_micro_time(each.until)} for each in entries]
+    return json.dumps(found) if found else None
+
+
+def read_scale_up(request: Json) -> tuple[ScaleUpEntry, ...]:
+    """The entries of a raw ComposabilityRequest; none when they cannot be read."""
+    return _entries(str((request["metadata"].get("annotations") or {}).get(SCALE_UP) or ""))
+
+
+@functools.lru_cache(4096)
+def _entries(text: str) -> tuple[ScaleUpEntry, ...]:
+    try:
+        return tuple(_entry(each) for each in json.loads(text or "[]"))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return ()
+
+
+def _entry(data: Json) -> ScaleUpEntry:
+    count = int(data["count"])
+    if not 0 < count <= _LARGEST:
+        raise ValueError("count")
+    return ScaleUpEntry(str(data["pod"]), str(data["claim"]), count, parse_time(data["since"]),
+                        parse_time(data["until"]))
+
+
+def return_idle_text(moment: float) -> str:
+    """Text of the annotation that lets devices go which have been idle since before a moment (epoch seconds)."""
+    return format_micro_time(moment)
+
+
+def read_return_idle(request: Json) -> float:
+    """That moment; 0.0 for none."""
+    return parse_time((request["metadata"].get("annotations") or {}).get(RETURN_IDLE))

@@ -1,0 +1,215 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attach a device or add a node: what serves the pods that the scheduler could place nowhere.
+
+The planner of held pods judges, for the nodes that are there and for nodes as they would be added, so that a pod never
+gets a node for a device that could be attached, nor a device on a node that the scheduler would refuse.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ..node.snapshot import PodRef
+from ..scheduling.cycle import CycleState
+from ..scheduling.eligibility import unsupported_feature
+from ..scheduling.feasibility import filter_node
+from ..scheduling.filters.dynamic_resources.extended_resources import classes_by_resource, extended_resources
+from ..scheduling.framework.quantity import BadQuantity
+from ..scheduling.parse_cache import ParseCache
+from ..scheduling.plan import plan_placements
+from ..scheduling.snapshot import (
+    GatedPod,
+    IdleDevice,
+    Json,
+    NodeFacts,
+    Placement,
+    SchedulingSettings,
+    SchedulingSnapshot,
+    Stock,
+)
+
+NEW_NODE = "new-node-"
+MOST_NEW_NODES = 64
+"""Nodes that one plan adds at most."""
+WAITS = "it waits for devices that are on their way back, or for its namespace's share"
+NO_NODES = "no node can be added"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOption:
+    """A group whose provider can add nodes.
+
+    ``raw``: a Node object as a new one would be; ``room``: how many more may be added. ``fabric``: on which its machine
+    would be, None for none; ``limit``: devices of each model that it could be given. ``devices``: by model, those that
+    it brings along. ``cost``: of a node, in the unit in which an attach costs ``attach_costs``.
+    """
+
+    group: str
+    raw: Json
+    room: int
+    fabric: int | None = None
+    limit: int = 50
+    devices: Mapping[str, int] = field(default_factory=dict)
+    cost: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleUpPolicy:
+    """``attach_costs``: of one attach by model; a model that is missing costs 1. ``not_attached``: models that are not
+    attached for the autoscaler, so that their pods get a node or nothing."""
+
+    attach_costs: Mapping[str, float] = field(default_factory=dict)
+    not_attached: frozenset[str] = frozenset()
+
+    def attaching(self, placement: Placement) -> float:
+        """What the attaches of a placement cost."""
+        return sum(self.attach_costs.get(model, 1.0) * n for model, n in fresh(placement).items())
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleUpPlan:
+    """Each pod in one place: ``attaches`` (devices on a node that is there), ``nodes`` (how many to add, by group, with
+    ``on_new_nodes``: which pods they are for), ``waiting`` (served later without doing anything) or ``refused``."""
+
+    attaches: tuple[Placement, ...] = ()
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    on_new_nodes: Mapping[PodRef, str] = field(default_factory=dict)
+    waiting: Mapping[PodRef, str] = field(default_factory=dict)
+    refused: Mapping[PodRef, str] = field(default_factory=dict)
+
+
+def fresh(placement: Placement) -> Counter[str]:
+    """Devices by model that a placement does not find idle on its node."""
+    found: Counter[str] = Counter()
+    for uid, models in placement.needs.items():
+        left = len(placement.devices.get(uid, ()))
+        for model, n in sorted(models.items()):
+            there = min(left, n)
+            found[model] += n - there
+            left -= there
+    return +found
+
+
+def asks_for_devices(pod: Json, classes: Mapping[str, Json]) -> bool:
+    """Whether a raw pod has claims, or requests an extended resource that a DeviceClass serves (KEP-5004)."""
+    try:
+        return bool(pod["spec"].get("resourceClaims")) or bool(extended_resources(pod, classes_by_resource(classes)))
+    except BadQuantity:
+        return True
+
+
+def plan_scale_up(snapshot: SchedulingSnapshot, settings: SchedulingSettings, options: tuple[NodeOption, ...] = (),
+                  policy: ScaleUpPolicy | None = None, cache: ParseCache | None = None) -> ScaleUpPlan:
+    """Decide for the waiting pods of a snapshot, which no gate holds. Pure.
+
+    Arguments: as for ``plan_placements``; ``settings.unserved`` must be ``release``. ``options``: which nodes can be
+    added. ``policy``: what costs what; a pod gets what costs less, and devices where both cost the same.
+    Result: the plan. Terms about other pods are judged for nodes that are there, and not for nodes that would be added.
+    Errors: none for what the cluster holds; what cannot be read is refused with its reason.
+    """
+    policy, cache = policy or ScaleUpPolicy(), cache or ParseCache()
+    with_devices = tuple(pod for pod in snapshot.waiting if asks_for_devices(pod.raw, snapshot.classes))
+    plain = tuple(pod for pod in snapshot.waiting if not asks_for_devices(pod.raw, snapshot.classes))
+    there = replace(snapshot, waiting=with_devices, excluded=snapshot.excluded | policy.not_attached)
+    plan = plan_placements(there, settings, cache)
+    dear = {each.pod for each in plan.placements if _dearer(each, policy, options)}
+    judged = dear | {release.pod for release in plan.releases if release.unschedulable}
+    new = _NewNodes(snapshot, settings, options, tuple(each for each in plan.placements if each.pod not in dear))
+    new.plan(tuple(pod for pod in with_devices if pod.ref in judged), plain)
+    attaches = tuple(each for each in plan.placements if each.pod not in new.on_new_nodes)
+    reasons = {pod: reason for pod, reason in new.refused.items() if pod not in dear}
+    reasons |= {each.pod: each.reason for each in plan.releases if each.pod not in new.on_new_nodes}
+    served = {each.pod for each in attaches} | new.on_new_nodes.keys() | reasons.keys()
+    waiting = {pod.ref: WAITS for pod in with_devices if pod.ref not in served}
+    return ScaleUpPlan(attaches, new.nodes, new.on_new_nodes, waiting, reasons)
+
+
+def _dearer(placement: Placement, policy: ScaleUpPolicy, options: tuple[NodeOption, ...]) -> bool:
+    """Whether some node that brings the devices along costs less than attaching them."""
+    needs = Counter({model: n for models in placement.needs.values() for model, n in models.items()})
+    cost = policy.attaching(placement)
+    return any(option.room and option.cost < cost and all(option.devices.get(m, 0) >= n for m, n in needs.items())
+               for option in options)
+
+
+@dataclass(slots=True)
+class _NewNodes:
+    """Adds nodes one by one, the cheapest group first, while that serves a pod more."""
+
+    snapshot: SchedulingSnapshot
+    settings: SchedulingSettings
+    options: tuple[NodeOption, ...]
+    attaches: tuple[Placement, ...]
+    nodes: Counter[str] = field(default_factory=Counter)
+    on_new_nodes: dict[PodRef, str] = field(default_factory=dict)
+    refused: dict[PodRef, str] = field(default_factory=dict)
+
+    def plan(self, with_devices: tuple[GatedPod, ...], plain: tuple[GatedPod, ...]) -> None:
+        """``plain``: pods that ask for no device, and find no room."""
+        for option in sorted(self.options, key=lambda each: (each.cost, each.group)):
+            self._grow(option, [p for p in with_devices if p.ref not in self.on_new_nodes],
+                       [p for p in plain if p.ref not in self.on_new_nodes])
+        for pod in (*with_devices, *plain):
+            if pod.ref not in self.on_new_nodes:
+                self.refused[pod.ref] = "no node that can be added serves it" if self.options else NO_NODES
+
+    def _grow(self, option: NodeOption, with_devices: list[GatedPod], plain: list[GatedPod]) -> None:
+        best: list[PodRef] = []
+        for count in range(1, min(option.room, len(with_devices) + len(plain), MOST_NEW_NODES) + 1):
+            served = self._served(option, count, with_devices, plain)
+            if len(served) <= len(best):
+                break
+            best, self.nodes[option.group] = served, count
+        self.on_new_nodes.update(dict.fromkeys(best, option.group))
+
+    def _served(self, option: NodeOption, count: int, with_devices: list[GatedPod],
+                plain: list[GatedPod]) -> list[PodRef]:
+        """The pods that so many new nodes of a group would serve."""
+        names = [f"{NEW_NODE}{option.group}-{number}" for number in range(count)]
+        new = {name: _facts(option, name, self.snapshot) for name in names}
+        trial = replace(self.snapshot, nodes=new, placements=(), waiting=tuple(with_devices), free=self._free(),
+                        returning={})
+        cache = ParseCache()
+        placed = plan_placements(trial, self.settings, cache).placements
+        state = CycleState(replace(trial, placements=placed), cache)
+        return [each.pod for each in placed] + [pod.ref for pod in plain if _reserve_room(state, pod, cache)]
+
+    def _free(self) -> dict[tuple[str, int], int]:
+        """What the fabrics have left after the attaches of the plan."""
+        found = Counter(self.snapshot.free)
+        for placement in self.attaches:
+            fabric = self.snapshot.nodes[placement.node].fabric
+            for model, n in fresh(placement).items():
+                found[model, fabric if fabric is not None else -1] -= n
+        return {key: max(0, n) for key, n in found.items()}
+
+
+def _reserve_room(state: CycleState, pod: GatedPod, cache: ParseCache) -> bool:
+    """Put a pod that asks for no device on the first of the new nodes with room; whether there is one."""
+    if pod.raw["spec"].get("resourceClaims") or unsupported_feature(pod.raw, extended=True):
+        return False
+    try:
+        info = cache.pod(pod.raw)
+    except BadQuantity:
+        return False
+    for node in state.nodes.values():
+        if not filter_node(info, node.info) and not node.filter_room(info):
+            state.reserve(node, info, {})
+            return True
+    return False
+
+
+def _facts(option: NodeOption, name: str, snapshot: SchedulingSnapshot) -> NodeFacts:
+    """A node as it would be: with the devices that it brings, as far as it is known what devices of the model show."""
+    labels = {**option.raw["metadata"].get("labels", {}), "kubernetes.io/hostname": name}
+    raw = {**option.raw, "metadata": {**option.raw["metadata"], "name": name, "labels": labels}}
+    stock = {model: Stock(tuple(IdleDevice(f"{name}-{i}", snapshot.samples[model][0]) for i in range(n)),
+                          limit=max(n, option.limit))
+             for model, n in option.devices.items() if snapshot.samples.get(model)}
+    on_fabric = option.fabric is not None or bool(stock)
+    return NodeFacts(name, raw, (), name if on_fabric else None, option.fabric if option.fabric is not None else -1,
+                     "" if on_fabric else "it is on no fabric", stock, default_limit=option.limit)

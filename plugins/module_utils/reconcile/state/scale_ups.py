@@ -1,0 +1,70 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pods that the scheduler could place nowhere and the autoscaler's provider chose a node for: demand of that node."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+from ...kube.objects import pods
+from ...kube.objects.autoscaling import ScaleUpEntry, read_scale_up
+from ...planning.node.demand import REQUESTED
+from ...planning.node.snapshot import Claim, PodRef, PoolResult
+from ...planning.scheduling.snapshot import Placement
+
+if t.TYPE_CHECKING:
+    from .cluster_state import ClusterState
+
+Json = dict[str, t.Any]
+_Live = tuple[str, str, ScaleUpEntry, Json]
+
+
+def live_entries(state: ClusterState, now: float, node: str = "") -> Iterator[_Live]:
+    """(node, model, entry, pod) of each entry that still counts, of one node only where it is named.
+
+    An entry ends when its pod is bound or gone, when its claim is allocated, and when its time is over.
+    """
+    for raw in state.requests.by("scale up", True):
+        spec = raw["spec"]["resource"]
+        if node in ("", spec.get("target_node")) and not raw["metadata"].get("deletionTimestamp"):
+            for entry in read_scale_up(raw):
+                pod = state.pods.first("uid", entry.pod) if now < entry.until else None
+                if pod and not (pods.bound(pod) or pods.ended(pod)) and not state.is_allocated(entry.claim):
+                    yield spec["target_node"], spec["model"], entry, pod
+
+
+def requested_claims(state: ClusterState, node: str, fabric: int | None, now: float) -> tuple[Claim, ...]:
+    """The claims of such pods as the planner of the node sees them: a claim is one, whatever models it needs."""
+    found: dict[str, Claim] = {}
+    for _node, name, entry, pod in live_entries(state, now, node):
+        model = state.settings.model(name)
+        results = tuple(PoolResult(model.driver_name, "", "", model, fabric) for _unused in range(entry.count)
+                        ) if model else ()
+        known = found.get(entry.claim)
+        before = known.results if known else ()
+        found[entry.claim] = Claim(entry.claim, pod["metadata"]["namespace"], _name(state, entry, pod), REQUESTED,
+                                   entry.since, (_ref(pod),), before + results)
+    return tuple(found.values())
+
+
+def requested_placements(state: ClusterState, now: float) -> tuple[Placement, ...]:
+    """The same as placements, so that nobody else is promised their devices and their room."""
+    found: dict[tuple[str, str], Placement] = {}
+    for node, model, entry, pod in live_entries(state, now):
+        known = found.get((entry.pod, node))
+        needs = {uid: dict(models) for uid, models in known.needs.items()} if known else {}
+        of_claim = needs.setdefault(entry.claim, {})
+        of_claim[model] = of_claim.get(model, 0) + entry.count
+        found[entry.pod, node] = Placement(_ref(pod), node, needs, entry.since, pod)
+    return tuple(found.values())
+
+
+def _ref(pod: Json) -> PodRef:
+    return PodRef(pod["metadata"]["namespace"], pod["metadata"]["name"], pod["metadata"]["uid"])
+
+
+def _name(state: ClusterState, entry: ScaleUpEntry, pod: Json) -> str:
+    claim = state.claim(entry.claim)
+    return str(claim["metadata"]["name"]) if claim else f"{pod['metadata']['name']}-extended-resources"

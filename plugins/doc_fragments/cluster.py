@@ -13,9 +13,10 @@ class ModuleDocFragment:
 options:
   kubeconfig:
     description:
-      - Path of a kubeconfig file. If not set, E(K8S_AUTH_KUBECONFIG) or E(KUBECONFIG) is used, then
-        C(~/.kube/config), then the service account of the pod.
-    type: path
+      - Path of a kubeconfig file, or several paths separated by colons, or what such a file holds as a dictionary.
+      - If not set, E(K8S_AUTH_KUBECONFIG) or E(KUBECONFIG) is used, then C(~/.kube/config), then the service account of
+        the pod.
+    type: raw
   context:
     description: Context of the kubeconfig. If not set, E(K8S_AUTH_CONTEXT) is used, then the current context.
     type: str
@@ -29,15 +30,19 @@ options:
     type: str
   ca_cert:
     description:
-      - Path of the certificate authority of the API server, in PEM format. If not set, E(K8S_AUTH_SSL_CA_CERT) is used.
+      - Path of the certificate authority of the API server, in PEM format. If not set, E(K8S_AUTH_CA_CERT) or
+        E(K8S_AUTH_SSL_CA_CERT) is used.
     type: path
     aliases: [ssl_ca_cert]
   client_cert:
-    description: Path of a client certificate in PEM format. If not set, E(K8S_AUTH_CERT_FILE) is used.
+    description:
+      - Path of a client certificate in PEM format. If not set, E(K8S_AUTH_CLIENT_CERT) or E(K8S_AUTH_CERT_FILE) is
+        used.
     type: path
     aliases: [cert_file]
   client_key:
-    description: Path of the key of the client certificate. If not set, E(K8S_AUTH_KEY_FILE) is used.
+    description:
+      - Path of the key of the client certificate. If not set, E(K8S_AUTH_CLIENT_KEY) or E(K8S_AUTH_KEY_FILE) is used.
     type: path
     aliases: [key_file]
   proxy:
@@ -48,6 +53,15 @@ options:
       - Hosts, domains, addresses and ranges of addresses, separated by commas, that are reached without a proxy.
       - If not set, E(K8S_AUTH_NO_PROXY) is used.
     type: str
+  impersonate_user:
+    description:
+      - User in whose name the API server is asked, which needs the right to impersonate. If not set,
+        E(K8S_AUTH_IMPERSONATE_USER) is used, then what the kubeconfig says.
+    type: str
+  impersonate_groups:
+    description: Groups of that user. If not set, E(K8S_AUTH_IMPERSONATE_GROUPS) is used, separated by commas.
+    type: list
+    elements: str
 requirements:
   - python >= 3.11
   - PyYAML
@@ -62,8 +76,29 @@ options:
     type: str
   validate_certs:
     description:
-      - Whether the certificate of the API server is checked. If not set, E(K8S_AUTH_VERIFY_SSL) is used, then what the
-        kubeconfig says.
+      - Whether the certificate of the API server is checked. If not set, E(K8S_AUTH_VALIDATE_CERTS) or
+        E(K8S_AUTH_VERIFY_SSL) is used, then what the kubeconfig says.
     type: bool
     aliases: [verify_ssl]
+"""
+    INVENTORY_LOGIN = r"""
+options:
+  kubernetes_username:
+    description: User of the API server, where it takes passwords. O(username) is that of the CDI Manager.
+    type: str
+    env:
+      - name: K8S_AUTH_USERNAME
+  kubernetes_password:
+    description: Password of that user. O(password) is that of the CDI Manager.
+    type: str
+    env:
+      - name: K8S_AUTH_PASSWORD
+  kubernetes_validate_certs:
+    description:
+      - Whether the certificate of the API server is checked; O(validate_certs) is for that of the CDI Manager. If not
+        set, what the kubeconfig says counts.
+    type: bool
+    env:
+      - name: K8S_AUTH_VALIDATE_CERTS
+      - name: K8S_AUTH_VERIFY_SSL
 """

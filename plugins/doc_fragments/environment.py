@@ -79,12 +79,15 @@ options:
       - name: K8S_AUTH_API_KEY
   ca_cert:
     env:
+      - name: K8S_AUTH_CA_CERT
       - name: K8S_AUTH_SSL_CA_CERT
   client_cert:
     env:
+      - name: K8S_AUTH_CLIENT_CERT
       - name: K8S_AUTH_CERT_FILE
   client_key:
     env:
+      - name: K8S_AUTH_CLIENT_KEY
       - name: K8S_AUTH_KEY_FILE
   context:
     env:
@@ -92,6 +95,12 @@ options:
   host:
     env:
       - name: K8S_AUTH_HOST
+  impersonate_groups:
+    env:
+      - name: K8S_AUTH_IMPERSONATE_GROUPS
+  impersonate_user:
+    env:
+      - name: K8S_AUTH_IMPERSONATE_USER
   kubeconfig:
     env:
       - name: K8S_AUTH_KUBECONFIG

@@ -19,6 +19,7 @@ author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:
   - composable.infra.cluster
+  - composable.infra.cluster.inventory_login
   - composable.infra.fabric
   - composable.infra.environment
   - composable.infra.environment.cluster
@@ -86,7 +87,8 @@ class InventoryModule(HostsPlugin):
 
     def hosts(self) -> list[Host]:
         """One host per node; cluster and fabric are asked at the same time."""
-        client = module_base.cluster(options(self, module_base.API_SERVER_OPTIONS))
+        login = {name: self.option(f"kubernetes_{name}") for name in module_base.LOGIN_OPTIONS}
+        client = module_base.cluster({**options(self, module_base.API_SERVER_OPTIONS), **login})
         with ThreadPoolExecutor(5) as pool:
             snapshot = pool.submit(self._snapshot)
             nodes, claims, slices, resources = pool.map(lambda kind: _all(client, kind),

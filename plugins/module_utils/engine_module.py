@@ -6,39 +6,30 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ansible.module_utils.basic import AnsibleModule
 
 from . import module_base
-from .module_base import CLUSTER_OPTIONS, CONFIG_OPTIONS, CONFIG_RULES, FABRIC_OPTIONS, cluster
+from .module_base import CLUSTER_OPTIONS, CONFIG_OPTIONS, CONFIG_RULES, FABRIC_OPTIONS, ConnectedModule, cluster
 from .reconcile.config import BadConfig, EngineConfig
 from .reconcile.oneshot.run import NotReady
 
-__all__ = ["CLUSTER_OPTIONS", "CONFIG_OPTIONS", "CONFIG_RULES", "FABRIC_OPTIONS", "KNOWN_ERRORS", "EngineModule",
-           "cluster", "config", "main", "run"]
+__all__ = ["CLUSTER_OPTIONS", "CONFIG_OPTIONS", "CONFIG_RULES", "FABRIC_OPTIONS", "KNOWN_ERRORS", "ConnectedModule",
+           "EngineModule", "cluster", "config", "main", "run"]
 KNOWN_ERRORS: tuple[type[Exception], ...] = (*module_base.KNOWN_ERRORS, BadConfig, NotReady)
 SECRETS = ("password", "client_secret", "ca_pem")
 
 
-class EngineModule(AnsibleModule):
-    """A module that may be given the engine's configuration inline.
+class EngineModule(ConnectedModule):
+    """A module that may be given the engine's configuration inline, whose secrets are never returned either."""
 
-    Its secrets are taken out of everything that is returned, before the first argument is judged: ``no_log`` knows
-    options only, and a refusal returns all arguments.
-    """
-
-    def __init__(self, argument_spec: dict[str, t.Any], **rest: t.Any) -> None:
-        untyped: t.Any = super().__init__
-        untyped(argument_spec, **rest)
-
-    def _load_params(self) -> None:
-        untyped: t.Any = super()._load_params
-        untyped()
-        inline = self.params.get("config") if isinstance(self.params, dict) else None
+    def inline_secrets(self, given: Mapping[str, t.Any]) -> set[str]:
+        """Secrets within the module's arguments."""
+        inline = given.get("config")
         fabric_options = inline.get("fabric") if isinstance(inline, dict) else None
-        if isinstance(fabric_options, dict):
-            self.no_log_values.update(str(fabric_options[k]) for k in SECRETS if fabric_options.get(k))
+        known = fabric_options if isinstance(fabric_options, dict) else {}
+        return super().inline_secrets(given) | {str(known[name]) for name in SECRETS if known.get(name)}
 
 
 def config(module: AnsibleModule) -> EngineConfig:

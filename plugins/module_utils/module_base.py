@@ -20,6 +20,7 @@ from .fabric.config import FabricConfig
 from .fabric.connect import connect
 from .fabric.errors import FabricError
 from .fabric.registry import CREDENTIALS_OF, MANAGERS
+from .inline_secrets import kubeconfig_secrets
 from .kube.errors import ApiError, BadKubeconfig
 
 if t.TYPE_CHECKING:
@@ -74,21 +75,23 @@ def _kubernetes_option(*variables: str, **rest: t.Any) -> dict[str, t.Any]:
 
 # Names, aliases and variables are those of kubernetes.core, so that one block of defaults serves its modules and ours.
 API_SERVER_OPTIONS: dict[str, dict[str, t.Any]] = {
-    "kubeconfig": {"type": "path", "fallback": (environment_value, ["K8S_AUTH_KUBECONFIG", "KUBECONFIG"])},
+    "kubeconfig": {"type": "raw", "fallback": (environment_value, ["K8S_AUTH_KUBECONFIG", "KUBECONFIG"])},
     "context": _kubernetes_option("CONTEXT"),
     "host": _kubernetes_option("HOST"),
     "api_key": _kubernetes_option("API_KEY", no_log=True),
-    "ca_cert": _kubernetes_option("SSL_CA_CERT", type="path", aliases=["ssl_ca_cert"]),
-    "client_cert": _kubernetes_option("CERT_FILE", type="path", aliases=["cert_file"]),
-    "client_key": _kubernetes_option("KEY_FILE", type="path", aliases=["key_file"], no_log=False),
+    "ca_cert": _kubernetes_option("CA_CERT", "SSL_CA_CERT", type="path", aliases=["ssl_ca_cert"]),
+    "client_cert": _kubernetes_option("CLIENT_CERT", "CERT_FILE", type="path", aliases=["cert_file"]),
+    "client_key": _kubernetes_option("CLIENT_KEY", "KEY_FILE", type="path", aliases=["key_file"], no_log=False),
     "proxy": _kubernetes_option("PROXY"),
     "no_proxy": _kubernetes_option("NO_PROXY"),
+    "impersonate_user": _kubernetes_option("IMPERSONATE_USER"),
+    "impersonate_groups": _kubernetes_option("IMPERSONATE_GROUPS", type="list", elements="str"),
 }
-# The inventory of the cluster has options of these names for the CDI Manager.
+# The inventory of the cluster has options of these names for the CDI Manager: there they begin with "kubernetes_".
 LOGIN_OPTIONS: dict[str, dict[str, t.Any]] = {
     "username": _kubernetes_option("USERNAME"),
     "password": _kubernetes_option("PASSWORD", no_log=True),
-    "validate_certs": _kubernetes_option("VERIFY_SSL", type="bool", aliases=["verify_ssl"]),
+    "validate_certs": _kubernetes_option("VALIDATE_CERTS", "VERIFY_SSL", type="bool", aliases=["verify_ssl"]),
 }
 CLUSTER_OPTIONS: dict[str, dict[str, t.Any]] = {**API_SERVER_OPTIONS, **LOGIN_OPTIONS}
 CONFIG_OPTIONS: dict[str, dict[str, t.Any]] = {
@@ -112,14 +115,14 @@ def cluster(params: Mapping[str, t.Any]) -> Client:
     A blank kubeconfig or context is none: a rulebook cannot leave an option out. The client is imported when it is
     asked for: a module that speaks to the CDI Manager only does not wait for it.
     """
-    from .kube.client.connection import Connection, ConnectionOptions
+    from .kube.client.connection import Connection
+    from .kube.client.options import ConnectionOptions
     from .kube.client.verbs import Client
 
-    same = {name: params.get(name) for name in
-            ("host", "client_cert", "client_key", "proxy", "no_proxy", "username", "password", "validate_certs")}
-    given = ConnectionOptions(**same, token=params.get("api_key"), ca_file=params.get("ca_cert"))
+    given = ConnectionOptions.of({name: params.get(name) for name in CLUSTER_OPTIONS}, os.environ)
     kubeconfig, context = (params.get(name) or _of_variables(name) for name in ("kubeconfig", "context"))
-    return Client(Connection.load(kubeconfig, context, given=given))
+    path = os.path.expandvars(kubeconfig) if isinstance(kubeconfig, str) else kubeconfig
+    return Client(Connection.load(path, context, given=given))
 
 
 def _of_variables(name: str) -> str | None:
@@ -154,9 +157,31 @@ def run_work(work: Work, task: TaskContext) -> dict[str, t.Any]:
         return {"failed": True, "msg": str(error), "error": type(error).__name__}
 
 
+class ConnectedModule(AnsibleModule):
+    """A module that may be given a kubeconfig as a mapping.
+
+    Its secrets are taken out of everything that is returned, before the first argument is judged: ``no_log`` would take
+    out every text of the mapping, and a refusal returns all arguments.
+    """
+
+    def __init__(self, argument_spec: dict[str, t.Any], **rest: t.Any) -> None:
+        untyped: t.Any = super().__init__
+        untyped(argument_spec, **rest)
+
+    def _load_params(self) -> None:
+        untyped: t.Any = super()._load_params
+        untyped()
+        if isinstance(self.params, dict):
+            self.no_log_values.update(self.inline_secrets(self.params))
+
+    def inline_secrets(self, given: Mapping[str, t.Any]) -> set[str]:
+        """Secrets within the module's arguments."""
+        return kubeconfig_secrets(given.get("kubeconfig"))
+
+
 def main(spec: Mapping[str, t.Any], work: Work) -> None:
     """Entry of a module whose work needs nothing but a TaskContext."""
-    module = AnsibleModule(**spec)
+    module = ConnectedModule(**spec)
     result = run_work(work, TaskContext(module.params, module.check_mode, warn=module.warn))
     if result.get("failed"):
         module.fail_json(**result)

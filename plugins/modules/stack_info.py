@@ -117,7 +117,7 @@ def work(module: AnsibleModule) -> dict[str, object]:
 
 def main() -> None:
     """Entry of the module."""
-    engine_module.run(AnsibleModule(argument_spec=engine_module.CLUSTER_OPTIONS, supports_check_mode=True), work)
+    engine_module.run(engine_module.ConnectedModule(engine_module.CLUSTER_OPTIONS, supports_check_mode=True), work)
 
 
 if __name__ == "__main__":

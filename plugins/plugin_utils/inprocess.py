@@ -18,6 +18,7 @@ from ansible.module_utils.errors import AnsibleValidationErrorMultiple, Unsuppor
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.composable.infra.plugins.module_utils.inline_secrets import kubeconfig_secrets
 from ansible_collections.composable.infra.plugins.module_utils.module_base import TaskContext, Work, run_work
 
 RULES = ("mutually_exclusive", "required_together", "required_one_of", "required_if", "required_by")
@@ -58,7 +59,7 @@ class InProcess(ActionBase):
             self.spec["argument_spec"], **{rule: self.spec[rule] for rule in RULES if rule in self.spec}
         )
         checked = validator.validate(dict(self._task.args))
-        secrets = set(checked._no_log_values)
+        secrets = set(checked._no_log_values) | kubeconfig_secrets(self._task.args.get("kubeconfig"))
         if checked.error_messages:
             return _clean({"failed": True, "msg": self._refusal(checked.errors)}, secrets)
         task = TaskContext(checked.validated_parameters, bool(self._task.check_mode), self._say,

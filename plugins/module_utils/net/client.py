@@ -13,7 +13,7 @@ import re
 import ssl
 import string
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
@@ -66,13 +66,16 @@ class HttpClient:
         server_name: str | None = None,
         kept: int = 64,
         user_agent: str = USER_AGENT,
+        always: Iterable[tuple[str, str]] = (),
     ) -> None:
+        """Raises BadHeader. ``always``: headers of each request; a name may come more than once."""
         parts = urlsplit(url)
         # A proxy is asked for a plain address by its whole URL, and for a TLS one by a tunnel.
         plain = proxy if context is None else None
         self._base = (f"{parts.scheme}://{parts.netloc}" if plain else "") + parts.path.rstrip("/")
         self._fixed = f"Host: {parts.netloc}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n"
         self._fixed += f"Accept-Encoding: identity\r\n{plain.header if plain else ''}"
+        self._fixed += "".join(_line(name, value) for name, value in always)
         self._pool = ConnectionPool(Dialer(url, context, proxy, server_name).dial, kept)
 
     def request(
@@ -127,15 +130,20 @@ class HttpClient:
         if not _TARGET.fullmatch(path):
             path = quote(path, safe=string.punctuation)
         lines = [f"{method} {self._base}{path} HTTP/1.1\r\n{self._fixed}"]
-        for name, value in headers.items():
-            if not _FIELD_VALUE.fullmatch(value):
-                problem = BadHeader(f"{name} has characters that no HTTP header may have")
-                raise NoResponse(problem, sent=False)
-            lines.append(f"{name}: {value}\r\n")
+        try:
+            lines += [_line(name, value) for name, value in headers.items()]
+        except BadHeader as problem:
+            raise NoResponse(problem, sent=False) from None
         if body is not None or method not in ("GET", "DELETE"):
             lines.append(f"Content-Length: {len(body or b'')}\r\n")
         lines.append("\r\n")
         return "".join(lines).encode("latin-1", "replace") + (body or b"")
+
+
+def _line(name: str, value: str) -> str:
+    if not _FIELD_VALUE.fullmatch(value):
+        raise BadHeader(f"{name} has characters that no HTTP header may have")
+    return f"{name}: {value}\r\n"
 
 
 def _content(body: bytes, headers: Headers) -> bytes:

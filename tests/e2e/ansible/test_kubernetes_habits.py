@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ import yaml
 
 from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
-from ansible_collections.composable.infra.tests.e2e.support.played import Json, play, well
+from ansible_collections.composable.infra.tests.e2e.support.played import Json, play, role, well
+from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 TASKS: list[Json] = [
@@ -73,6 +75,56 @@ def test_one_block_of_defaults(where: tuple[str, str], token: str, tmp_path: Pat
     played = well(play(tmp_path, book(**groups), {}, HOME=str(tmp_path)))
     assert played.result("Ours in process")["namespace"]["metadata"]["name"] == "habits"
     assert token not in played.output
+
+
+def content(where: tuple[str, str], token: str) -> Json:
+    """A kubeconfig as a dictionary."""
+    return {"apiVersion": "v1", "kind": "Config", "current-context": "habits",
+            "clusters": [{"name": "c", "cluster": {"server": where[0], "certificate-authority": where[1]}}],
+            "users": [{"name": "u", "user": {"token": token}}],
+            "contexts": [{"name": "habits", "context": {"cluster": "c", "user": "u"}}]}
+
+
+def test_a_kubeconfig_as_a_dictionary(where: tuple[str, str], token: str, tmp_path: Path) -> None:
+    block = {"kubeconfig": content(where, token)}
+    groups = {"group/kubernetes.core.k8s": block, "group/composable.infra.cluster": block}
+    played = well(play(tmp_path, book(**groups), {}, "-vvv", HOME=str(tmp_path)))
+    assert [node["name"] for node in played.result("Ours as a module")["stack"]["nodes"]] == ["node-0"]
+    assert played.result("Ours in process")["namespace"]["metadata"]["name"] == "habits"
+    assert token not in played.output
+
+
+def test_a_role_takes_the_dictionary_for_its_modules_and_for_helm(
+    where: tuple[str, str], token: str, tmp_path: Path
+) -> None:
+    given = {"composable_kubeconfig": content(where, token), "composable_context": "habits",
+             "composable_chart_mirror": str(ROOT / "tests" / "charts"), "composable_wait_timeout": 60,
+             "composable_helm_binary": str(Path(sys.executable).parent / "helm"), "nfd_wait": False}
+    assert well(play(tmp_path, role("nfd"), given, HOME=str(tmp_path))).changed
+    played = well(play(tmp_path, role("verify"), {**given, "verify_stop": False}, HOME=str(tmp_path)))
+    assert "node-feature-discovery 0.19.0" in played.output
+    assert token not in played.output
+
+
+def test_in_the_name_of_somebody_who_may_nothing(where: tuple[str, str], token: str, tmp_path: Path) -> None:
+    env = {"K8S_AUTH_HOST": where[0], "K8S_AUTH_API_KEY": token, "K8S_AUTH_SSL_CA_CERT": where[1],
+           "HOME": str(tmp_path), "K8S_AUTH_IMPERSONATE_USER": "ann", "K8S_AUTH_IMPERSONATE_GROUPS": "a,b"}
+    refused = play(tmp_path, [{**book()[0], "tasks": TASKS[2:]}], {}, **env)
+    assert 'User "ann" cannot' in "".join(refused.failures)
+    groups = {**env, "K8S_AUTH_IMPERSONATE_GROUPS": "a,system:masters"}
+    assert well(play(tmp_path, [{**book()[0], "tasks": TASKS[2:]}], {}, **groups)).status == 0
+
+
+def test_the_inventory_connects_by_the_same_variables(where: tuple[str, str], token: str, tmp_path: Path) -> None:
+    (tmp_path / "my.cluster.yml").write_text("plugin: composable.infra.cluster\n", encoding="utf-8")
+    plays: list[Json] = [{"name": "Hosts", "hosts": "all", "connection": "local", "gather_facts": False, "tasks": [
+        {"name": "Say it", "ansible.builtin.debug": {"var": "composable_node"}}]}]
+    env = {"K8S_AUTH_HOST": where[0], "K8S_AUTH_API_KEY": token, "HOME": str(tmp_path)}
+    options = ("-i", str(tmp_path / "my.cluster.yml"))
+    untrusted = play(tmp_path, plays, {}, *options, **env)
+    assert "is not trusted" in untrusted.output
+    played = well(play(tmp_path, plays, {}, *options, **env, K8S_AUTH_VERIFY_SSL="false"))
+    assert played.result("Say it")["composable_node"] == "node-0"
 
 
 def test_a_wrong_token_is_a_sentence(where: tuple[str, str], tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ class Request:
     body: Any
     user: str | None
     port: int
+    header_lines: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +245,8 @@ class _Handler(BaseHTTPRequestHandler):
         query = dict(parse_qsl(parts.query))
         body = json.loads(raw) if raw else None
         port = int(self.client_address[1])
-        return Request(self.command, parts.path, query, dict(self.headers), body, self._user(), port)
+        return Request(self.command, parts.path, query, dict(self.headers), body, self._user(), port,
+                       self.headers.items())
 
     def _user(self) -> str | None:
         peer = self.connection.getpeercert() if isinstance(self.connection, ssl.SSLSocket) else None

@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
-from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import (
-    Connection,
-    ConnectionOptions,
-)
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import ConnectionOptions
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi, Reply, Stream
 from ansible_collections.composable.infra.tests.integration.kube.certificates import (

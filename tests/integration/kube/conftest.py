@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import (
-    Connection,
-    ConnectionOptions,
-)
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import ConnectionOptions
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi
 from ansible_collections.composable.infra.tests.integration.kube.certificates import (

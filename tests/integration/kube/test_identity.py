@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
+import typing as t
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NODES
-from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import (
-    Connection,
-    ConnectionOptions,
-)
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import ConnectionOptions
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Unauthorized, Unreachable
 from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi, Reply, status
@@ -125,6 +124,32 @@ def test_a_watch_picks_up_a_rotated_token_too(
     client = connect(token_file=str(token_file))
     token_file.write_text("token-2", encoding="ascii")
     assert list(client.watch(NODES, "1")) == [{"type": "ADDED", "object": {}}]
+
+
+def named(api: FakeApi, name: str) -> list[str]:
+    """Values of a header in the first request, in their order."""
+    return [value for header, value in api.requests[0].header_lines if header == name]
+
+
+def test_each_group_of_an_impersonation_is_a_header(api: FakeApi, connect: ClientFactory) -> None:
+    """The API server does not split a header at commas."""
+    api.on(f"GET {NODE}", DONE)
+    ask(connect(token="tok", impersonate_user="ann", impersonate_groups=["a", "b"]))
+    assert named(api, "Impersonate-User") == ["ann"]
+    assert named(api, "Impersonate-Group") == ["a", "b"]
+
+
+def test_a_kubeconfig_may_say_in_whose_name(
+    api: FakeApi, connect: ClientFactory, certificates: Certificates
+) -> None:
+    """As client-go has it; with our own rights instead the user could do more than he wanted."""
+    api.on(f"GET {NODE}", DONE)
+    config: t.Any = kubeconfig(api, certificates)
+    config["users"][0]["user"] |= {"as": "ann", "as-groups": ["a"], "as-uid": "7",
+                                   "as-user-extra": {"example.com/Scopes": ["x", "y"]}}
+    ask(connect(kubeconfig=config, host=None, ca_file=None))
+    assert (named(api, "Impersonate-User"), named(api, "Impersonate-Uid")) == (["ann"], ["7"])
+    assert named(api, "Impersonate-Extra-example.com%2Fscopes") == ["x", "y"]
 
 
 def test_plain_http_is_possible() -> None:

@@ -12,10 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NODES
-from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import (
-    Connection,
-    ConnectionOptions,
-)
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import ConnectionOptions
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import BadKubeconfig, Unreachable
 from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi, Stream

@@ -18,10 +18,13 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims as source
+from ansible_collections.composable.infra.plugins.module_utils import module_base
 from ansible_collections.composable.infra.plugins.module_utils.kube import api_resources as kube_resource
-from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import ConnectionOptions
+from ansible_collections.composable.infra.plugins.module_utils.kube.client import options as kube_options
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import ConnectionOptions
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims as kube_claims
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods as kube_pods
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -88,8 +91,8 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Json]:
     parts: dict[str, t.Any] = {
         "objects.claims": kube_claims, "api_resources": kube_resource, "objects.pods": kube_pods,
         "coordination.gate_lease": types.SimpleNamespace(GateLease=FakeLease),
-        "client.connection": types.SimpleNamespace(
-            Connection=types.SimpleNamespace(load=load), ConnectionOptions=ConnectionOptions),
+        "client.connection": types.SimpleNamespace(Connection=types.SimpleNamespace(load=load)),
+        "client.options": kube_options,
         "watch.store": types.SimpleNamespace(Store=lambda indexers: "store"),
         "client.verbs": types.SimpleNamespace(Client=lambda connection, pool: "client"),
         "watch.reflector": types.SimpleNamespace(Reflector=FakeReflector)}
@@ -278,14 +281,38 @@ def test_variables_of_kubernetes_core_count_where_nothing_is_given(
     assert (found["kubeconfig"], found["context"], found["given"].host) == (kubeconfig, context, host)
 
 
+def test_the_whole_connection_may_be_given_by_options_and_their_aliases(fakes: dict[str, Json]) -> None:
+    async def story(running: Running) -> None:
+        await running.begin()
+        await running.event()
+
+    content = {"current-context": "x"}
+    play(story, kubeconfig=content, host="https://b.test", api_key="secret", ssl_ca_cert="/ca.pem", verify_ssl="false",
+         impersonate_user="ann", impersonate_groups="a,b")
+    assert fakes["connection"]["kubeconfig"] == content
+    assert fakes["connection"]["given"] == ConnectionOptions(
+        host="https://b.test", token="secret", ca_file="/ca.pem", validate_certs=False, impersonate_user="ann",
+        impersonate_groups=["a", "b"])
+
+
+def test_documentation_names_the_connection_as_modules_do() -> None:
+    documented = yaml.safe_load(source.DOCUMENTATION)["options"]
+    for name, option in module_base.CLUSTER_OPTIONS.items():
+        assert documented[name]["type"] == option["type"], name
+        assert documented[name].get("aliases") == option.get("aliases"), name
+        said = str(documented[name]["description"])
+        assert [v for v in option["fallback"][1] if f"E({v})" not in said] == [], name
+
+
 @pytest.mark.parametrize(("args", "said"), [
     ({"settle": "soon"}, "settle: 'soon' is not usable: must be a number of seconds"),
     ({"retry": -1}, "retry: -1 is not usable: must be from 0 to 86400 seconds"),
     ({"resync": "86401"}, "resync: '86401' is not usable: must be from 0 to 86400 seconds"),
     ({"release_after": None}, "release_after: None is not usable: must be a number of seconds"),
     ({"settle": "nan"}, "settle: 'nan' is not usable: must be from 0 to 86400 seconds"),
-    ({"setle": 1}, "setle: unknown option, known are context, gates, kubeconfig, lease_namespace, release_after, "
-     "resync, retry, served_within, settle"),
+    ({"setle": 1}, "setle: unknown option, known are api_key, ca_cert, cert_file, client_cert, client_key, context, "
+     "gates, host, impersonate_groups, impersonate_user, key_file, kubeconfig, lease_namespace, no_proxy, password, "
+     "proxy, release_after, resync, retry, served_within, settle, ssl_ca_cert, username, validate_certs, verify_ssl"),
     ({"gates": "perhaps"}, "gates: 'perhaps' is not usable: must be true or false"),
 ])
 def test_bad_option_is_named_before_anything_starts(args: Json, said: str) -> None:

@@ -41,6 +41,16 @@ def test_every_default_is_an_option_and_says_the_same(role: str) -> None:
     }
 
 
+@pytest.mark.parametrize("role", [role for role in ROLES if f"{role}_kubeconfig" in options(role)])
+def test_a_kubeconfig_is_a_path_or_a_dictionary_and_has_a_context(role: str) -> None:
+    """As in kubernetes.core; one variable of the playbooks sets each."""
+    assert options(role)[f"{role}_kubeconfig"]["type"] == "raw"
+    assert options(role)[f"{role}_context"]["type"] == "str"
+    defaults = load(ROOT / "roles" / role / "defaults" / "main.yml")
+    for name in ("kubeconfig", "context"):
+        assert f"composable_{name} | default(" in defaults[f"{role}_{name}"]
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_names_begin_with_the_role(role: str) -> None:
     assert [name for name in options(role) if not name.startswith(f"{role}_")] == []

@@ -17,6 +17,7 @@ from ansible_collections.composable.infra.plugins.doc_fragments import cluster, 
 from ansible_collections.composable.infra.plugins.module_utils import module_base
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import ALIASES, VARIABLES
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 SPECS = [(fabric.ModuleDocFragment.DOCUMENTATION, module_base.FABRIC_OPTIONS),
@@ -69,9 +70,35 @@ def test_names_aliases_and_variables_are_those_of_kubernetes_core() -> None:
     for name, option in module_base.CLUSTER_OPTIONS.items():
         assert name in theirs, name
         assert set(option.get("aliases", [])) <= set(theirs[name].get("aliases", [])), name
-    variables = {option: f"K8S_AUTH_{name.upper()}" for name, option in source["AUTH_ARG_MAP"].items()}
-    ours = {name: option["fallback"][1][0] for name, option in module_base.CLUSTER_OPTIONS.items()}
-    assert ours == {name: variables[name] for name in ours}
+        assert option["type"] == theirs[name].get("type", "str"), name
+    # what it reads for an option: the variable with the option's name, then that with the name in the Python library
+    variables = {option: list(dict.fromkeys((f"K8S_AUTH_{option.upper()}", f"K8S_AUTH_{name.upper()}")))
+                 for name, option in source["AUTH_ARG_MAP"].items()}
+    variables |= {name: [f"K8S_AUTH_{name.upper()}"] for name in ("impersonate_user", "impersonate_groups")}
+    ours = {name: option["fallback"][1] for name, option in module_base.CLUSTER_OPTIONS.items()}
+    assert ours == {name: [*variables[name], *(["KUBECONFIG"] if name == "kubeconfig" else [])] for name in ours}
+
+
+def test_the_whole_connection_of_kubernetes_core_is_there() -> None:
+    """But for headers for a proxy, and for storing what a provider of credentials has renewed."""
+    theirs = kubernetes_core("plugins/module_utils/args_common.py")["AUTH_ARG_SPEC"]
+    assert set(theirs) - set(module_base.CLUSTER_OPTIONS) == {"proxy_headers", "persist_config"}
+
+
+def test_event_source_and_modules_read_the_same_variables() -> None:
+    ours = {name: tuple(option["fallback"][1]) for name, option in module_base.CLUSTER_OPTIONS.items()
+            if name not in ("kubeconfig", "context")}
+    assert ours == VARIABLES
+    assert {alias: name for name, option in module_base.CLUSTER_OPTIONS.items()
+            for alias in option.get("aliases", ())} == ALIASES
+
+
+def test_the_inventory_has_the_login_under_names_of_its_own() -> None:
+    documented = options(cluster.ModuleDocFragment.INVENTORY_LOGIN)
+    assert set(documented) == {f"kubernetes_{name}" for name in module_base.LOGIN_OPTIONS}
+    for name, option in module_base.LOGIN_OPTIONS.items():
+        assert documented[f"kubernetes_{name}"]["type"] == option["type"], name
+        assert [e["name"] for e in documented[f"kubernetes_{name}"]["env"]] == option["fallback"][1], name
 
 
 def kubernetes_core(path: str) -> dict[str, t.Any]:

@@ -10,20 +10,16 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urlsplit
 
 from ...net.proxy import Proxy, bypassed, proxy_of_environment
 from ..errors import BadKubeconfig
 from . import tls
 from .credentials import Authorization, Fixed, LibraryAuthorization, TokenFile
+from .impersonation import Impersonation
 from .kubeconfig import Entry, Kubeconfig
+from .options import ConnectionOptions
 
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-# Source: kubernetes.core, plugins/module_utils/args_common.py, AUTH_ARG_SPEC.
-VARIABLES = {"host": "K8S_AUTH_HOST", "token": "K8S_AUTH_API_KEY", "username": "K8S_AUTH_USERNAME",
-             "password": "K8S_AUTH_PASSWORD", "ca_file": "K8S_AUTH_SSL_CA_CERT", "client_cert": "K8S_AUTH_CERT_FILE",
-             "client_key": "K8S_AUTH_KEY_FILE", "proxy": "K8S_AUTH_PROXY", "no_proxy": "K8S_AUTH_NO_PROXY"}
-_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +40,7 @@ class Connection:
     no_proxy: str = ""
     namespace: str = "default"
     source: str = "arguments"
+    impersonation: Impersonation = field(default_factory=Impersonation)
 
     @classmethod
     def load(
@@ -67,7 +64,8 @@ class Connection:
             base = cls(given.server() or "")
         else:
             base = _from_sources(kubeconfig, context, env, service_account)
-        return replace(base, **given.changes())
+        changed = base.impersonation.changed(given.impersonate_user, given.impersonate_groups)
+        return replace(base, impersonation=changed, **given.changes())
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """One context for all connections; None for plain http. Raises BadKubeconfig for unusable PEM."""
@@ -89,69 +87,6 @@ class Connection:
             raise BadKubeconfig(self.source if self.proxy_url else "environment", "proxy-url", str(problem)) from None
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionOptions:
-    """What the caller of ``Connection.load`` says itself; None: as it is found.
-
-    ``host``: URL of the API server. ``token`` is the text, ``token_file``, ``ca_file``, ``client_cert`` and
-    ``client_key`` are paths, ``ca_data`` is PEM text. ``username`` and ``password``: where there is no token.
-    ``validate_certs``: check the server's certificate. ``proxy``: URL of a proxy. ``no_proxy``: what needs none.
-    """
-
-    host: str | None = None
-    token: str | None = field(default=None, repr=False)
-    token_file: str | None = None
-    ca_file: str | None = None
-    ca_data: str | None = field(default=None, repr=False)
-    client_cert: str | None = None
-    client_key: str | None = None
-    validate_certs: bool | None = None
-    proxy: str | None = field(default=None, repr=False)
-    no_proxy: str | None = None
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-
-    @classmethod
-    def of_environment(cls, environ: Mapping[str, str]) -> ConnectionOptions:
-        """What the variables of kubernetes.core say; one that is blank says nothing. Raises BadKubeconfig."""
-        found: dict[str, Any] = {name: text for name, variable in VARIABLES.items()
-                                 if (text := environ.get(variable, "").strip())}
-        verify = environ.get("K8S_AUTH_VERIFY_SSL", "").strip().lower()
-        if verify and verify not in (*_TRUE, *_FALSE):
-            raise BadKubeconfig("environment", "K8S_AUTH_VERIFY_SSL", f"must be true or false, not {verify!r}")
-        return cls(**found, validate_certs=verify in _TRUE if verify else None)
-
-    @property
-    def complete(self) -> bool:
-        """Whether this is where and who, so that no kubeconfig is asked. As kubernetes.core has it."""
-        login = self.token or (self.username and self.password) or (self.client_cert and self.client_key)
-        return bool(self.host and login)
-
-    def server(self) -> str | None:
-        """``host`` as a URL. Raises BadKubeconfig."""
-        return _server_url(self._entry(), "host") if self.host else None
-
-    def changes(self) -> dict[str, Any]:
-        """The fields of a Connection that are given. Raises BadKubeconfig."""
-        entry = self._entry()
-        found: dict[str, Any] = {
-            "server": self.server(), "ca": self.ca_data or entry.pem("ca_file"),
-            "client_cert": entry.pem("client_cert"), "client_key": entry.pem("client_key"),
-            "proxy_url": self.proxy, "no_proxy": self.no_proxy, "verify": self.validate_certs,
-        }
-        if self.token:
-            found["authorization"] = Fixed.bearer(self.token)
-        elif self.token_file:
-            found["authorization"] = TokenFile(self.token_file, "arguments", "token_file")
-        elif self.username:
-            found["authorization"] = Fixed.basic(self.username, self.password or "")
-        return {name: value for name, value in found.items() if value is not None}
-
-    def _entry(self) -> Entry:
-        paths = {"ca_file": self.ca_file, "client_cert": self.client_cert, "client_key": self.client_key}
-        return Entry("arguments", "connection", os.curdir, {"host": self.host, **paths})
-
-
 def _from_sources(
     kubeconfig: str | Mapping[str, Any] | None,
     context: str | None,
@@ -161,12 +96,24 @@ def _from_sources(
     if isinstance(kubeconfig, Mapping):
         return _from_kubeconfig(Kubeconfig([("kubeconfig", os.curdir, kubeconfig)]), context, kubeconfig)
     if kubeconfig:
+        _refuse_content(kubeconfig)
         paths = [os.path.expanduser(path) for path in str(kubeconfig).split(os.pathsep) if path]
         return _from_kubeconfig(Kubeconfig.read(paths), context, os.pathsep.join(paths))
     found = _found_files(env)
     if found:
         return _from_kubeconfig(Kubeconfig.read(found), context, os.pathsep.join(found))
     return _from_service_account(env, service_account)
+
+
+def _refuse_content(kubeconfig: object) -> None:
+    """What is no path may be secret, so it is not shown."""
+    if not isinstance(kubeconfig, str):
+        problem = f"must be a path or a mapping, not {type(kubeconfig).__name__}"
+    elif "\n" in kubeconfig or kubeconfig.lstrip().startswith("{"):
+        problem = "must be a path or a mapping, not the text of a kubeconfig"
+    else:
+        return
+    raise BadKubeconfig("arguments", "kubeconfig", problem)
 
 
 def _found_files(env: Mapping[str, str]) -> list[str]:
@@ -181,13 +128,14 @@ def _found_files(env: Mapping[str, str]) -> list[str]:
 def _from_kubeconfig(config: Kubeconfig, name: str | None, original: str | Mapping[str, Any]) -> Connection:
     context, cluster, user = config.select(name)
     base = Connection(
-        server=_server_url(cluster, "server"),
+        server=cluster.url("server"),
         ca=cluster.pem("certificate-authority"),
         verify=not cluster.flag("insecure-skip-tls-verify"),
         tls_server_name=cluster.text("tls-server-name"),
         proxy_url=cluster.text("proxy-url"),
         namespace=context.text("namespace") or "default",
         source=config.sources,
+        impersonation=Impersonation.of_user(user),
     )
     if "exec" in user.values or "auth-provider" in user.values:
         return _from_library(base, user, name, original)
@@ -258,18 +206,3 @@ def _namespace_of(folder: str) -> str:
             return handle.read().strip() or "default"
     except OSError:
         return "default"
-
-
-def _server_url(entry: Entry, name: str) -> str:
-    text = entry.text(name)
-    if text is None:
-        raise entry.bad(name, "is missing")
-    url = text if "://" in text else f"https://{text}"
-    parts = urlsplit(url)
-    try:
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        valid = False
-    if not valid or parts.username or parts.query:
-        raise entry.bad(name, f"must be https://host[:port][/path], not {text!r}")
-    return url.rstrip("/")

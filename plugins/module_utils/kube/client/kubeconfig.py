@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..errors import BadKubeconfig
 
@@ -61,6 +62,21 @@ class Entry:
             return self._decoded(f"{field}-data", encoded)
         path = self.file(field)
         return self._content(field, path) if path else None
+
+    def url(self, field: str) -> str:
+        """The URL of a server, as https where no scheme is given."""
+        text = self.text(field)
+        if text is None:
+            raise self.bad(field, "is missing")
+        url = text if "://" in text else f"https://{text}"
+        parts = urlsplit(url)
+        try:
+            valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            valid = False
+        if not valid or parts.username or parts.query:
+            raise self.bad(field, f"must be https://host[:port][/path], not {text!r}")
+        return url.rstrip("/")
 
     def bad(self, field: str, problem: str) -> BadKubeconfig:
         """The error for one of this entry's fields."""

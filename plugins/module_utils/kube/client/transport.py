@@ -58,6 +58,7 @@ class Transport:
         self._http = HttpClient(
             connection.server, context=connection.ssl_context(), proxy=connection.proxy(),
             server_name=connection.tls_server_name, kept=pool, user_agent=user_agent,
+            always=connection.impersonation.headers(),
         )
         self._authorization = connection.authorization
         self._limits = limits

@@ -12,11 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import (
-    Connection,
-    ConnectionOptions,
-)
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.credentials import TokenFile
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import ConnectionOptions
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import BadKubeconfig
 
 PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -108,7 +106,7 @@ def test_variables_of_kubernetes_core(tmp_path: Path) -> None:
     """Those that AAP's credential for a bearer token sets are among them."""
     ca = tmp_path / "ca.pem"
     ca.write_text(PEM, encoding="ascii")
-    found = ConnectionOptions.of_environment({
+    found = ConnectionOptions.of({}, {
         "K8S_AUTH_HOST": "https://b.test", "K8S_AUTH_API_KEY": "secret", "K8S_AUTH_VERIFY_SSL": "True",
         "K8S_AUTH_SSL_CA_CERT": str(ca), "K8S_AUTH_PROXY": " ", "K8S_AUTH_USERNAME": ""})
     connection = Connection.load(given=found, environ={})
@@ -119,12 +117,42 @@ def test_variables_of_kubernetes_core(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "meant"), [("False", False), ("0", False), ("yes", True), ("", None)])
 def test_variable_for_the_check_of_certificates(text: str, meant: bool | None) -> None:
-    assert ConnectionOptions.of_environment({"K8S_AUTH_VERIFY_SSL": text}).validate_certs is meant
+    assert ConnectionOptions.of({}, {"K8S_AUTH_VERIFY_SSL": text}).validate_certs is meant
 
 
 def test_bad_variable_is_named() -> None:
-    with pytest.raises(BadKubeconfig, match="K8S_AUTH_VERIFY_SSL: must be true or false, not 'maybe'"):
-        ConnectionOptions.of_environment({"K8S_AUTH_VERIFY_SSL": "Maybe"})
+    with pytest.raises(BadKubeconfig, match="environment: K8S_AUTH_VERIFY_SSL: must be true or false, not 'maybe'"):
+        ConnectionOptions.of({}, {"K8S_AUTH_VERIFY_SSL": "Maybe"})
+
+
+@pytest.mark.parametrize(("given", "said"), [
+    ({"verify_ssl": "perhaps"}, "arguments: validate_certs: must be true or false, not 'perhaps'"),
+    ({"host": 7}, "arguments: host: must be text, not int"),
+    ({"impersonate_groups": {"a": 1}}, "arguments: impersonate_groups: must be a list, not dict"),
+])
+def test_bad_option_is_named(given: dict[str, t.Any], said: str) -> None:
+    with pytest.raises(BadKubeconfig, match=f"^{re.escape(said)}$"):
+        ConnectionOptions.of(given, {})
+
+
+def test_options_win_over_variables_and_blank_ones_say_nothing() -> None:
+    environ = {"K8S_AUTH_HOST": "https://b.test", "K8S_AUTH_PROXY": "http://p.test",
+               "K8S_AUTH_IMPERSONATE_GROUPS": "a,"}
+    found = ConnectionOptions.of({"host": "https://a.test", "proxy": " ", "impersonate_groups": []}, environ)
+    assert (found.host, found.proxy, found.impersonate_groups) == ("https://a.test", "http://p.test", ["a"])
+
+
+@pytest.mark.parametrize("content", ["apiVersion: v1\nusers: [{user: {token: s3cr3t}}]", '{"token": "s3cr3t"}'])
+def test_the_text_of_a_kubeconfig_is_refused_without_showing_it(content: str) -> None:
+    with pytest.raises(BadKubeconfig, match="must be a path or a mapping, not the text of a kubeconfig") as raised:
+        Connection.load(content, environ={})
+    assert "s3cr3t" not in str(raised.value)
+
+
+def test_what_is_neither_path_nor_mapping_is_named() -> None:
+    wrong: t.Any = ["/a/path"]
+    with pytest.raises(BadKubeconfig, match="arguments: kubeconfig: must be a path or a mapping, not list"):
+        Connection.load(wrong, environ={})
 
 
 @pytest.mark.parametrize("host", ["https://", "https://user:pw@api.test", "https://api.test?x=1", "gopher://x"])

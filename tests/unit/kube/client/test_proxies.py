@@ -9,10 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import (
-    Connection,
-    ConnectionOptions,
-)
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import ConnectionOptions
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import BadKubeconfig
 from ansible_collections.composable.infra.plugins.module_utils.net.proxy import Proxy
 
@@ -36,8 +34,8 @@ def test_the_connections_own_proxy_wins(monkeypatch: pytest.MonkeyPatch) -> None
 def test_what_is_reached_without_one(server: str, reached: Proxy | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The option of kubernetes.core, for a given proxy as for that of the environment."""
     monkeypatch.setenv("HTTPS_PROXY", "http://env:1")
-    given = ConnectionOptions.of_environment({"K8S_AUTH_HOST": server, "K8S_AUTH_API_KEY": "t",
-                                              "K8S_AUTH_NO_PROXY": ".test,10.0.0.0/8"})
+    given = ConnectionOptions.of({}, {"K8S_AUTH_HOST": server, "K8S_AUTH_API_KEY": "t",
+                                      "K8S_AUTH_NO_PROXY": ".test,10.0.0.0/8"})
     assert Connection.load(given=given).proxy() == reached
     assert Connection.load(given=replace(given, proxy="http://env:1")).proxy() == reached
 

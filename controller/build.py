@@ -23,14 +23,23 @@ HELP = "1, with the version of the collection and of Python."
 
 def version(root: Path = ROOT) -> str:
     """Version of the collection below ``root``: of an installed one by its manifest, of a checkout by galaxy.yml."""
+    return _told("version", root) or UNKNOWN
+
+
+def documentation(root: Path = ROOT) -> str:
+    """Address of the folder docs of the project; empty where nothing says it."""
+    return _told("documentation", root)
+
+
+def _told(field: str, root: Path) -> str:
     try:
-        return str(json.loads((root / "MANIFEST.json").read_text(encoding="utf-8"))["collection_info"]["version"])
+        return str(json.loads((root / "MANIFEST.json").read_text(encoding="utf-8"))["collection_info"][field])
     except (OSError, ValueError, LookupError, TypeError):
         pass
     try:
-        return str(yaml.safe_load((root / "galaxy.yml").read_text(encoding="utf-8"))["version"])
+        return str(yaml.safe_load((root / "galaxy.yml").read_text(encoding="utf-8"))[field])
     except (OSError, yaml.YAMLError, LookupError, TypeError):
-        return UNKNOWN
+        return ""
 
 
 class BuildInfo:

@@ -4,6 +4,7 @@
 """What probes and people ask a running controller: alive, ready, and what each claim waits for.
 
 Anybody may ask whether it is alive and ready. What claims wait for, and the metrics, are for whom ``Access`` lets in.
+Where the page is served it answers below /ui itself, and takes over the connections to which it sends what changes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ansible_collections.composable.infra.controller.access import FORBIDDEN, OK, UNAUTHORIZED, UNAVAILABLE, Access
 from ansible_collections.composable.infra.controller.metrics import CONTENT_TYPE
 from ansible_collections.composable.infra.controller.serving_tls import ServingCertificate
+from ansible_collections.composable.infra.controller.ui.endpoint import Ui
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
@@ -65,6 +67,7 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, *args: t.Any, certificate: ServingCertificate | None = None) -> None:
         self._begun: dict[socket.socket, float] = {}
+        self._given: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._certificate = certificate
         super().__init__(*args)
@@ -100,10 +103,19 @@ class _Server(ThreadingHTTPServer):
             for request in [each for each, begun in self._begun.items() if begun < late]:
                 self._end(request)
 
+    def give(self, request: socket.socket) -> None:
+        """Somebody else has this connection from now on, and ends it."""
+        with self._lock:
+            self._begun.pop(request, None)
+            self._given.add(request)
+
     def shutdown_request(self, request: t.Any) -> None:
         """It is answered."""
         with self._lock:
             self._begun.pop(request, None)
+            if request in self._given:
+                self._given.discard(request)
+                return
         super().shutdown_request(request)
 
     def handle_error(self, request: t.Any, client_address: t.Any) -> None:
@@ -125,19 +137,20 @@ class HealthServer:
     """Serves /healthz (it goes on), /readyz (lists read, fabric seen), /status (verdicts, troubles) and /metrics."""
 
     def __init__(self, listen: str, process: Process, metrics: Measurements, details: Callable[[], dict[str, t.Any]],
-                 access: Access | None = None, certificate: ServingCertificate | None = None) -> None:
+                 access: Access | None = None, certificate: ServingCertificate | None = None,
+                 ui: Ui | None = None) -> None:
         """``listen``: HOST:PORT, port 0 takes a free one. ``details``: what /status answers. ``access``: who may read
         more than whether it is alive and ready; only loopback by default. ``certificate``: for TLS, None for plain
-        HTTP. Raises BadConfig."""
+        HTTP. ``ui``: the page, None where it is not served. Raises BadConfig."""
         host, _unused, port = listen.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65535:
             raise BadConfig(f"--listen: {listen!r} is not usable: must be HOST:PORT with a port from 0 to 65535")
         try:
             server = _Server6 if ":" in host else _Server
-            endpoints = _Endpoints(process, metrics, details, access or Access())
+            endpoints = _Endpoints(process, metrics, details, access or Access(), ui)
             handler = type("Handler", (_Handler,), {"endpoints": endpoints})
             self._server = server((host.strip("[]"), int(port)), handler, certificate=certificate)
-            self._scheme = "https" if certificate else "http"
+            self._ui, self._scheme = ui, "https" if certificate else "http"
         except OSError as error:
             raise BadConfig(f"--listen: {listen!r} is not usable: {error.strerror}") from None
         self._thread = threading.Thread(target=self._server.serve_forever, args=(STOP_POLL,), name="health",
@@ -157,9 +170,13 @@ class HealthServer:
     def start(self) -> None:
         """Serve on a thread of its own."""
         self._thread.start()
+        if self._ui:
+            self._ui.start()
 
     def stop(self) -> None:
         """Stop serving."""
+        if self._ui:
+            self._ui.stop()
         if self._thread.is_alive():
             self._server.shutdown()
         self._server.server_close()
@@ -180,6 +197,7 @@ class _Endpoints:
     metrics: Measurements
     details: Callable[[], dict[str, t.Any]]
     access: Access
+    ui: Ui | None = None
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -198,6 +216,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer_ready(path)
         elif path in ("/status", "/metrics"):
             self._answer_whom_we_know(path)
+        elif self.endpoints.ui and self.endpoints.ui.has(path):
+            self._answer_page(self.endpoints.ui)
         else:
             self._answer(404, {"error": "not served; try /healthz, /readyz, /metrics or /status"})
 
@@ -214,6 +234,23 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, self.endpoints.details())
         else:
             self._send(200, CONTENT_TYPE, self.endpoints.metrics.text())
+
+    def _answer_page(self, ui: Ui) -> None:
+        answer = ui.answer(self)
+        self.send_response(answer.code)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answer.data)
+        if answer.stream is not None:
+            self._give(answer.stream)
+
+    def _give(self, stream: Callable[[socket.socket], bool]) -> None:
+        """Before it is taken, so that nobody ends it in between."""
+        server = t.cast(_Server, self.server)
+        server.give(self.connection)
+        if not stream(self.connection):
+            self.connection.close()
 
     def _judged(self, path: str) -> int:
         return self.endpoints.access.judge(self.client_address[0], self.headers.get("Authorization") or "", path)

@@ -15,13 +15,14 @@ from functools import partial
 from prometheus_client import disable_created_metrics
 
 from ansible_collections.composable.infra.controller.access import Access
-from ansible_collections.composable.infra.controller.health import HealthServer, status
+from ansible_collections.composable.infra.controller.health import REFUSALS, HealthServer, status
 from ansible_collections.composable.infra.controller.logs import add_log_options, set_up_logging
 from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
 from ansible_collections.composable.infra.controller.serving_tls import add_tls_options, serving_certificate
 from ansible_collections.composable.infra.controller.signals import asked_to_stop
 from ansible_collections.composable.infra.controller.tracing.settings import add_trace_options
 from ansible_collections.composable.infra.controller.tracing.start import start_tracer
+from ansible_collections.composable.infra.controller.ui.page import READ_ONLY, UiMetrics, add_ui_option, page
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import FabricError
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.rate_limit import TokenBucket
@@ -60,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--listen", default="127.0.0.1:8080", metavar="HOST:PORT",
                     help="address of /healthz, /readyz, /metrics and /status; port 0 takes a free one "
                          "(default: %(default)s)")
+    add_ui_option(it)
     add_log_options(it)
     add_trace_options(it)
     add_tls_options(it)
@@ -91,13 +93,6 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     tracer = start_tracer(args.otlp_endpoint, SERVICE)
     engine = ControllerManager(limited, config.manager(), config, roles=roles, metrics=metrics, tracer=tracer)
     metrics.ask(partial(observed, engine))
-    try:
-        health = HealthServer(args.listen, engine, metrics, partial(status, engine), Access(client), certificate)
-    except BadConfig:
-        engine.stop()
-        if tracer:
-            tracer.stop()
-        raise
     lost = threading.Event()
 
     def give_way() -> None:
@@ -105,9 +100,21 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
         stop.set()
 
     leadership = LeaderElection(client, config.lease_namespace, sorted(roles), give_way)
+    access = Access(client)
+    ui = page(engine, access, REFUSALS, leadership.leaders) if args.ui == READ_ONLY else None
+    metrics.registry.register(UiMetrics(ui))
+    try:
+        health = HealthServer(args.listen, engine, metrics, partial(status, engine), access, certificate, ui)
+    except BadConfig:
+        engine.stop()
+        if tracer:
+            tracer.stop()
+        raise
     try:
         health.start()
         log.info("listening on %s", health.url)
+        if ui:
+            log.info("the page is at %s/ui/", health.url)
         serve(engine, leadership, stop, client)
     finally:
         health.stop()

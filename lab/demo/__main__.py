@@ -38,7 +38,7 @@ class Demo:
         self.options = StageOptions(nodes=0 if real else 2, real_nodes=2 if real else 0, devices={A100: 3, H100: 1},
                                     attach=fabric_seconds, hold=HOLD, scan_interval=1.0, handover=mode,
                                     kubernetes=kubernetes, feature_gates=feature_gates)
-        self.failed = False
+        self.failed, self.page = False, ""
 
     def say(self, who: str, what: str) -> None:
         """One line with the time since the start."""
@@ -74,7 +74,12 @@ class Demo:
         if self.front_door == "playbook":
             self._play(stage)
             return None
-        return front_doors.FRONT_DOORS[self.front_door](stage)
+        if self.front_door == "rulebook":
+            return front_doors.rulebook(stage)
+        process = front_doors.controller(stage, "--ui", "read-only")
+        self.page = front_doors.page_address(process)
+        self.say("controller", f"shows the fabric live at {self.page}")
+        return process
 
     def _play(self, stage: Stage) -> None:
         process = front_doors.playbook(stage)
@@ -143,11 +148,14 @@ class Demo:
             print(f"The end of the log of {process.name}:\n{process.text()[-4000:]}")
         print("Where to look next: docs/quickstart.md, docs/architecture.md; "
               f"the emulator's page is {stage.emulator.url}/")
+        if self.page and not keep:
+            print("KEEP=1 leaves everything running, with the page that shows it live")
         if keep:
             self._keep(stage)
 
     def _keep(self, stage: Stage) -> None:
-        print(f"\nStill running until Ctrl-C:\n  export KUBECONFIG={stage.lab.kubeconfig}\n"
+        page = f"  the page, live: {self.page}\n" if self.page else ""
+        print(f"\nStill running until Ctrl-C:\n{page}  export KUBECONFIG={stage.lab.kubeconfig}\n"
               f"  controller's kubeconfig {stage.kubeconfig}, config {stage.config_path}\n"
               f"  emulator {stage.emulator.url}/ (certificate authority {stage.emulator.ca_path})", flush=True)
         stop = threading.Event()

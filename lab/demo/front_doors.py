@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.lab.demo.stage import Stage
 PACKAGE = "ansible_collections.composable.infra"
 # A limit for hangs, not for speed: a killed leader's Lease alone lasts 15 s, and machines can be slow.
 PATIENCE = 90.0
+PAGE = "the page is at "
 INVENTORY = "localhost ansible_connection=local ansible_python_interpreter={python}\n"
 
 
@@ -98,6 +99,12 @@ def controller(stage: Stage, *args: str) -> Process:
         process.stop()
         raise
     return process
+
+
+def page_address(controller_: Process) -> str:
+    """Where a controller with the option --ui shows its page."""
+    controller_.wait_for(PAGE)
+    return controller_.text().partition(PAGE)[2].split()[0]
 
 
 def rulebook(stage: Stage, retry: float = 10.0) -> Process:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 import typing as t
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from ...kube.objects.claim_ref import ClaimRef
@@ -27,6 +28,7 @@ from ..runtime.work_queue import WorkQueue
 from ..state import adapters
 from ..state.cluster_state import ClusterState
 from ..state.writer import Writer
+from ..timelines.timeline import node_steps
 from .attach_operations import BLOCK_SECONDS, AttachOperations
 from .detach_operations import DetachOperations
 from .planner import NodePlanner
@@ -45,7 +47,7 @@ class Executor:
                  rescheduler: Rescheduler, gating: GatingController, reporter: EventReporter,
                  threads: Threads) -> None:
         self._state, self._writer, self._rescheduler, self._reporter = state, writer, rescheduler, reporter
-        self._hops = operations.hops
+        self.hops = operations.hops
         self._threads = threads.executor(THREADS, "write")
         self._how: dict[type[act.Action], Callable[[t.Any], object]] = {
             act.MarkClaim: self._mark_claim, act.SetSize: self._set_size, act.LabelNode: writer.label_node,
@@ -81,14 +83,14 @@ class Executor:
     def _note_handover(self, action: act.MarkClaim) -> None:
         """Its devices are there, or none will come."""
         raw = self._state.claims.get(action.name, action.namespace)
-        self._hops.forget("request", action.claim)
+        self.hops.forget("request", action.claim)
         for device in action.devices:
-            self._hops.end("slice", device, self._state.claim_refs([action.claim]), node=action.node, resource=device)
+            self.hops.end("slice", device, self._state.claim_refs([action.claim]), node=action.node, resource=device)
         if action.devices:
-            self._hops.begin("handover", action.claim)
+            self.hops.begin("handover", action.claim)
         elif raw:
             self._reporter.about_claim(raw, "AttachFailed", action.reason, "Warning")
-            self._hops.over([raw], action.reason, node=action.node)
+            self.hops.over([raw], action.reason, node=action.node)
 
     def _set_size(self, action: act.SetSize) -> None:
         self._writer.set_size(action)
@@ -161,7 +163,20 @@ class NodeController:
             self._writer.hold(resource, claim)
         for resource in self._outdated(key.name):
             self._writer.observe(resource)
+        self._write_timelines(key.name)
         return Result()
+
+    def _write_timelines(self, node: str) -> None:
+        """How long the way of each claim took that was served here, on the first of its devices."""
+        timelines = self._executor.hops.timelines
+        for timeline in timelines.to_write(node):
+            used = sorted(name for name, user in self._state.users(node).items()
+                          if user["metadata"]["uid"] == timeline.uid)
+            if used:
+                raw = self._state.resources.get(used[0]) or {}
+                steps = node_steps(adapters.read_evidence(raw) if raw else None, timeline.began)
+                self._writer.keep_timeline(used[0], replace(timeline, steps=steps))
+            timelines.written(timeline)
 
     def _outdated(self, node: str) -> list[str]:
         """ComposableResources whose spec was changed since their status was written."""

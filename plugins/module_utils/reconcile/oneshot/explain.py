@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ...kube.objects import claims, pods, slices
@@ -24,11 +25,38 @@ from .quiescence import pending_claims
 
 # Nodes that a sentence names; the evidence has all of them.
 MOST_REFUSALS = 3
+# Claims without a plan to which a look at all devices is given at a time.
+MOST_EXPLAINED = 20
 
 
 def explain(engine: ControllerManager) -> list[WaitReason]:
     """What every claim waits for, sorted by namespace and name; ``waits_for`` is empty for one that is served."""
-    decided = {v.claim: v for v in forecast(engine).wait_reasons}
+    return _explained(engine, {v.claim: v for v in forecast(engine).wait_reasons})
+
+
+def as_planned(engine: ControllerManager) -> dict[str, WaitReason]:
+    """What each claim waits for that waits, by namespace and name: as an engine at work has last planned it.
+
+    Of the others, MOST_EXPLAINED get the whole sentence, since it takes a look at all devices; the rest what the
+    scheduler says.
+    """
+    decided, pending = {v.claim: v for v in engine.wait_reasons()}, pending_claims(engine)
+    found, left = dict(decided), MOST_EXPLAINED
+    for (namespace, name), pod in sorted(pending.items()):
+        claim, key = engine.state.claims.get(name, namespace), f"{namespace}/{name}"
+        if claim is not None and key not in decided:
+            found[key] = _verdict(engine, key, claim, pending) if left > 0 else _said(key, claim, pod)
+            left -= 1
+    return {key: reason for key, reason in found.items() if reason.waits_for}
+
+
+def _said(name: str, claim: Json, pod: Json) -> WaitReason:
+    """What the scheduler says of a claim's pod."""
+    return WaitReason(name, f"the scheduler: {_scheduler_says(pod) or 'it has not judged the pod yet'}",
+                      parse_time(claim["metadata"].get("creationTimestamp")), {"pod": pod["metadata"]["name"]})
+
+
+def _explained(engine: ControllerManager, decided: Mapping[str, WaitReason]) -> list[WaitReason]:
     pending = pending_claims(engine)
     found = []
     for claim in engine.state.claims.list():

@@ -27,7 +27,7 @@ from ...kube.api_resources import (
 from ...kube.client.verbs import Client
 from ...kube.errors import ApiError
 from ...kube.event_recorder import Recorder
-from ...kube.objects import claims
+from ...kube.objects import claims, pods
 from ...kube.objects.claim_ref import ClaimRef
 from ...planning.actions import WaitReason
 from ...planning.node.demand import RESCHEDULE
@@ -59,8 +59,9 @@ from ..rescheduling.rescheduler import Rescheduler
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
 from ..state.node_hands import AGENT_LEASE, ELSEWHERE, NodeHands
-from ..state.watches import Watches
+from ..state.watches import OnChange, Watches
 from ..state.writer import Writer
+from ..timelines.recorder import TimelineRecorder
 from .event_mapping import fabric_keys, keys_of
 from .event_reporter import EventReporter
 from .fence import Fence
@@ -72,6 +73,7 @@ from .tracing import Tracer
 from .work_queue import WorkQueue
 
 SHORTEST_LOOK = 0.5
+RUNNING = "Running"
 # Seconds between two passes over held pods when nothing happens.
 PASS_SECONDS = 5.0
 SLOW_SECONDS = 1.0
@@ -96,12 +98,13 @@ class ControllerManager:
         self.client, self.fabric, self.config, self.roles = client, fabric, config, frozenset(roles)
         settings = config.settings
         self.threads, self.metrics, self.fence = Threads(), metrics or NoMetrics(), Fence()
-        self.hops = Hops(self.metrics, tracer, config.fabric.manager)
         fenced = client.guarded(self.fence.check_write)
         self.queue: WorkQueue[Key] = WorkQueue(lambda key: GATHER_SECONDS.get(type(key)), self._waited)
+        self.timelines = TimelineRecorder(lambda node, when: self.queue.add_at(NodeRecordsKey(node), when))
+        self.hops = Hops(self.metrics, tracer, config.fabric.manager, timelines=self.timelines)
         hands = config.node_hands if OPERATOR in self.roles else ELSEWHERE
         self.state = state = ClusterState(settings, NodeHands(hands))
-        self.watches = Watches(client, state, self.object_changed, roles=self.roles, leases=config.lease_namespace)
+        self.watches = Watches(client, state, self._tell, roles=self.roles, leases=config.lease_namespace)
         self.recorder = Recorder(fenced, component, component) if events else None
         self.reporter = reporter = EventReporter(state, self.recorder, settings)
         self.writer = writer = Writer(fenced, state)
@@ -122,6 +125,8 @@ class ControllerManager:
             NodeKey: self.nodes.reconcile, NodeRecordsKey: self.nodes.write_records, PoolKey: self.pools.reconcile,
             RequestKey: self.requests.reconcile, GatesKey: self.gating.reconcile,
             NominationsKey: self.gating.nominate}
+        # Told of each watched change, on the watch's thread; for the live page, which only reads.
+        self.listeners: list[OnChange] = []
         self.stopping, self.progress = threading.Event(), Progress()
         self._look_soon = threading.Event()
 
@@ -236,9 +241,15 @@ class ControllerManager:
         if seconds > SLOW_SECONDS:
             self.reporter.note("SlowReconcile", str(key), f"took {seconds:.2f} s", "Warning")
 
+    def _tell(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
+        for told in self.listeners:
+            told(kind, resource, obj, old)
+        self.object_changed(kind, resource, obj, old)
+
     def object_changed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
         """A watched object changed (``kind``: ADDED, MODIFIED, DELETED): note it, and queue what it concerns."""
         if resource == PODS:
+            self._note_running(kind, obj, old)
             self.rescheduler.pod_changed(kind, obj)
             if self.gates:
                 self.gating.pod_changed(kind, obj, old)
@@ -262,6 +273,11 @@ class ControllerManager:
             self.gating.cluster_changed()
             if resource == NODES:
                 self.gating.node_changed(obj["metadata"]["name"])
+
+    def _note_running(self, kind: str, pod: Json, old: Json | None) -> None:
+        """The way of its claims ends with it."""
+        if kind != "DELETED" and pods.phase(pod) == RUNNING and pods.phase(old or pod) != RUNNING:
+            self.timelines.running(self.state.claims_of_pod(pod))
 
     def _keys_of(self, resource: ApiResource, obj: Json, old: Json | None) -> list[Key]:
         """A DeviceClass may stop any pool, or no longer do so."""
@@ -310,6 +326,7 @@ class ControllerManager:
         uid, pooled = claims.identity(claim), claims.binding_results(claim)
         if kind == "DELETED":
             self.hops.forget("request", uid)
+            self.timelines.unserved(claim["metadata"]["uid"])
         elif pooled and old is not None and not claims.binding_results(old):
             self.hops.begin("request", uid)
         elif not pooled and self.hops.began("handover", uid) and claims.results(claim):

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ...fabric.errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain, Withdrawn
 from ...kube.objects.claim_ref import ClaimRef
 from ...kube.times import parse_time
+from ..timelines.recorder import TimelineRecorder
 from .metrics import Metrics, NoMetrics
 from .tracing import NoTracer, Tracer
 
@@ -32,10 +33,11 @@ Attribute: t.TypeAlias = "str | int | float"
 
 class Hops:
     """One for an engine. Thread-safe. ``manager``: the CDI Manager as the configuration names it; ``clock``: seconds
-    since the epoch."""
+    since the epoch; ``timelines``: who keeps the hops of each claim together."""
 
     def __init__(self, metrics: Metrics | None = None, tracer: Tracer | None = None, manager: str = "",
-                 clock: Callable[[], float] = time.time) -> None:
+                 clock: Callable[[], float] = time.time, timelines: TimelineRecorder | None = None) -> None:
+        self.timelines = timelines or TimelineRecorder(clock=clock)
         self.metrics, self.tracer, self.manager = metrics or NoMetrics(), tracer or NoTracer(), manager
         self._clock = clock
         self._began: OrderedDict[tuple[str, str], float] = OrderedDict()
@@ -70,8 +72,10 @@ class Hops:
 
     def _took(self, hop: str, claims: Iterable[ClaimRef], began: float, ended: float, error: str,
               attributes: Mapping[str, Attribute]) -> None:
+        claims = [*claims]
         if not error:
             self.metrics.observe("hop_duration_seconds", max(0.0, ended - began), hop=hop)
+            self.timelines.note(claims, hop, began, ended)
         if self.tracer.enabled:
             for claim in claims:
                 self.tracer.span(claim.uid, hop, began, ended, {**attributes, **_named(claim)}, error)
@@ -81,11 +85,15 @@ class Hops:
 
         One that is not may be served later, on another way, and a trace has one root: so that is a hop ``unserved``.
         """
-        if not self.tracer.enabled:
-            return
         for claim in claims:
             created, ref = parse_time(claim["metadata"].get("creationTimestamp")), ClaimRef.of(claim)
             named = {**attributes, **_named(ref)}
+            if error:
+                self.timelines.unserved(ref.uid)
+            else:
+                self.timelines.served(ref, str(attributes.get("node") or ""), created)
+            if not self.tracer.enabled:
+                continue
             if error:
                 self.tracer.span(ref.uid, UNSERVED, created, self._clock(), named, error)
             else:

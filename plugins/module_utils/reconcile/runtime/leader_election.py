@@ -21,8 +21,8 @@ class LeaderElection:
 
     def __init__(self, client: Client, namespace: str, components: Sequence[str],
                  on_lost: Callable[[], object]) -> None:
-        identity = process_identity()
-        self._leases = [Lease(client, namespace, f"composable-infra-{c}", identity) for c in components]
+        self._identity = process_identity()
+        self._leases = [Lease(client, namespace, f"composable-infra-{c}", self._identity) for c in components]
         for lease in self._leases:
             lease.on_lost = on_lost
 
@@ -63,6 +63,10 @@ class LeaderElection:
     def holders(self) -> list[str]:
         """Identities of others that hold leases, as far as the last look at each succeeded."""
         return sorted({h for lease in self._leases if not (lease.held or lease.last_error) and (h := lease.holder)})
+
+    def leaders(self) -> list[str]:
+        """Identities of those that lead, as far as it is known: of this process, or of the others."""
+        return [self._identity] if self.held else self.holders()
 
     def leave(self) -> None:
         """Give up what is held, so that the next one need not wait."""

@@ -27,6 +27,7 @@ from ...planning.node.compose import ATTACHING
 from ...planning.node.demand import PREPARING
 from ...planning.node.snapshot import PodRef
 from ..pool.writer import PoolWriter
+from ..timelines.timeline import ANNOTATION, Timeline, dump, of_resource
 from . import adapters
 from .cluster_state import ClusterState, Json
 
@@ -107,6 +108,12 @@ class Writer:
     def withdraw_release(self, resource: str) -> None:
         """Let the node keep the device that it was asked to let go."""
         self._annotate(resource, {cohdi.RELEASE: None})
+
+    def keep_timeline(self, resource: str, timeline: Timeline) -> None:
+        """Add the timeline of a claim to those of the device that it uses; one of the same claim is replaced."""
+        raw = self.state.resources.get(resource)
+        others = [each for each in (of_resource(raw) if raw else ()) if each.uid != timeline.uid]
+        self._annotate(resource, {ANNOTATION: dump([*others, timeline])})
 
     def forget_intent(self, resource: str) -> None:
         """Record that nothing of an attach is on the fabric: the CDI Manager refused it."""

@@ -108,12 +108,29 @@ def test_the_whole_way_begins_with_the_claim(hops: Hops, spans: RecordedSpans) -
     assert (span.root, span.name, span.began, span.ended) == (True, "claim", 90.0, 100.0)
 
 
-def test_nothing_is_made_for_nobody(metrics: RecordedMetrics) -> None:
-    """A claim that is not looked at costs nothing: an object without metadata would raise."""
+def test_nothing_is_traced_for_nobody(metrics: RecordedMetrics) -> None:
     hops = Hops(metrics)
-    hops.over([{}])
     hops.took("attach", [CLAIM], 0.0)
     assert len(metrics.observed("hop_duration_seconds", hop="attach")) == 1
+    assert not hops.tracer.enabled
+
+
+def test_hops_of_a_served_claim_are_its_timeline(clock: Clock) -> None:
+    hops = Hops(clock=clock)
+    hops.took("attach", [CLAIM], 90.0, 95.0)
+    hops.took("attach", [CLAIM], 90.0, 96.0, error="refused")
+    hops.over([objects.claim("train")], node="node-0")
+    found = hops.timelines.of("uid-train")
+    assert found is not None
+    assert (found.node, [(span.hop, span.began, span.ended) for span in found.spans]) == (
+        "node-0", [("attach", 90.0, 95.0)])
+
+
+def test_claim_that_is_not_served_has_no_timeline(clock: Clock) -> None:
+    hops = Hops(clock=clock)
+    hops.took("attach", [CLAIM], 90.0, 95.0)
+    hops.over([objects.claim("train")], "the CDI Manager refused")
+    assert hops.timelines.of("uid-train") is None
 
 
 def test_hops_that_never_end_are_forgotten(monkeypatch: pytest.MonkeyPatch, hops: Hops) -> None:

@@ -1,0 +1,42 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The static files of the page: a fixed list, read once, so that no path leads anywhere else."""
+
+from __future__ import annotations
+
+import hashlib
+import typing as t
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "static"
+INDEX: t.Final = "index.html"
+KINDS: t.Final = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
+                  ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+# Nothing from elsewhere, no inline script or style, no frame around it, no form that leads elsewhere.
+SECURITY: t.Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+                               "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin"}
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """``kind``: its media type; ``tag``: changes with its content."""
+
+    kind: str
+    data: bytes
+    tag: str
+
+
+def bundle(folder: Path = FOLDER) -> dict[str, StaticFile]:
+    """All files below ``folder`` by the name in their address; the page itself is also the empty name."""
+    found = {path.name: _read(path) for path in sorted(folder.iterdir()) if path.suffix in KINDS}
+    return {**found, "": found[INDEX]}
+
+
+def _read(path: Path) -> StaticFile:
+    data = path.read_bytes()
+    return StaticFile(KINDS[path.suffix], data, f'"{hashlib.sha256(data).hexdigest()[:16]}"')

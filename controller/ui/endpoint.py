@@ -1,0 +1,157 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page's part of the HTTP endpoints: static files for anybody, rows and stories for whom ``Access`` lets in.
+
+Browsers keep no cookie: the page sends the token that a person has given it, in a header, with every request.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+import typing as t
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+
+from ansible_collections.composable.infra.controller.access import OK, UNAUTHORIZED, UNAVAILABLE, Access, on_loopback
+from ansible_collections.composable.infra.controller.ui.bundle import SECURITY, StaticFile, bundle
+from ansible_collections.composable.infra.controller.ui.scope import Scope
+from ansible_collections.composable.infra.controller.ui.story import Stories
+from ansible_collections.composable.infra.controller.ui.stream import Broadcaster
+from ansible_collections.composable.infra.controller.ui.view import View, compact
+
+ROOT: t.Final = "/ui/"
+WORLD, CHANGES, STORY, WAITS = "world", "changes", "story", "waits"
+# A proxy of the API server takes the header Authorization for itself.
+TOKEN_HEADER: t.Final = "X-Composable-Infra-Token"
+_LABEL: t.Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_TEXT: t.Final = "text/plain; charset=utf-8"
+_STREAM: t.Final = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store",
+                    "X-Accel-Buffering": "no", **SECURITY}
+
+
+class Request(t.Protocol):
+    """What is needed of a request: http.server.BaseHTTPRequestHandler has it."""
+
+    path: str
+    headers: t.Any
+    client_address: t.Any
+    connection: t.Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``stream``: takes the connection over once status and headers are sent; False when it does not."""
+
+    code: int
+    headers: Mapping[str, str]
+    data: bytes = b""
+    stream: Callable[[socket.socket], bool] | None = None
+
+
+class Ui:
+    """Answers for paths below ``ROOT``. ``refusals``: sentences by status."""
+
+    def __init__(self, view: View, stories: Stories, access: Access, refusals: Mapping[int, str]) -> None:
+        self._view, self._stories, self._access, self._refusals = view, stories, access, refusals
+        self._files = bundle()
+        self.broadcaster = Broadcaster(view)
+
+    def start(self) -> None:
+        """Begin to serve streams."""
+        self.broadcaster.start()
+
+    def stop(self) -> None:
+        """End all streams."""
+        self.broadcaster.stop()
+
+    @staticmethod
+    def has(path: str) -> bool:
+        """Whether a path is the page's."""
+        return path in ("/", ROOT.rstrip("/")) or path.startswith(ROOT)
+
+    def answer(self, request: Request) -> Answer:
+        """The answer to a GET."""
+        asked = urlsplit(request.path)
+        if not asked.path.startswith(ROOT):
+            # Relative, since there may be a prefix before it.
+            return Answer(302, {"Location": ROOT.strip("/") + "/", "Content-Length": "0", **SECURITY})
+        name = asked.path.removeprefix(ROOT)
+        if (found := self._files.get(name)) is not None:
+            return _file(found, request.headers.get("If-None-Match") or "")
+        answers = {WORLD: self._world, CHANGES: self._changes, STORY: self._story, WAITS: self._waits}
+        if name not in answers:
+            return _said(404, f"{asked.path} is not served; the page is {ROOT}")
+        query = {key: values[0] for key, values in parse_qs(asked.query).items()}
+        namespace = query.get("namespace") or None
+        if namespace is not None and not _LABEL.fullmatch(namespace):
+            return _said(400, f"namespace: {namespace[:64]!r} is not usable: must be the name of a namespace")
+        code = self._judged(request, namespace)
+        if code != OK:
+            return _said(code, self._refusals[code])
+        return answers[name](Scope(namespace), query, request)
+
+    def _judged(self, request: Request, namespace: str | None) -> int:
+        """Loopback needs no token, where the address in the browser says so too: a page from elsewhere could have its
+        own name lead here (DNS rebinding)."""
+        peer = request.client_address[0]
+        if on_loopback(peer) and not _names_loopback(request.headers.get("Host") or ""):
+            peer = ""
+        token = request.headers.get(TOKEN_HEADER)
+        authorization = f"Bearer {token}" if token else request.headers.get("Authorization") or ""
+        return self._access.judge(peer, authorization, ROOT.rstrip("/"), namespace or "")
+
+    def _world(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
+        self.broadcaster.looked_at()
+        return _json(self._view.world(scope), request)
+
+    def _changes(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
+        position = request.headers.get("Last-Event-ID") or query.get("since") or ""
+        if self.broadcaster.full:
+            return _said(UNAVAILABLE, "too many pages are open; try again later")
+        return Answer(OK, _STREAM, stream=lambda connection: self.broadcaster.adopt(connection, scope, position))
+
+    def _story(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
+        key = query.get("key") or ""
+        self.broadcaster.looked_at()
+        told = self._stories.of(key, scope, self._view)
+        return _json(compact(told), request) if told else _said(404, f"key: {key[:300]!r} is not shown")
+
+    def _waits(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
+        return _json(compact(self._stories.waits(scope)), request)
+
+
+def _names_loopback(host: str) -> bool:
+    name = urlsplit(f"//{host}").hostname or ""
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _file(found: StaticFile, known: str) -> Answer:
+    headers = {"Content-Type": found.kind, "ETag": found.tag, "Cache-Control": "no-cache", **SECURITY}
+    if known == found.tag:
+        return Answer(304, headers)
+    return Answer(OK, {**headers, "Content-Length": str(len(found.data))}, found.data)
+
+
+def _json(text: str, request: Request) -> Answer:
+    data, headers = text.encode(), {"Content-Type": "application/json", "Cache-Control": "no-store", **SECURITY}
+    if "gzip" in (request.headers.get("Accept-Encoding") or "") and len(data) > 1000:
+        packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+        data = packer.compress(data) + packer.flush()
+        headers["Content-Encoding"] = "gzip"
+    return Answer(OK, {**headers, "Content-Length": str(len(data))}, data)
+
+
+def _said(code: int, text: str) -> Answer:
+    data = f"{text}\n".encode()
+    more = {"WWW-Authenticate": "Bearer"} if code == UNAUTHORIZED else {}
+    return Answer(code, {"Content-Type": _TEXT, "Content-Length": str(len(data)), **SECURITY, **more}, data)

@@ -1,0 +1,92 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page of one engine: where its rows come from, the option that switches it on, and its metrics."""
+
+from __future__ import annotations
+
+import argparse
+import time
+import typing as t
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from ansible_collections.composable.infra.controller.access import Access
+from ansible_collections.composable.infra.controller.build import documentation, version
+from ansible_collections.composable.infra.controller.ui.endpoint import Ui
+from ansible_collections.composable.infra.controller.ui.rows import ProcessRow
+from ansible_collections.composable.infra.controller.ui.story import Stories
+from ansible_collections.composable.infra.controller.ui.view import Sources, View
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import as_planned
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+    ControllerManager,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import PREFIX
+
+OFF, READ_ONLY = "off", "read-only"
+# What claims wait for is asked for again after this many seconds, and after so many times the time that it took.
+SHORTEST, TIMES = 0.5, 20.0
+METRICS: t.Final = {
+    "ui_streams": "Pages that are open now and are told of changes.",
+    "ui_streams_dropped_total": "Pages that were dropped since they read too slowly.",
+}
+
+
+def add_ui_option(it: argparse.ArgumentParser) -> None:
+    """The option ``--ui``."""
+    it.add_argument("--ui", choices=(OFF, READ_ONLY), default=OFF,
+                    help="serve a page about fabric, nodes, devices and claims at /ui/ (default: %(default)s)")
+
+
+def page(engine: ControllerManager, access: Access, refusals: Mapping[int, str],
+         leaders: Callable[[], Sequence[str]]) -> Ui:
+    """The page of an engine, which is told of each watched change from now on. ``leaders``: identities of who leads."""
+    sources = Sources(engine.state, Paced(partial(as_planned, engine)),
+                      partial(process_row, engine, leaders, version(), documentation()))
+    view = View(sources)
+    engine.listeners.append(view.object_changed)
+    return Ui(view, Stories(engine.state, engine.timelines), access, refusals)
+
+
+def process_row(engine: ControllerManager, leaders: Callable[[], Sequence[str]], build: str,
+                docs: str = "") -> ProcessRow:
+    """The process as it is now."""
+    settings = engine.config.settings
+    return ProcessRow(build, engine.config.fabric.manager, settings.handover, settings.device_no_removal_duration,
+                      engine.ready(), engine.fence.required and engine.fence.open, tuple(leaders()),
+                      tuple(engine.problems()), docs)
+
+
+class Paced:
+    """Asks for what claims wait for, so rarely that it costs at most a TIMES-th of one processor."""
+
+    def __init__(self, ask: Callable[[], dict[str, WaitReason]], clock: Callable[[], float] = time.monotonic) -> None:
+        self._ask, self._clock = ask, clock
+        self._known: dict[str, WaitReason] = {}
+        self._due = 0.0
+
+    def __call__(self) -> dict[str, WaitReason]:
+        """As it was known a moment ago, or anew."""
+        began = self._clock()
+        if began >= self._due:
+            self._known = self._ask()
+            ended = self._clock()
+            self._due = ended + max(SHORTEST, TIMES * (ended - began))
+        return self._known
+
+
+class UiMetrics:
+    """A collector of prometheus_client. ``ui``: None where no page is served, then all is 0."""
+
+    def __init__(self, ui: Ui | None) -> None:
+        self._ui = ui
+
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        """The metrics."""
+        broadcaster = self._ui.broadcaster if self._ui else None
+        now, dropped = METRICS
+        yield GaugeMetricFamily(PREFIX + now, METRICS[now], value=broadcaster.open if broadcaster else 0)
+        yield CounterMetricFamily(PREFIX + dropped, METRICS[dropped], value=broadcaster.dropped if broadcaster else 0)

@@ -1,0 +1,199 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From what the process knows to the rows of the page. Reads stores and memory, asks nobody, changes nothing."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from ansible_collections.composable.infra.controller.ui.rows import (
+    ATTACHING,
+    FAULTY,
+    IDLE,
+    IN_USE,
+    LEAVING,
+    PREPARING,
+    RESERVED,
+    SERVED,
+    UNMANAGED,
+    UNUSED,
+    WAITING,
+    ClaimRow,
+    DeviceRow,
+    FabricRow,
+    ModelCount,
+    NodeRow,
+)
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, Machine
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, nodes, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import DETACHING, ONLINE
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.supply import DELETING
+from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+
+Json = dict[str, t.Any]
+BAD_HEALTH = "Critical"
+
+
+def node_row(state: ClusterState, name: str) -> NodeRow | None:
+    """A node by its name, also one that is gone and has devices left; None when nothing is left of it."""
+    raw, resources = state.nodes.get(name), state.resources.by("node", name)
+    if raw is None and not resources:
+        return None
+    uid, fabric, problem = state.machine_of(name)
+    machine = _machine(state, uid)
+    spec = (raw or {}).get("spec") or {}
+    return NodeRow(name, machine=uid or "", fabric=fabric, ready=raw is not None and nodes.ready(raw),
+                   cordoned=bool(spec.get("unschedulable")), power=(machine.power or "") if machine else "",
+                   problem=problem or state.hands.missing(name) if raw else "the node is gone",
+                   devices=tuple(sorted(_devices(state, resources, machine), key=lambda d: (d.model, d.name))))
+
+
+def machine_row(state: ClusterState, uid: str) -> NodeRow | None:
+    """A machine of the fabric that is no node; None for one that is."""
+    machine = _machine(state, uid)
+    if machine is None or state.nodes.by("machine", uid):
+        return None
+    return NodeRow(machine.name or uid, is_node=False, machine=uid, fabric=machine.fabric, power=machine.power or "",
+                   devices=tuple(_strange(d) for d in machine.devices))
+
+
+def _machine(state: ClusterState, uid: str | None) -> Machine | None:
+    return state.snapshot.machines.get(uid) if state.snapshot and uid else None
+
+
+def _devices(state: ClusterState, resources: Iterable[Json], machine: Machine | None) -> Iterator[DeviceRow]:
+    there = {device.uid: device for device in machine.devices} if machine else {}
+    for raw in resources:
+        uid = (raw.get("status") or {}).get("cdi_device_id") or ""
+        yield device_row(state, raw, there.pop(uid, None))
+    for device in there.values():
+        if not state.resources.by("device", device.uid):
+            yield _strange(device)
+
+
+def _strange(device: Device) -> DeviceRow:
+    """A device that no ComposableResource knows."""
+    return DeviceRow(device.uid, device.model, UNMANAGED, uid=device.uid, serial=device.serial or "",
+                     trouble=f"its health is {BAD_HEALTH}" if device.health == BAD_HEALTH else "")
+
+
+def device_row(state: ClusterState, raw: Json, device: Device | None = None) -> DeviceRow:
+    """The device of a ComposableResource; ``device``: as the CDI Manager shows it, None where it does not."""
+    status, user = raw.get("status") or {}, state.user(raw)
+    work, trouble = adapters.read_node_work(raw), str(status.get("error") or "")
+    if work.trouble and not work.warning:
+        trouble = trouble or work.trouble
+    if device and device.health == BAD_HEALTH:
+        trouble = trouble or f"the CDI Manager says its health is {BAD_HEALTH}"
+    claim, where = _claim_and_state(state, raw, user)
+    return DeviceRow(
+        raw["metadata"]["name"], raw["spec"]["model"], FAULTY if trouble else where,
+        uid=status.get("cdi_device_id") or "", serial=adapters.serial(raw), claim=claim,
+        pods=tuple(str(pod["name"]) for pod in claims.consumers(user)) if user else (),
+        until=_hold_ends(state, raw) if where == IDLE and not trouble else 0.0,
+        trouble=trouble, warning=work.trouble if work.warning else "")
+
+
+def _claim_and_state(state: ClusterState, raw: Json, user: Json | None) -> tuple[str, str]:
+    """(claim, state) of a device that nothing is wrong with."""
+    status, held = raw.get("status") or {}, state.claim(state.holds.of(raw)[0])
+    if user:
+        return adapters.claim_key(user), IN_USE
+    if raw["metadata"].get("deletionTimestamp") or status.get("state") in (DETACHING, DELETING) \
+            or cohdi.annotation(raw, cohdi.RELEASE):
+        return "", LEAVING
+    if status.get("state") != ONLINE:
+        meant = read_claim(raw)
+        return adapters.claim_key(held) or (meant.key if meant else ""), ATTACHING
+    return (adapters.claim_key(held), RESERVED) if held else ("", IDLE)
+
+
+def _hold_ends(state: ClusterState, raw: Json) -> float:
+    name, settings = raw["metadata"]["name"], state.settings
+    noted = parse_time(cohdi.annotation(raw, settings.label(cohdi.LAST_USED)))
+    used = max(state.last_uses.of(name), noted)
+    return round(used + settings.device_no_removal_duration, 1) if used else 0.0
+
+
+def fabrics(state: ClusterState) -> set[int]:
+    """Numbers of the fabrics that are known."""
+    if state.snapshot is None:
+        return set()
+    seen = state.snapshot
+    places = (*(machine.fabric for machine in seen.machines.values()), *(place for _model, place in seen.free))
+    return {each for each in places if each is not None}
+
+
+def fabric_row(state: ClusterState, fabric: int, counts: Mapping[tuple[int, str], Counter[str]]) -> FabricRow:
+    """One fabric; ``counts``: devices by fabric, model and state, from the rows of its machines."""
+    seen = state.snapshot
+    if seen is None:
+        return FabricRow(fabric, 0)
+    known = [model.cdi_model_name for model in state.settings.models]
+    models = dict.fromkeys([*known, *sorted(model for place, model in counts if place == fabric)])
+    rows = tuple(ModelCount(model, seen.free.get((model, fabric)), _in_pool(state, model, fabric),
+                            dict(+counts.get((fabric, model), Counter()))) for model in models)
+    return FabricRow(fabric, sum(machine.fabric == fabric for machine in seen.machines.values()),
+                     tuple(row for row in rows if row.free or row.in_pool or row.states),
+                     tuple(sorted({said for where, said in seen.problems.items() if where.endswith(f"/{fabric}")})))
+
+
+def _in_pool(state: ClusterState, model: str, fabric: int) -> int:
+    row = state.settings.model(model)
+    return sum(len(slices.devices(item)) for item in state.slices.by("pool", row.pool(fabric))) if row else 0
+
+
+def concerns(raw: Json, settings: Settings) -> bool:
+    """Whether a claim asks for, or has, devices that the fabric serves."""
+    if any(result["driver"] in settings.drivers for result in claims.results(raw)):
+        return True
+    classes = (each for request in _requests(raw) for each in _classes(request))
+    return any(name in settings.device_classes for name in classes) or claims.is_special(raw)
+
+
+def _requests(raw: Json) -> list[Json]:
+    found: list[Json] = ((raw.get("spec") or {}).get("devices") or {}).get("requests") or []
+    return found
+
+
+def _classes(request: Json) -> Iterator[str]:
+    for each in (request.get("exactly") or {}, *(request.get("firstAvailable") or ())):
+        if name := each.get("deviceClassName"):
+            yield str(name)
+
+
+def claim_row(state: ClusterState, raw: Json, reason: WaitReason | None) -> ClaimRow:
+    """A claim; ``reason``: what it waits for, None for nothing that is known."""
+    meta, consumers = raw["metadata"], claims.consumers(raw)
+    where = WAITING
+    if claims.results(raw):
+        where = PREPARING if claims.binding_results(raw) else SERVED if consumers else UNUSED
+    waits = reason is not None and bool(reason.waits_for) and where not in (SERVED, UNUSED)
+    place = reason.evidence if reason and waits else {}
+    used = [r["metadata"]["name"] for r in state.resources.by("node", claims.node(raw)) if state.user(r) is raw] \
+        if claims.results(raw) else []
+    return ClaimRow(
+        meta["namespace"], meta["name"], meta["uid"], where, wants=_wants(raw),
+        waits_for=reason.waits_for if reason and waits else "", since=reason.since if reason and waits else 0.0,
+        position=place.get("position"), of=place.get("of"),
+        created=parse_time(meta.get("creationTimestamp")),
+        node=claims.node(raw) or str(place.get("node") or ""),
+        pods=tuple(str(pod["name"]) for pod in consumers), devices=tuple(sorted(used)))
+
+
+def _wants(raw: Json) -> str:
+    """Of several alternatives the first."""
+    found = []
+    for request in _requests(raw):
+        first: Json = request.get("exactly") or next(iter(request.get("firstAvailable") or ()), {})
+        count = "all" if first.get("allocationMode") == "All" else str(first.get("count") or 1)
+        found.append(f"{count} x {first.get('deviceClassName', '')}")
+    return ", ".join(found)

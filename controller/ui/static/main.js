@@ -1,0 +1,97 @@
+// GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+// Puts the parts together: rows come from the feed, and every part draws what it shows of them once a frame.
+
+import { tick } from "./format.js";
+import { Feed } from "./feed.js";
+import { Grid } from "./grid.js";
+import { Model } from "./model.js";
+import * as panels from "./panels.js";
+import { Story } from "./story.js";
+
+const WAITS_SECONDS = 15, STORY_MILLISECONDS = 400;
+const model = new Model(), chosen = new Set();
+let words = [], frame = null, storyTimer = null;
+
+const feed = new Feed({
+  world: (rows) => { model.reset(rows); soon(); waits(); },
+  change: (rows, gone) => { model.change(rows, gone); soon(); },
+  state: (name) => {
+    const place = document.getElementById("connection");
+    place.dataset.state = name;
+    place.textContent = { live: "live", lost: "connection lost, trying again", refused: "not let in" }[name];
+  },
+}, login);
+const story = new Story(model, feed);
+const open = (key) => story.open(key);
+const grid = new Grid(model, open);
+
+function soon() {
+  frame ??= requestAnimationFrame(draw);
+  storyTimer ??= setTimeout(() => { storyTimer = null; story.refresh(); }, STORY_MILLISECONDS);
+}
+
+function draw() {
+  frame = null;
+  panels.process(model);
+  panels.troubles(model, open);
+  panels.legend(model, chosen, (state) => { if (!chosen.delete(state)) chosen.add(state); grid.filter(words, chosen); soon(); });
+  panels.sums(model);
+  panels.claims(model, words, open);
+  grid.update();
+}
+
+async function waits() {
+  try { panels.waits(await feed.json("waits")); } catch { /* the connection says so itself */ }
+}
+
+function login(error) {
+  const dialog = document.getElementById("login");
+  document.getElementById("login-title").textContent = error.status === 401 ? "A token is needed" : "This token is not let in";
+  document.getElementById("login-why").textContent = error.status === 401 ? "Make one with: kubectl create token NAME -n NAMESPACE" : "Its user may not see everything. Name a namespace in which it may list ResourceClaims, or give another token.";
+  dialog.showModal();
+  return new Promise((done) => {
+    document.getElementById("login-form").onsubmit = (event) => {
+      event.preventDefault();
+      feed.token = document.getElementById("token").value.trim();
+      feed.namespace = document.getElementById("namespace").value.trim();
+      dialog.close();
+      done();
+    };
+  });
+}
+
+const search = document.getElementById("search");
+search.addEventListener("input", () => {
+  words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+  grid.filter(words, chosen);
+  soon();
+});
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target instanceof HTMLInputElement;
+  if (event.key === "/" && !typing) { event.preventDefault(); search.focus(); search.select(); }
+  if (event.key === "Escape" && !story.place.hidden && !typing) story.close();
+  else if (event.key === "Escape" && event.target === search) { search.value = ""; search.dispatchEvent(new Event("input")); }
+});
+
+const THEMES = ["system", "light", "dark"];
+const theme = document.getElementById("theme");
+function paint(name) {
+  if (name === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = name;
+  theme.textContent = `Theme: ${name}`;
+  theme.dataset.name = name;
+}
+theme.addEventListener("click", () => {
+  const next = THEMES[(THEMES.indexOf(theme.dataset.name) + 1) % THEMES.length];
+  paint(next);
+  try { localStorage.setItem("composable-infra-theme", next); } catch { /* private windows keep nothing */ }
+});
+try { paint(localStorage.getItem("composable-infra-theme") ?? "system"); } catch { paint("system"); }
+
+document.getElementById("help").addEventListener("click", () => document.getElementById("keys").showModal());
+setInterval(() => { for (const each of document.querySelectorAll("[data-until], [data-since]")) tick(each); }, 1000);
+setInterval(waits, WAITS_SECONDS * 1000);
+// For tests and for the curious: how much came, in characters.
+Object.defineProperty(window, "composable", { value: { feed, model, grid } });
+feed.run();

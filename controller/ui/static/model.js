@@ -1,0 +1,108 @@
+// GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+// The rows that this page has, and what follows from them.
+
+const collator = new Intl.Collator("en", { numeric: true });
+
+export class Model {
+  constructor() {
+    this.reset(new Map());
+  }
+
+  reset(rows) {
+    this.rows = rows;
+    this.nodes = new Map();
+    this.claims = new Map();
+    this.fabrics = new Map();
+    this.order = null;
+    this.texts = new WeakMap();
+    for (const [key, row] of rows) this.put(key, row);
+  }
+
+  table(key) {
+    const kind = key.slice(0, key.indexOf("/"));
+    return kind === "node" || kind === "machine" ? this.nodes : kind === "claim" ? this.claims : kind === "fabric" ? this.fabrics : null;
+  }
+
+  put(key, row) {
+    this.rows.set(key, row);
+    const table = this.table(key);
+    if (table === null) return;
+    const known = table.get(key);
+    if (table === this.nodes && (!known || known.fabric !== row.fabric)) this.order = null;
+    table.set(key, row);
+  }
+
+  change(rows, gone) {
+    for (const [key, row] of rows) this.put(key, row);
+    for (const key of gone) {
+      this.rows.delete(key);
+      const table = this.table(key);
+      if (table?.delete(key) && table === this.nodes) this.order = null;
+    }
+  }
+
+  get process() {
+    return this.rows.get("process") ?? {};
+  }
+
+  // Keys of nodes by fabric, each in the order of their names; machines that are no nodes last.
+  groups() {
+    if (this.order === null) {
+      const found = new Map();
+      for (const [key, row] of this.nodes) {
+        const place = row.fabric ?? -1;
+        if (!found.has(place)) found.set(place, []);
+        found.get(place).push(key);
+      }
+      for (const keys of found.values()) {
+        keys.sort((a, b) => (this.nodes.get(b).is_node ?? 0) - (this.nodes.get(a).is_node ?? 0) || collator.compare(this.nodes.get(a).name, this.nodes.get(b).name));
+      }
+      this.order = [...found].sort(([a], [b]) => (a < 0) - (b < 0) || a - b);
+    }
+    return this.order;
+  }
+
+  // What a search looks through, made once for each row.
+  text(row) {
+    let text = this.texts.get(row);
+    if (text === undefined) {
+      const devices = (row.devices ?? []).flatMap((d) => (typeof d === "string" ? [d] : [d.name, d.model, d.uid, d.serial, d.claim, ...(d.pods ?? []), d.state]));
+      text = [row.name, row.namespace, row.machine, row.node, row.wants, row.waits_for, row.problem, ...(row.pods ?? []), ...devices].filter(Boolean).join("\n").toLowerCase();
+      this.texts.set(row, text);
+    }
+    return text;
+  }
+
+  found(row, words) {
+    if (words.length === 0) return true;
+    const text = this.text(row);
+    return words.every((word) => text.includes(word));
+  }
+
+  // [what, sentence, key or ""]: the process first, then devices, then nodes.
+  troubles() {
+    const process = (this.process.troubles ?? []).map((text) => ["controller", text, ""]);
+    const fabrics = [...this.fabrics.values()].flatMap((row) => (row.problems ?? []).map((text) => [`fabric ${row.fabric ?? 0}`, text, ""]));
+    const devices = [], nodes = [];
+    for (const [key, row] of this.nodes) {
+      if (row.is_node && row.problem) nodes.push([`node ${row.name}`, row.problem, key]);
+      else if (row.is_node && !row.ready) nodes.push([`node ${row.name}`, "the node is not ready", key]);
+      for (const device of row.devices ?? []) {
+        if (device.trouble) devices.push([`device ${device.name}`, `${device.trouble} (node ${row.name})`, `device/${device.name}`]);
+      }
+    }
+    return [...process, ...fabrics, ...devices, ...nodes];
+  }
+
+  // Devices by state; free ones as the CDI Manager counts them.
+  states() {
+    const found = { free: 0 };
+    for (const fabric of this.fabrics.values()) {
+      for (const model of fabric.models ?? []) {
+        found.free += model.free ?? 0;
+        for (const [state, number] of Object.entries(model.states ?? {})) found[state] = (found[state] ?? 0) + number;
+      }
+    }
+    return found;
+  }
+}

@@ -1,0 +1,110 @@
+// GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+// What is wrong, the sums, the claims, the waits.
+
+import { STATES, count, drawn, element, seconds, ticking } from "./format.js";
+
+const MOST_TROUBLES = 12, MOST_CLAIMS = 100;
+const ORDER = ["in-use", "reserved", "attaching", "idle", "leaving", "faulty", "unmanaged", "free"];
+
+// Replace what is shown only when it is another, so that nothing is read out or loses the focus for nothing.
+function show(id, key, make) {
+  const place = document.getElementById(id);
+  if (place.dataset.shown === key) return;
+  const held = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  place.dataset.shown = key;
+  place.replaceChildren(...make());
+  if (held !== undefined) [...place.querySelectorAll("[data-key]")].find((each) => each.dataset.key === held)?.focus({ preventScroll: true });
+}
+
+export function troubles(model, open) {
+  const all = model.troubles(), first = all.slice(0, MOST_TROUBLES), docs = model.process.docs;
+  show("troubles-list", JSON.stringify([first, all.length, docs, model.rows.size > 0]), () => {
+    document.getElementById("troubles").classList.toggle("bad", all.length > 0);
+    if (all.length === 0) return [element("p", { class: model.rows.size ? "ok" : "quiet", text: model.rows.size ? "✓ Nothing is wrong." : "Nothing is known yet." })];
+    const list = element("ul", {}, ...first.map(([what, text, key]) => element("li", {},
+      key ? element("button", { type: "button", data: { key }, onclick: () => open(key), text: what }) : element("strong", { text: what }), element("span", { text }))));
+    const more = all.length > first.length ? element("p", { class: "more", text: `and ${count(all.length - first.length)} more; the search finds them by name` }) : null;
+    const help = docs ? element("p", { class: "more" }, element("a", { href: `${docs}/guides/troubleshooting.md`, rel: "noreferrer" }, "What to do: troubleshooting")) : null;
+    return [list, ...[more, help].filter(Boolean)];
+  });
+}
+
+export function legend(model, chosen, choose) {
+  const found = model.states();
+  show("legend", JSON.stringify([found, [...chosen]]), () => ORDER.filter((state) => state === "free" || found[state] || chosen.has(state)).map((state) => {
+    const [glyph, word] = STATES[state];
+    const parts = [element("span", { class: `cell ${state}`, "aria-hidden": "true", text: glyph }), `${word} ${count(found[state] ?? 0)}`];
+    if (state === "free") return element("button", { type: "button", disabled: true, title: "Free devices are counted by the CDI Manager, and are on no node" }, ...parts);
+    return element("button", { type: "button", "aria-pressed": String(chosen.has(state)), data: { key: state }, onclick: () => choose(state) }, ...parts);
+  }));
+}
+
+export function sums(model) {
+  const fabrics = [...model.fabrics.values()].sort((a, b) => (a.fabric ?? 0) - (b.fabric ?? 0));
+  show("sums-body", JSON.stringify(fabrics), () => fabrics.flatMap((fabric) => (fabric.models ?? []).map((row) => {
+    const states = { ...row.states, free: row.free ?? 0 };
+    const total = Object.values(states).reduce((sum, number) => sum + number, 0);
+    const parts = ORDER.filter((state) => states[state]);
+    const bar = element("span", { class: "bar", "aria-hidden": "true" }, ...parts.map((state) => {
+      const part = element("i", { class: state });
+      part.style.width = `${100 * states[state] / total}%`;
+      return part;
+    }));
+    const text = [...parts.map((state) => `${count(states[state])} ${STATES[state][1]}`), row.free === undefined || row.free === null ? "" : "", row.in_pool ? `${count(row.in_pool)} shown to the scheduler` : ""].filter(Boolean).join(" · ");
+    return element("div", { class: "sum" }, element("span", { class: "name", title: row.model, text: `Fabric ${fabric.fabric ?? 0} · ${row.model}` }), bar, element("span", { class: "quiet", text: text || "none" }));
+  })));
+}
+
+export function claims(model, words, open) {
+  const waiting = [], served = [];
+  for (const [key, row] of model.claims) {
+    if (model.found(row, words)) (row.state === "waiting" || row.state === "preparing" ? waiting : served).push([key, row]);
+  }
+  waiting.sort(([, a], [, b]) => (a.since || a.created) - (b.since || b.created));
+  served.sort(([, a], [, b]) => b.created - a.created);
+  document.getElementById("queue-title").textContent = `Waiting claims (${count(waiting.length)})`;
+  document.getElementById("served-title").textContent = `Claims with devices (${count(served.length)})`;
+  list("queue-body", waiting, open, "No claim waits.", (row) => [ticking("since", row.since || row.created),
+    row.waits_for ? `waits for ${row.waits_for}` : row.position ? `waits for devices, position ${row.position} of ${row.of}` : row.state === "preparing" ? "its devices are on their way" : model.process.leads ? "waits for a pod that uses it, or for the scheduler" : "what it waits for is known to the process that leads"]);
+  list("served-body", served, open, "No claim has devices.", (row) => [element("span", { text: row.wants ?? "" }),
+    [row.pods?.length ? `used by pod ${row.pods.join(", ")}` : "reserved for no pod", row.node && `on node ${row.node}`].filter(Boolean).join(" ")]);
+}
+
+function list(id, claims_, open, none, tell) {
+  const first = claims_.slice(0, MOST_CLAIMS);
+  show(id, JSON.stringify([first, claims_.length]), () => {
+    if (claims_.length === 0) return [element("p", { class: "quiet", text: none })];
+    const made = element("ul", { class: "claims" }, ...first.map(([key, row]) => {
+      const [right, says] = tell(row);
+      return element("li", {}, element("button", { type: "button", data: { key }, onclick: () => open(key) },
+        element("span", { class: "top" }, element("b", { text: `${row.namespace}/${row.name}` }), element("span", {}, right)),
+        element("span", { class: "says", text: says })));
+    }));
+    return claims_.length > first.length ? [made, element("p", { class: "more", text: `and ${count(claims_.length - first.length)} more; the search finds them` })] : [made];
+  });
+}
+
+export function waits({ bounds, words, waits: rows }) {
+  show("waits-body", JSON.stringify(rows), () => {
+    if (!rows.length) return [element("p", { class: "quiet", text: "No claim was served yet, as far as this process and the devices know." })];
+    const head = element("tr", {}, ...["Hop", "Claims", "Median", "95 %", "Longest", "Spread"].map((text) => element("th", { scope: "col", text })));
+    const body = rows.map((row) => element("tr", {}, element("th", { scope: "row", text: words[row.hop] ?? "whole way" }), element("td", { text: count(row.count) }),
+      ...[row.median, row.p95, row.longest].map((value) => element("td", { text: seconds(value) })), element("td", {}, spark(row.counts, bounds))));
+    return [element("table", {}, element("thead", {}, head), element("tbody", {}, ...body))];
+  });
+}
+
+function spark(counts, bounds) {
+  const most = Math.max(...counts), wide = 6;
+  const text = counts.map((number, place) => number && `${number} up to ${place < bounds.length ? seconds(bounds[place]) : "longer"}`).filter(Boolean).join(", ");
+  return drawn("svg", { width: counts.length * wide, height: 18, class: "spark", role: "img", "aria-label": text },
+    ...counts.map((number, place) => drawn("rect", { x: place * wide, y: 17 - 16 * number / most, width: wide - 1, height: 1 + 16 * number / most, class: "engine" })));
+}
+
+export function process(model) {
+  const row = model.process, place = document.getElementById("process");
+  const leaders = (row.leader ?? []).map((name) => name.split("/")[0]).join(", ");
+  const leads = row.leads ? `${leaders || "this process"} leads` : leaders ? `${leaders} leads, this process stands by` : "nobody is known to lead";
+  const text = row.version ? [`${leads}`, `handover ${row.handover}`, row.manager && `manager ${row.manager}`, `version ${row.version}`].filter(Boolean).join(" · ") : "";
+  if (place.textContent !== text) { place.textContent = text; place.title = (row.leader ?? []).join("\n"); }
+}

@@ -1,0 +1,139 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The story of one claim, node or device: its steps with their moments, its facts, and the objects behind it.
+
+Read from the stores at the moment of asking.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from ansible_collections.composable.infra.controller.ui.scope import CLAIM, MACHINE, NODE, Scope
+from ansible_collections.composable.infra.controller.ui.view import View
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.histogram import BOUNDS, waits
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import DAY, TimelineRecorder
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import (
+    SHARE_WORDS,
+    WORDS,
+    Timeline,
+    node_steps,
+    of_resource,
+)
+
+Json = dict[str, t.Any]
+DEVICE: t.Final = "device"
+# What of a ComposableResource was noted with a moment, by annotation.
+_RELEASED, _HELD = "asked to let the device go", "kept for a claim"
+
+
+class Stories:
+    """Tells stories; ``recorder``: what this process has seen of claims. Changes nothing."""
+
+    def __init__(self, state: ClusterState, recorder: TimelineRecorder) -> None:
+        self._state, self._recorder = state, recorder
+
+    def of(self, key: str, scope: Scope, view: View) -> Json | None:
+        """The story behind a row or a device; None for what there is not, and for what this scope does not see."""
+        kind, _unused, rest = key.partition("/")
+        if kind == CLAIM and scope.shows(key):
+            row = view.row(key)
+            namespace, _sep, name = rest.partition("/")
+            raw = self._state.claims.get(name, namespace)
+            return self._claim(raw, scope.shown(key, row)) if raw and row else None
+        if scope.namespace is not None:
+            return None
+        if kind == DEVICE:
+            return self._device(rest)
+        row = view.row(key) if kind in (NODE, MACHINE) else None
+        return {"row": row, "objects": self._node_objects(row)} if row else None
+
+    def _claim(self, raw: Json, row: Json) -> Json:
+        uid = raw["metadata"]["uid"]
+        found = self._recorder.of(uid) or self._written(raw, uid)
+        objects = [_named("ResourceClaim", raw), *({"kind": "Pod", "name": each["name"],
+                                                    "namespace": raw["metadata"]["namespace"]}
+                                                   for each in claims.consumers(raw))]
+        used = [resource for name in row.get("devices", ()) if (resource := self._state.resources.get(name))]
+        steps = [step for resource in used for step in
+                 node_steps(adapters.read_evidence(resource), found.began if found else 0.0)]
+        return {"row": row, "timeline": told(found, steps) if found else None,
+                "objects": [*objects, *(_named("ComposableResource", each) for each in used)]}
+
+    def _written(self, raw: Json, uid: str) -> Timeline | None:
+        """What an earlier process wrote down."""
+        node = claims.node(raw)
+        kept = (each for resource in self._state.resources.by("node", node) for each in of_resource(resource))
+        return next((each for each in kept if each.uid == uid), None)
+
+    def _device(self, name: str) -> Json | None:
+        raw = self._state.resources.get(name)
+        if raw is None:
+            return None
+        steps = sorted(_steps(raw), key=lambda step: step["at"])
+        return {"steps": steps, "timelines": [told(each) for each in reversed(of_resource(raw))],
+                "node": raw["spec"]["target_node"], "evidence": _evidence(raw),
+                "objects": [_named("ComposableResource", raw), {"kind": "Node", "name": raw["spec"]["target_node"]},
+                            *({"kind": "ComposabilityRequest", "name": name}
+                              for name in [(raw["metadata"].get("labels") or {}).get(cohdi.MANAGED_BY)] if name)]}
+
+    def _node_objects(self, row: Json) -> list[Json]:
+        if not row.get("is_node"):
+            return []
+        requests = (_named("ComposabilityRequest", raw) for raw in self._state.requests.by("node", row["name"]))
+        resources = (_named("ComposableResource", raw) for raw in self._state.resources.by("node", row["name"]))
+        return [{"kind": "Node", "name": row["name"]}, *requests, *resources]
+
+    def waits(self, scope: Scope) -> Json:
+        """How long claims of the last day waited, by hop, as far as it was seen here or is written on devices."""
+        since = self._recorder.now() - DAY
+        written = (each for raw in self._state.resources.list() for each in of_resource(raw) if each.ended >= since)
+        shown = [each for each in (*written, *self._recorder.last_day())
+                 if scope.namespace is None or each.claim.startswith(f"{scope.namespace}/")]
+        return {"bounds": BOUNDS, "words": WORDS, "waits": [asdict(each) for each in waits(shown)]}
+
+
+def told(timeline: Timeline, steps: Iterable[tuple[str, float]] = ()) -> Json:
+    """A timeline as the page draws it."""
+    return {"claim": timeline.claim, "node": timeline.node, "created": timeline.created, "began": timeline.began,
+            "ended": timeline.ended,
+            "spans": [{"hop": span.hop, "words": WORDS[span.hop], "share": span.share, "who": SHARE_WORDS[span.share],
+                       "began": span.began, "ended": span.ended} for span in timeline.merged()],
+            "steps": [{"step": name, "at": at} for name, at in (timeline.steps or steps)]}
+
+
+def _named(kind: str, raw: Json) -> Json:
+    meta = raw["metadata"]
+    return {"kind": kind, "name": meta["name"], **({"namespace": meta["namespace"]} if meta.get("namespace") else {})}
+
+
+def _steps(raw: Json) -> list[Json]:
+    """All that is noted with a moment about the device of a ComposableResource."""
+    evidence, asked = adapters.read_evidence(raw), cohdi.read_intent(raw)[1]
+    held, since = cohdi.read_hold(raw)
+    noted = [("created", parse_time(raw["metadata"].get("creationTimestamp"))), ("attach asked for", asked),
+             (_HELD, since if held else 0.0), (_RELEASED, parse_time(cohdi.annotation(raw, cohdi.RELEASE))),
+             *((step.step, parse_time(step.at)) for step in (evidence.steps if evidence else ()))]
+    return [{"step": name, "at": at} for name, at in noted if at]
+
+
+def _evidence(raw: Json) -> Json:
+    """Where the device is on its node, as the node says it."""
+    found, meant = adapters.read_evidence(raw), read_claim(raw)
+    status = raw.get("status") or {}
+    facts: Json = {"ComposableResource": status.get("state"), "error": status.get("error"),
+                   "last claim": meant.key if meant else ""}
+    if found:
+        link = found.link
+        facts |= {"phase": found.phase, "PCI address": found.address, "NUMA node": found.numa_node,
+                  "PCIe link": f"x{link.width} of x{link.max_width} lanes, {link.speed}" if link else "",
+                  "trouble": found.trouble.message if found.trouble else ""}
+    return {name: str(value) for name, value in facts.items() if value not in (None, "")}

@@ -1,0 +1,290 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rows of the page, kept up to date: what changed is noted as it changes, and read when the next look is due.
+
+While nobody looks, nothing is noted and no row is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import threading
+import typing as t
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from ansible_collections.composable.infra.controller.ui import read_rows
+from ansible_collections.composable.infra.controller.ui.rows import NodeRow, ProcessRow, plain
+from ansible_collections.composable.infra.controller.ui.scope import FABRIC, MACHINE, NODE, PROCESS, Scope, claim_key
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABLE_RESOURCES,
+    NODES,
+    PODS,
+    SLICES,
+    ApiResource,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, nodes, pods, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+
+Json = dict[str, t.Any]
+# Changes that are kept for pages which were away for a moment.
+KEPT_CHANGES = 512
+log = logging.getLogger("composable.infra")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What is read. ``reasons``: what claims wait for, by namespace/name; ``process``: the process itself."""
+
+    state: ClusterState
+    reasons: Callable[[], Mapping[str, WaitReason]]
+    process: Callable[[], ProcessRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Rows that are new or other now, and keys of those that are gone."""
+
+    number: int
+    rows: Mapping[str, Json]
+    gone: tuple[str, ...]
+
+    def text(self, scope: Scope) -> str:
+        """As JSON for who sees this scope; empty when nothing of it is shown there."""
+        rows = {key: scope.shown(key, row) for key, row in self.rows.items() if scope.shows(key)}
+        gone = [key for key in self.gone if scope.shows(key)]
+        return compact({"rows": rows, "gone": gone}) if rows or gone else ""
+
+
+def compact(value: object) -> str:
+    """JSON without spaces."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+@dataclass(slots=True)
+class _Due:
+    """What is to be read anew."""
+
+    nodes: set[str] = field(default_factory=set)
+    claims: set[tuple[str, str]] = field(default_factory=set)
+    fabrics: bool = False
+
+
+class View:
+    """Rows by key. ``name`` tells this life of this process from others: numbers of changes are its own.
+
+    Thread-safe."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.name = secrets.token_hex(4)
+        self._sources, self._state = sources, sources.state
+        self._lock, self._noting = threading.RLock(), threading.Lock()
+        self._due: _Due | None = None
+        self._forget()
+        self.number = 0
+
+    def _forget(self) -> None:
+        self._rows: dict[str, Json] = {}
+        self._texts: dict[str, str] = {}
+        self._counted: dict[str, Counter[tuple[int, str, str]]] = {}
+        self._counts: dict[tuple[int, str], Counter[str]] = {}
+        self._reasons: Mapping[str, WaitReason] = {}
+        self._seen: FabricSnapshot | None = None
+        self._changes: deque[Change] = deque(maxlen=KEPT_CHANGES)
+
+    def open(self) -> None:
+        """Somebody looks: note what changes from now on, and read everything once."""
+        with self._lock:
+            if self._due is None:
+                self._due = _Due()
+                self._all_due()
+                self.refresh()
+
+    def close(self) -> None:
+        """Nobody looks any more."""
+        with self._lock:
+            self._due = None
+            self.number += 1  # who comes back has missed something
+            self._forget()
+
+    def _all_due(self) -> None:
+        state = self._state
+        names = {raw["metadata"]["name"] for raw in state.nodes.list()}
+        names |= {raw["spec"]["target_node"] for raw in state.resources.list()}
+        keys = {(raw["metadata"]["namespace"], raw["metadata"]["name"]) for raw in state.claims.list()}
+        self._note(names, keys, fabrics=True)
+
+    def object_changed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
+        """A watched object changed; called on the watch's thread, so it only notes what that concerns."""
+        if self._due is None:
+            return
+        for each in (obj, old):
+            if each is not None:
+                self._note_object(resource, each)
+
+    def _note_object(self, resource: ApiResource, obj: Json) -> None:
+        meta = obj["metadata"]
+        if resource == NODES:
+            self._note({meta["name"]})
+        elif resource == COMPOSABLE_RESOURCES:
+            self._note({obj["spec"]["target_node"]}, self._claims_of(obj))
+        elif resource == CLAIMS:
+            node = claims.node(obj)
+            self._note({node} if node else (), {(meta["namespace"], meta["name"])})
+        elif resource == SLICES:
+            node = slices.node(obj)
+            self._note({node} if node else (), fabrics=not node)
+        elif resource == PODS and (obj.get("spec") or {}).get("resourceClaims"):
+            self._note(claims_={(meta["namespace"], name) for name in pods.claim_names(obj).values() if name})
+
+    def _claims_of(self, resource: Json) -> set[tuple[str, str]]:
+        found = {claim.key for claim in (read_claim(resource),) if claim}
+        user = self._state.user(resource)
+        if user:
+            found.add(f"{user['metadata']['namespace']}/{user['metadata']['name']}")
+        return {(namespace, name) for namespace, _unused, name in (key.partition("/") for key in found)}
+
+    def _note(self, nodes_: Iterable[str] = (), claims_: Iterable[tuple[str, str]] = (), *,
+              fabrics: bool = False) -> None:
+        with self._noting:
+            if self._due is not None:
+                self._due.nodes.update(nodes_)
+                self._due.claims.update(claims_)
+                self._due.fabrics = self._due.fabrics or fabrics
+
+    def refresh(self) -> Change | None:
+        """Read what has changed since the last time; None when no row is another now."""
+        with self._lock:
+            if self._due is None:
+                return None
+            self._note_reasons()
+            looked = self._note_look()
+            with self._noting:
+                due, self._due = self._due, _Due()
+            new = dict(self._read(due, looked))
+            rows = {key: row for key, row in new.items() if row is not None and self._rows.get(key) != row}
+            gone = tuple(key for key, row in new.items() if row is None and key in self._rows)
+            if not rows and not gone:
+                return None
+            self.number += 1
+            self._put(rows, gone)
+            change = Change(self.number, rows, gone)
+            self._changes.append(change)
+            return change
+
+    def _put(self, rows: Mapping[str, Json], gone: Iterable[str]) -> None:
+        self._rows.update(rows)
+        self._texts.update({key: compact(row) for key, row in rows.items()})
+        for key in gone:
+            del self._rows[key], self._texts[key]
+
+    def _note_reasons(self) -> None:
+        """Claims that wait for something else now than at the last look."""
+        now, before = self._sources.reasons(), self._reasons
+        self._reasons = now
+        keys = (key for key in {*now, *before} if now.get(key) != before.get(key))
+        self._note(claims_={(space, name) for space, _unused, name in (key.partition("/") for key in keys)})
+
+    def _note_look(self) -> set[str]:
+        """Uids of machines that the last look at the fabric shows otherwise; their nodes are noted."""
+        new, old = self._state.snapshot, self._seen
+        if new is old or new is None:
+            return set()
+        self._seen = new
+        before = old.machines if old else {}
+        found = {uid for uid in {*new.machines, *before} if new.machines.get(uid) is not before.get(uid)}
+        if found or old is None or (new.free, new.problems) != (old.free, old.problems):
+            self._note({node["metadata"]["name"] for uid in found for node in self._state.nodes.by("machine", uid)},
+                       fabrics=True)
+        return found
+
+    def _read(self, due: _Due, machines: set[str]) -> Iterator[tuple[str, Json | None]]:
+        """(key, row) of what is due; a row of None is none."""
+        counted = False
+        for key, read in self._node_readers(due, machines):
+            row = _safely(key, read)
+            counted = self._count(key, row) or counted
+            yield key, plain(row) if row else None
+        for place in due.claims:
+            yield claim_key(*place), self._claim(*place)
+        if due.fabrics or counted:
+            for number in sorted(read_rows.fabrics(self._state) | {place[0] for place in self._counts}):
+                yield f"{FABRIC}/{number}", plain(read_rows.fabric_row(self._state, number, self._counts))
+        yield PROCESS, plain(self._sources.process())
+
+    def _node_readers(self, due: _Due, machines: set[str]) -> Iterator[tuple[str, Callable[[], NodeRow | None]]]:
+        state = self._state
+        uids = machines | {uid for name in due.nodes if (raw := state.nodes.get(name)) and (uid := nodes.machine(raw))}
+        for name in due.nodes:
+            yield f"{NODE}/{name}", partial(read_rows.node_row, state, name)
+        for uid in uids:
+            yield f"{MACHINE}/{uid}", partial(read_rows.machine_row, state, uid)
+
+    def _count(self, key: str, row: NodeRow | None) -> bool:
+        """Note what devices a node or machine has; False when that is what it had."""
+        new: Counter[tuple[int, str, str]] = Counter()
+        if row and row.fabric is not None:
+            new.update((row.fabric, device.model, device.state) for device in row.devices)
+        old = self._counted.pop(key, Counter())
+        if new:
+            self._counted[key] = new
+        for (fabric, model, where), number in (new - old).items():
+            self._counts.setdefault((fabric, model), Counter())[where] += number
+        for (fabric, model, where), number in (old - new).items():
+            self._counts[fabric, model][where] -= number
+        return new != old
+
+    def _claim(self, namespace: str, name: str) -> Json | None:
+        raw, reason = self._state.claims.get(name, namespace), self._reasons.get(f"{namespace}/{name}")
+        if raw is None or not (reason or read_rows.concerns(raw, self._state.settings)):
+            return None
+        row: Json | None = plain(_safely(name, lambda: read_rows.claim_row(self._state, raw, reason)))
+        return row
+
+    def world(self, scope: Scope) -> str:
+        """All rows as JSON, with the number of the last change that is in them."""
+        with self._lock:
+            if scope.namespace is None:
+                rows = ",".join(f"{compact(key)}:{text}" for key, text in self._texts.items())
+            else:
+                rows = ",".join(f"{compact(key)}:{compact(scope.shown(key, row))}"
+                                for key, row in self._rows.items() if scope.shows(key))
+            return f'{{"at":{compact(self.position)},"rows":{{{rows}}}}}'
+
+    @property
+    def position(self) -> str:
+        """Name of this view and number of its last change."""
+        return f"{self.name}-{self.number}"
+
+    def row(self, key: str) -> Json | None:
+        """One row as everything shows it."""
+        with self._lock:
+            return self._rows.get(key)
+
+    def since(self, position: str) -> list[Change] | None:
+        """The changes after a position; None when they are not all known any more."""
+        name, _unused, number = position.partition("-")
+        with self._lock:
+            if name != self.name or not number.isdecimal() or int(number) > self.number:
+                return None
+            missed = self.number - int(number)
+            found = [change for change in self._changes if change.number > int(number)]
+            return found if len(found) == missed else None
+
+
+def _safely(what: str, read: Callable[[], t.Any]) -> t.Any:
+    """One object that cannot be read takes no other from the page."""
+    try:
+        return read()
+    except Exception as problem:
+        log.warning("the page leaves out %s: %s", what, type(problem).__name__)
+        return None

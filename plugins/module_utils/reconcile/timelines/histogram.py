@@ -1,0 +1,52 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long claims waited in each hop, as counts below upper bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .timeline import SHARES, Timeline
+
+BOUNDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+TOTAL = "total"
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Waits of one hop, or of the whole way (TOTAL), in seconds. ``counts``: how many lie up to each of BOUNDS and
+    above the one before, the last those above all."""
+
+    hop: str
+    count: int
+    median: float
+    p95: float
+    longest: float
+    counts: tuple[int, ...]
+
+
+def waits(timelines: Iterable[Timeline]) -> list[Waits]:
+    """By hop in the order of the way, then of the whole way; hops that nobody took are left out. A claim counts once.
+    """
+    known = {timeline.uid: timeline for timeline in timelines if timeline.spans}
+    found: dict[str, list[float]] = {hop: [] for hop in SHARES}
+    for timeline in known.values():
+        for span in timeline.merged():
+            found[span.hop].append(span.seconds)
+    found[TOTAL] = [timeline.seconds for timeline in known.values()]
+    return [_waits(hop, sorted(each)) for hop, each in found.items() if each]
+
+
+def _waits(hop: str, seconds: Sequence[float]) -> Waits:
+    counts = [0] * (len(BOUNDS) + 1)
+    for each in seconds:
+        counts[next((place for place, bound in enumerate(BOUNDS) if each <= bound), len(BOUNDS))] += 1
+    return Waits(hop, len(seconds), quantile(seconds, 0.5), quantile(seconds, 0.95), seconds[-1], tuple(counts))
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The smallest value that at least this share of the values does not exceed (nearest rank)."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -1,0 +1,102 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The timelines of claims that this process has seen: those under way, those to be written down, and the last day's."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from ...kube.objects.claim_ref import ClaimRef
+from .timeline import MOST_HOPS, START, Span, Timeline
+
+# Claims under way, and claims that are served, which are remembered; the oldest are forgotten first.
+MOST = 20_000
+DAY = 86_400.0
+# Seconds for which the start of a served claim's pod is waited for, before its timeline is written.
+START_SECONDS = 10.0
+
+
+class TimelineRecorder:
+    """Takes what ``Hops`` measures. ``due(node, when)``: told when a timeline of a node may be written down, in seconds
+    since the epoch. ``clock``: the same seconds. Thread-safe."""
+
+    def __init__(self, due: Callable[[str, float], object] = lambda node, when: None,
+                 clock: Callable[[], float] = time.time) -> None:
+        self._due, self._clock, self._lock = due, clock, threading.Lock()
+        self._under_way: OrderedDict[str, Timeline] = OrderedDict()
+        self._served: OrderedDict[str, tuple[Timeline, float]] = OrderedDict()
+        self._history: deque[Timeline] = deque(maxlen=MOST)
+
+    def note(self, claims: Iterable[ClaimRef], hop: str, began: float, ended: float) -> None:
+        """A hop of these claims is over."""
+        with self._lock:
+            for claim in claims:
+                known = self._under_way.get(claim.uid) or Timeline(claim.key, claim.uid, "", 0.0)
+                spans = (*known.spans, Span(hop, began, ended))[-MOST_HOPS:]
+                self._under_way[claim.uid] = replace(known, spans=spans)
+                if len(self._under_way) > MOST:
+                    self._under_way.popitem(last=False)
+
+    def served(self, claim: ClaimRef, node: str, created: float) -> None:
+        """A claim has what it asked for; its timeline is due when its pod runs, or after START_SECONDS."""
+        with self._lock:
+            if (known := self._under_way.pop(claim.uid, None)) is None:
+                return
+            when = self._clock() + START_SECONDS
+            self._served[claim.uid] = (replace(known, node=node, created=created), when)
+            if len(self._served) > MOST:
+                self._served.popitem(last=False)
+        self._due(node, when)
+
+    def running(self, claims: Iterable[ClaimRef]) -> None:
+        """The pod of these claims runs now."""
+        now = self._clock()
+        with self._lock:
+            known = {claim.uid: found[0] for claim in claims if (found := self._served.get(claim.uid))}
+            for uid, timeline in known.items():
+                if not any(span.hop == START for span in timeline.spans):
+                    spans = (*timeline.spans, Span(START, min(timeline.ended, now), now))
+                    self._served[uid] = (replace(timeline, spans=spans), now)
+        for timeline in known.values():
+            self._due(timeline.node, now)
+
+    def unserved(self, uid: str) -> None:
+        """A claim (its uid) is not served, or is gone: nobody writes its timeline."""
+        with self._lock:
+            self._under_way.pop(uid, None)
+            self._served.pop(uid, None)
+
+    def to_write(self, node: str) -> list[Timeline]:
+        """Those of a node that are due."""
+        now = self._clock()
+        with self._lock:
+            return [timeline for timeline, when in self._served.values() if timeline.node == node and when <= now]
+
+    def written(self, timeline: Timeline) -> None:
+        """One is written down."""
+        with self._lock:
+            self._served.pop(timeline.uid, None)
+            self._history.append(timeline)
+
+    def of(self, uid: str) -> Timeline | None:
+        """What is known of a claim (its uid) that is under way or was served."""
+        with self._lock:
+            served = self._served.get(uid)
+            return self._under_way.get(uid) or (served[0] if served else None) or next(
+                (each for each in reversed(self._history) if each.uid == uid), None)
+
+    def now(self) -> float:
+        """Seconds since the epoch, by the same clock."""
+        return self._clock()
+
+    def last_day(self) -> list[Timeline]:
+        """Those of claims that were served in the last day, the oldest first."""
+        since = self._clock() - DAY
+        with self._lock:
+            found = [*self._history, *(timeline for timeline, _when in self._served.values())]
+        return [timeline for timeline in found if timeline.ended >= since]

@@ -1,0 +1,62 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fixtures of the page's tests: a cluster state with one node, and a view of it that somebody looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from ansible_collections.composable.infra.controller.ui.rows import ProcessRow
+from ansible_collections.composable.infra.controller.ui.scope import Scope
+from ansible_collections.composable.infra.controller.ui.story import Stories
+from ansible_collections.composable.infra.controller.ui.view import Sources, View
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import TimelineRecorder
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench, kind_of
+
+PROCESS = ProcessRow("1.0.0", "fm", "gated", 600.0, True, True, ("pod-a",), ("the CDI Manager of node-0 is down",))
+EVERYTHING, MINE = Scope(), Scope("mine")
+
+
+@dataclass
+class Looked:
+    """A bench, and a view of its cluster state. ``reasons``: what claims wait for."""
+
+    bench: Bench
+    reasons: dict[str, WaitReason] = field(default_factory=dict)
+    process: ProcessRow = PROCESS
+
+    def __post_init__(self) -> None:
+        self.recorder = TimelineRecorder()
+        self.view = View(Sources(self.bench.state, lambda: dict(self.reasons), lambda: self.process))
+        self.stories = Stories(self.bench.state, self.recorder)
+
+    def put(self, *raws: objects.Json) -> None:
+        """The watches have seen these."""
+        self.bench.put(*raws)
+        for raw in raws:
+            self.view.object_changed("MODIFIED", kind_of(raw), raw, None)
+
+
+@pytest.fixture
+def looked() -> Iterator[Looked]:
+    """A node with a machine on fabric 1, and a page that is open."""
+    bench = Bench()
+    bench.build()
+    bench.put(objects.node())
+    bench.look()
+    made = Looked(bench)
+    made.view.open()
+    yield made
+    bench.close()
+
+
+def elsewhere(raw: objects.Json, namespace: str) -> objects.Json:
+    """An object in another namespace."""
+    meta = raw["metadata"]
+    return {**raw, "metadata": {**meta, "namespace": namespace, "uid": f"{namespace}-{meta['name']}"}}

@@ -1,0 +1,271 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page over HTTP: its files are for all, what it shows is for whom the API server permits, and nothing writes."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.composable.infra.controller import access as access_module
+from ansible_collections.composable.infra.controller import health
+from ansible_collections.composable.infra.controller.access import Access
+from ansible_collections.composable.infra.controller.health import REFUSALS, HealthServer
+from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
+from ansible_collections.composable.infra.controller.ui.bundle import FOLDER, KINDS, bundle
+from ansible_collections.composable.infra.controller.ui.endpoint import TOKEN_HEADER, Ui
+from ansible_collections.composable.infra.controller.ui.stream import Broadcaster
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.tests.unit.controller.test_health import FakeEngine
+from ansible_collections.composable.infra.tests.unit.controller.ui.conftest import Looked
+from ansible_collections.composable.infra.tests.unit.house.files import files, text
+from ansible_collections.composable.infra.tests.unit.house.import_rules import uses
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+
+Json = dict[str, t.Any]
+
+
+class Reviews:
+    """An API server: ``admin`` may see everything, ``tenant`` may list claims in the namespace mine."""
+
+    def __init__(self) -> None:
+        self.asked: list[Json] = []
+
+    def raw(self, method: str, path: str, body: Json) -> Json:
+        spec = body["spec"]
+        self.asked.append(spec)
+        if "token" in spec:
+            return {"status": {"authenticated": spec["token"] in ("admin", "tenant"),
+                               "user": {"username": spec["token"]}}}
+        whole = {"path": "/ui", "verb": "get"}
+        own = {"namespace": "mine", "verb": "list", "group": "resource.k8s.io", "resource": "resourceclaims"}
+        allowed = {"admin": spec.get("nonResourceAttributes") == whole, "tenant": spec.get("resourceAttributes") == own}
+        return {"status": {"allowed": allowed[spec["user"]]}}
+
+
+@pytest.fixture
+def reviews() -> Reviews:
+    """What is asked of the API server."""
+    return Reviews()
+
+
+@pytest.fixture
+def server(looked: Looked, reviews: Reviews, monkeypatch: pytest.MonkeyPatch) -> Iterator[HealthServer]:
+    """The endpoints with the page. Clients count as coming from elsewhere when they name the host so."""
+    access = Access(t.cast(Client, reviews))
+    ui = Ui(looked.view, looked.stories, access, REFUSALS)
+    made = HealthServer("127.0.0.1:0", FakeEngine(), PrometheusMetrics(), dict, access, None, ui)
+    made.start()
+    yield made
+    made.stop()
+
+
+def get(server: HealthServer, path: str, **headers: str) -> http.client.HTTPResponse:
+    """The answer, whatever its status."""
+    host, _unused, port = server.address.partition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=10)
+    connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return connection.getresponse()
+
+
+def world(server: HealthServer, query: str = "", **headers: str) -> Json:
+    """All rows."""
+    answer = get(server, f"/ui/world{query}", **headers)
+    assert answer.status == 200, answer.read()
+    rows: Json = json.loads(answer.read())["rows"]
+    return rows
+
+
+INLINE = re.compile(r"<script(?![^>]*\ssrc=)|\son\w+=\"|\sstyle=\"|eval\(|innerHTML|document\.cookie")
+ELSEWHERE: t.Final = {"Host": "fabric.example.com"}
+
+
+def test_the_page_and_its_files_need_no_token(server: HealthServer) -> None:
+    page = get(server, "/ui/", **ELSEWHERE)
+    assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    for name in re.findall(r'(?:src|href)="([^"#]+)"', page.read().decode()):
+        assert get(server, f"/ui/{name}", **ELSEWHERE).status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/ui"])
+def test_way_to_the_page_is_relative_so_that_a_prefix_before_it_stays(server: HealthServer, path: str) -> None:
+    answer = get(server, path)
+    assert (answer.status, answer.headers["Location"]) == (302, "ui/")
+
+
+@pytest.mark.parametrize("path", ["/ui/", "/ui/main.js", "/ui/world", "/ui/story?key=node/node-0", "/ui/waits",
+                                  "/ui/changes", "/ui/nothing"])
+def test_every_answer_tells_browsers_what_they_may_do(server: HealthServer, path: str) -> None:
+    headers = get(server, path).headers
+    policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert {policy[name] for name in ("script-src", "style-src", "connect-src", "img-src")} == {"'self'"}
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
+    assert headers["Set-Cookie"] is None
+
+
+def test_file_that_the_browser_has_is_not_sent_again(server: HealthServer) -> None:
+    tag = get(server, "/ui/main.js").headers["ETag"]
+    assert get(server, "/ui/main.js", If_None_Match=tag).status == 304
+
+
+@pytest.mark.parametrize("path", ["/ui/../health.py", "/ui/%2e%2e/health.py", "/ui/__init__.py", "/ui//etc/passwd",
+                                  "/ui/main.js/"])
+def test_no_path_leads_anywhere_else(server: HealthServer, path: str) -> None:
+    assert get(server, path).status == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_nothing_can_be_changed(server: HealthServer, method: str) -> None:
+    host, _unused, port = server.address.partition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=10)
+    connection.request(method, "/ui/world", body="{}")
+    assert connection.getresponse().status == 501
+
+
+def test_loopback_sees_everything(server: HealthServer) -> None:
+    assert "node/node-0" in world(server)
+
+
+@pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1", "[::1]:8080"])
+def test_loopback_is_named_so(server: HealthServer, host: str) -> None:
+    assert get(server, "/ui/world", Host=host).status == 200
+
+
+@pytest.mark.parametrize("path", ["/ui/world", "/ui/changes", "/ui/story?key=node/node-0", "/ui/waits",
+                                  "/ui/world?namespace=mine"])
+def test_name_from_elsewhere_that_leads_to_loopback_needs_a_token(server: HealthServer, path: str) -> None:
+    answer = get(server, path, **ELSEWHERE)
+    assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+    assert get(server, path, **ELSEWHERE, Authorization="Bearer nobody").status == 401
+
+
+@pytest.mark.parametrize("header", ["Authorization", TOKEN_HEADER])
+def test_token_of_who_may_see_everything(server: HealthServer, header: str) -> None:
+    value = "Bearer admin" if header == "Authorization" else "admin"
+    assert "node/node-0" in world(server, **ELSEWHERE, **{header: value})
+
+
+def test_token_of_a_tenant_shows_its_namespace_only(server: HealthServer, looked: Looked) -> None:
+    own, theirs = objects.claim("train", objects.local_result()), objects.claim("other", objects.local_result())
+    own["metadata"] |= {"namespace": "mine", "uid": "u1"}
+    theirs["metadata"] |= {"namespace": "rival", "uid": "u2"}
+    looked.put(own, theirs)
+    tenant = {**ELSEWHERE, TOKEN_HEADER: "tenant"}
+    assert get(server, "/ui/world", **tenant).status == 403
+    assert get(server, "/ui/world?namespace=rival", **tenant).status == 403
+    assert get(server, "/ui/changes?namespace=rival", **tenant).status == 403
+    assert get(server, "/ui/story?namespace=rival&key=claim/rival/other", **tenant).status == 403
+    assert get(server, "/ui/story?namespace=mine&key=claim/rival/other", **tenant).status == 404
+    assert get(server, "/ui/story?namespace=mine&key=node/node-0", **tenant).status == 404
+    looked.view.refresh()
+    found = world(server, "?namespace=mine", **tenant)
+    assert sorted(found) == ["claim/mine/train", "fabric/1", "process"]
+
+
+def test_answer_about_one_namespace_is_not_taken_for_another(server: HealthServer, reviews: Reviews) -> None:
+    tenant = {**ELSEWHERE, TOKEN_HEADER: "tenant"}
+    assert [get(server, f"/ui/world?namespace={each}", **tenant).status for each in ("mine", "rival", "mine")] == [
+        200, 403, 200]
+    assert len([spec for spec in reviews.asked if "token" in spec]) == 2
+
+
+@pytest.mark.parametrize("namespace", ["Mine", "a/b", "-", "x" * 64, "*"])
+def test_namespace_that_is_none(server: HealthServer, namespace: str) -> None:
+    answer = get(server, f"/ui/world?namespace={namespace}")
+    assert answer.status == 400
+    assert "must be the name of a namespace" in answer.read().decode()
+
+
+def test_changes_come_over_the_same_connection(server: HealthServer, looked: Looked) -> None:
+    position = json.loads(get(server, "/ui/world").read())["at"]
+    answer = get(server, f"/ui/changes?since={position}")
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "text/event-stream; charset=utf-8")
+    assert answer.readline().startswith(b"id: ")
+    looked.put(objects.claim("train", objects.local_result()))
+    lines = iter(answer.readline, b"")
+    data = next(line for line in lines if b"claim/default/train" in line)
+    assert data.startswith(b"data: {")
+    answer.close()
+
+
+def test_stream_outlives_the_time_that_a_request_may_take(
+        server: HealthServer, looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
+    position = json.loads(get(server, "/ui/world").read())["at"]
+    answer = get(server, f"/ui/changes?since={position}")
+    assert answer.readline()
+    monkeypatch.setattr(health, "REQUEST_SECONDS", 0.0)
+    monkeypatch.setattr(health, "CONNECTIONS", 0)
+    looked.put(objects.claim("train", objects.local_result()))
+    assert any(b"claim/default/train" in line for line in iter(answer.readline, b""))
+    answer.close()
+
+
+def test_too_many_pages_are_told_so(server: HealthServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Broadcaster, "full", True)
+    assert get(server, "/ui/changes").status == 503
+
+
+def test_long_answers_are_packed_where_the_browser_unpacks(server: HealthServer, looked: Looked) -> None:
+    for number in range(20):
+        looked.put(objects.claim(f"claim-{number}", objects.local_result()))
+    looked.view.refresh()
+    plain = get(server, "/ui/world").read()
+    packed = get(server, "/ui/world", Accept_Encoding="gzip")
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert len(packed.read()) < len(plain) / 3
+
+
+def test_without_the_page_there_is_nothing_at_its_address() -> None:
+    made = HealthServer("127.0.0.1:0", FakeEngine(), PrometheusMetrics(), dict)
+    made.start()
+    assert [get(made, path).status for path in ("/", "/ui/", "/ui/world")] == [404, 404, 404]
+    made.stop()
+
+
+def test_api_server_that_is_away_lets_nobody_in(server: HealthServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_module, "AT_ONCE", 0)
+    monkeypatch.setattr(Access, "_ask", lambda *unused: 503)
+    assert get(server, "/ui/world", **ELSEWHERE, Authorization="Bearer admin").status == 503
+
+
+def test_files_hold_nothing_from_elsewhere_and_nothing_inline() -> None:
+    for name, found in bundle().items():
+        content = found.data.decode()
+        foreign = [each for each in re.findall(r"https?://[^\s\"')]+", content)
+                   if not each.startswith(("https://www.gnu.org/licenses/", "http://www.w3.org/2000/svg"))]
+        assert foreign == [], name
+        assert not INLINE.search(content), name
+
+
+def test_addresses_in_the_files_are_relative() -> None:
+    for name, found in bundle().items():
+        assert not re.search(r'(?:src|href|from|url\()\s*=?\s*"/', found.data.decode()), name
+
+
+def test_all_files_of_the_folder_are_served() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == set(bundle()) - {""}
+    assert {path.suffix for path in FOLDER.iterdir()} == set(KINDS)
+
+
+def test_what_answers_for_the_page_reaches_nothing_that_writes() -> None:
+    """Read-only by construction: the parts that answer never import a writer, an engine or a driver's changes."""
+    sources = {str(path): text(path) for path in files(".py") if path.parts[0] in ("controller", "plugins")}
+    used, reached = uses(sources), set[str]()
+    waiting = [f"controller/ui/{name}.py" for name in ("view", "stream", "story", "scope", "read_rows", "bundle")]
+    assert not {path for each in waiting for path in used[each] if "/kube/client/" in path}
+    while waiting:
+        path = waiting.pop()
+        if path not in reached:
+            reached.add(path)
+            waiting += used[path]
+    changing = re.compile("writer|oneshot|controller_manager|/drivers/|operations")
+    assert [path for path in reached if changing.search(path)] == []
+    assert "plugins/module_utils/reconcile/state/cluster_state.py" in reached

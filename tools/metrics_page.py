@@ -14,6 +14,7 @@ from prometheus_client.core import Metric as Family
 
 from ansible_collections.composable.infra.controller.agent.metrics import AgentMetrics
 from ansible_collections.composable.infra.controller.build import BUILD_INFO, HELP
+from ansible_collections.composable.infra.controller.ui.page import UiMetrics
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import (
     CONTROLLERS,
     COUNTERS,
@@ -40,7 +41,8 @@ def controllers() -> list[str]:
         ("gauge", GAUGES), ("counter", {**COUNTERS, **READ_COUNTERS}), ("histogram", HISTOGRAMS))
     lines = [f"| `{PREFIX}{name}` | {kind} | {metric.help} | {_labels(metric)} |"
              for kind, table in tables for name, metric in sorted(table.items())]
-    return [*HEAD, f"| `{BUILD_INFO}` | gauge | {HELP} | `version`, `python` |", *lines]
+    page = [_row(family) for family in UiMetrics(None).collect()]
+    return [*HEAD, f"| `{BUILD_INFO}` | gauge | {HELP} | `version`, `python` |", *lines, *page]
 
 
 def hops() -> list[str]:

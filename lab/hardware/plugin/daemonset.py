@@ -9,7 +9,8 @@ from typing import Any
 
 NAMESPACE = "dra-driver-nvidia-gpu"
 NAME = "dra-driver-nvidia-gpu-kubelet-plugin"
-LABELS = {"app.kubernetes.io/name": "dra-driver-nvidia-gpu", "app.kubernetes.io/component": "kubelet-plugin"}
+# Source: the chart's templates/_helpers.tpl, templateLabels and selectorLabels.
+LABELS = {"app.kubernetes.io/name": "dra-driver-nvidia-gpu", "dra-driver-nvidia-gpu-component": "kubelet-plugin"}
 _ACCOUNT = "dra-driver-nvidia-gpu-service-account-kubeletplugin"
 _IMAGE = "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu:v0.4.1"
 

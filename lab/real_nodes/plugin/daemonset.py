@@ -24,7 +24,6 @@ NAMESPACE = "dra-driver-nvidia-gpu"
 NAME = "dra-driver-nvidia-gpu-kubelet-plugin-real"
 LABELS = {
     "app.kubernetes.io/name": "dra-driver-nvidia-gpu",
-    "app.kubernetes.io/component": "kubelet-plugin",
     "dra-driver-nvidia-gpu-component": "kubelet-plugin",
 }
 _ACCOUNT = "dra-driver-nvidia-gpu-service-account-kubeletplugin-real"

@@ -141,7 +141,7 @@ def test_check_mode_on_a_fresh_cluster_writes_nothing(
 
 
 def test_every_role_has_done_its_part(stage: Stage, hosts: Path, installed: Played) -> None:
-    report = str(installed.result("verify : Say it")["msg"])
+    report = str(installed.result("verify : Report the findings")["msg"])
     for words in ("node-feature-discovery 0.19.0 is deployed", "gpu-operator v26.7.0 is deployed",
                   "dra-driver-nvidia-gpu 0.4.1 is deployed", "ClusterPolicy cluster-policy is ready",
                   "node node-1: 0 GPUs, ready to attach"):
@@ -187,6 +187,17 @@ def config_path(stage: Stage, installed: Played, tmp_path_factory: pytest.TempPa
     return path
 
 
+@pytest.fixture
+def agents(stage: Stage, installed: Played) -> Iterator[None]:
+    """The lab's node agents, as accounts that bootstrap has made: those that a lab brings are gone."""
+    stage.lab.start_agents()
+    yield
+    stage.lab.stop_agents()
+    for node in stage.lab.nodes:
+        stage.lab.api.request("DELETE", f"/api/v1/namespaces/composable-infra/pods/lab-node-agent-{node}")
+
+
+@pytest.mark.usefixtures("agents")
 def test_a_claim_runs_with_what_was_stored_and_stands_in_the_way_of_uninstall(
     stage: Stage, config_path: Path, run: Run, timeline: Timeline, open_process: OpenProcess
 ) -> None:

@@ -1,6 +1,7 @@
 {{- if not .Values.gpuResourcesEnabledOverride }}
 {{- fail "gpuResourcesEnabledOverride must be true" }}
 {{- end }}
+{{- $name := .Values.nameOverride | default .Chart.Name }}
 {{- range list "gpu" "mig" }}
 ---
 apiVersion: resource.k8s.io/v1
@@ -15,11 +16,19 @@ apiVersion: apps/v1
 kind: DaemonSet
 metadata:
   name: {{ .Release.Name }}-kubelet-plugin
-  labels: &plugin {app.kubernetes.io/name: {{ .Values.nameOverride | default .Chart.Name }}}
+  labels:
+    app.kubernetes.io/name: {{ $name }}
+    app.kubernetes.io/instance: {{ .Release.Name }}
 spec:
-  selector: {matchLabels: *plugin}
+  selector:
+    matchLabels:
+      {{ $name }}-component: kubelet-plugin
   template:
-    metadata: {labels: *plugin}
+    metadata:
+      labels:
+        app.kubernetes.io/name: {{ $name }}
+        app.kubernetes.io/instance: {{ .Release.Name }}
+        {{ $name }}-component: kubelet-plugin
     spec:
       imagePullSecrets: {{ .Values.imagePullSecrets | toJson }}
       nodeSelector: {{ .Values.kubeletPlugin.nodeSelector | toJson }}

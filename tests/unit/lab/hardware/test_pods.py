@@ -70,7 +70,7 @@ def test_objects_are_those_of_the_vendors_chart() -> None:
     assert daemon_set["metadata"]["name"] == "dra-driver-nvidia-gpu-kubelet-plugin"
     assert template["metadata"]["labels"] == daemon_set["spec"]["selector"]["matchLabels"]
     assert template["metadata"]["labels"] == {"app.kubernetes.io/name": "dra-driver-nvidia-gpu",
-                                              "app.kubernetes.io/component": "kubelet-plugin"}
+                                              "dra-driver-nvidia-gpu-component": "kubelet-plugin"}
     assert template["spec"]["serviceAccountName"] == account["metadata"]["name"]
 
 

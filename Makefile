@@ -47,6 +47,9 @@ RUNS ?= 200
 SEED ?= 1
 LAB ?=
 
+# make sanity, make integration: another ansible-core than that of .venv
+CORE ?=
+
 # make address: where the project is published; make release-dry-run: what the tag says
 URL ?=
 VERSION ?=
@@ -79,8 +82,9 @@ gates: setup ## all gates without the tests
 unit: setup ## fast tests of single parts, no network
 	@$(PYTEST) tests/unit -n $(PARALLEL) --dist loadfile $(ARGS)
 
-integration: setup ## tests of parts together: real TLS on loopback
-	@$(PYTEST) tests/integration -n $(PARALLEL) --dist loadfile $(ARGS)
+integration: setup ## tests of parts together: real TLS on loopback; CORE=2.16: modules and inventories under that ansible-core
+	@$(if $(CORE),export ANSIBLE_PROGRAMS="$$($(VENV_PYTHON) -m tools.gates.other_core $(CORE))";) \
+	$(PYTEST) tests/integration$(if $(CORE),/modules) -n $(PARALLEL) --dist loadfile $(ARGS)
 
 conformance: setup ## every CDI Manager's emulator under faults; FULL=1: every fault, 200 random histories of each
 	@$(CONFORMANCE) $(PYTEST) tests/conformance -n $(PARALLEL) --dist loadgroup $(ARGS)

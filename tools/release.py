@@ -22,6 +22,7 @@ import yaml
 from .docsite import build as site
 from .docsite import pages
 from .gates.workspace import CACHE, ROOT, run, sources
+from .published import copied
 
 BUILDERS = ("podman", "buildah")
 IMAGE = "composable-infra-controllers"
@@ -72,9 +73,7 @@ def agreed(version: str) -> str:
 
 def change_log(version: str) -> Path:
     """A copy of the sources whose change log has the fragments under ``version``."""
-    copy = CACHE / "release" / "ansible_collections" / "composable" / "infra"
-    shutil.rmtree(CACHE / "release", ignore_errors=True)
-    shutil.copytree(sources(), copy, ignore=shutil.ignore_patterns(".git", ".ansible"))
+    copy = copied(sources(), CACHE / "release")
     if released(version, copy / "changelogs" / "changelog.yaml"):
         return copy
     did("change log", run(["antsibull-changelog", "release", "--version", version], cwd=copy))

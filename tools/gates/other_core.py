@@ -4,10 +4,12 @@
 """Another ansible-core than the one of `.venv`, in an environment of its own that is kept and shared by checkouts.
 
 The first Python that this core can be installed for is taken: ours, else one of PYTHONS that is on PATH.
+`python -m tools.gates.other_core 2.16` makes it where it is absent, and prints the folder of its programs.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,9 @@ from pathlib import Path
 
 from .workspace import locked
 
+CONSTRAINTS = Path(__file__).resolve().parents[2] / "requirements" / "constraints.txt"
+# what filters of playbooks need beside ansible-core
+BESIDE = ("jmespath",)
 PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 
 
@@ -38,6 +43,23 @@ def python_version(programs: Path) -> str:
                           check=True).stdout.strip()
 
 
+def beside() -> list[str]:
+    """What is installed beside it, in the versions of `.venv`."""
+    lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.partition("==")[0] in BESIDE]
+
+
+def main(core: str) -> int:
+    """Print the folder of the programs of ansible-core `core`."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        print(programs(cache / "composable-infra" / "ansible-core", core))
+    except NoSuchCore as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
 def _make(folder: Path, core: str) -> None:
     said = ""
     for python in (sys.executable, *filter(None, map(shutil.which, PYTHONS))):
@@ -45,9 +67,13 @@ def _make(folder: Path, core: str) -> None:
         new = subprocess.run([python, "-m", "venv", str(folder)], capture_output=True, text=True, check=False)
         if new.returncode == 0:
             new = subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet",
-                                  f"ansible-core=={core}.*"], capture_output=True, text=True, check=False)
+                                  f"ansible-core=={core}.*", *beside()], capture_output=True, text=True, check=False)
         if new.returncode == 0:
             return
         said = new.stderr.strip() or said
     shutil.rmtree(folder, ignore_errors=True)
     raise NoSuchCore(f"ansible-core {core} cannot be installed for any of {', '.join(PYTHONS)}: {said[-300:]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

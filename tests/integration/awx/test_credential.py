@@ -155,7 +155,8 @@ def thief() -> Iterator[tuple[str, list[bytes]]]:
     thread.join(10)
 
 
-VARIABLES: dict[str, Json] = {"attach": {}, "plan": {}, "report": {}, "detach": {"detach_nodes": ["node-0"]}}
+VARIABLES: dict[str, Json] = {
+    "attach": {}, "plan": {}, "report": {}, "detach": {"composable_detach_nodes": ["node-0"]}}
 
 
 @pytest.mark.parametrize("book", list(VARIABLES))
@@ -167,7 +168,7 @@ def test_a_launcher_cannot_have_the_password_sent_to_him(
     environment = injected(inputs_of({"endpoint": "https://manager.example.com", "username": "gpu", "auth": "basic",
                                       "manager": "redfish", "password": PASSWORD}), tmp_path)
     config = {"device_info": [], "fabric": {option: address, "validate_certs": False}}
-    done = play(tmp_path, f"composable.infra.{book}", {"config": config, **VARIABLES[book]},
+    done = play(tmp_path, f"composable.infra.{book}", {"composable_config": config, **VARIABLES[book]},
                 K8S_AUTH_KUBECONFIG=str(tmp_path / "none"), **environment)
     assert done.status != 0
     assert heard == []
@@ -176,7 +177,8 @@ def test_a_launcher_cannot_have_the_password_sent_to_him(
 
 
 def test_templates_ask_for_nothing_that_leads_elsewhere() -> None:
-    safe = {"timeout", "composable_platform", "detach_nodes", "detach_keep_closed", "uninstall_crds"}
+    safe = {"composable_timeout", "composable_platform", "composable_detach_nodes", "composable_detach_keep_closed",
+            "uninstall_crds"}
     assert not TYPE["awx_template_defaults"]["ask_variables_on_launch"]
     text = json.dumps(TYPE["awx_shipped_templates"])
     assert "_on_launch" not in text
@@ -191,7 +193,8 @@ def test_the_stub_keeps_only_what_a_survey_asks_for() -> None:
     awx = Awx(ROOT)
     body = {"name": "pass", "playbook": "playbooks/attach.yml", "survey_enabled": True}
     _status, template = awx.answer("POST", "/api/v2/job_templates/", {}, body)
-    question = {"question_name": "Seconds", "variable": "timeout", "type": "integer", "required": False}
+    question = {"question_name": "Seconds", "variable": "composable_timeout", "type": "integer", "required": False}
     awx.answer("POST", f"{template['url']}survey_spec/", {}, {"name": "", "description": "", "spec": [question]})
-    awx.answer("POST", f"{template['url']}launch/", {}, {"extra_vars": {"timeout": 5, "config": {"fabric": {}}}})
-    assert awx.jobs[0]["extra_vars"] == {"timeout": 5}
+    given = {"composable_timeout": 5, "composable_config": {"fabric": {}}}
+    awx.answer("POST", f"{template['url']}launch/", {}, {"extra_vars": given})
+    assert awx.jobs[0]["extra_vars"] == {"composable_timeout": 5}

@@ -142,7 +142,7 @@ def test_the_stub_refuses_what_awx_refuses(awx: Awx, kind: str, body: Json, fiel
 def test_a_schedule_must_answer_the_survey(awx: Awx, made: Played) -> None:
     detach = named(awx, "job_templates")["Composable detach"]["id"]
     body = {"name": "nightly", "unified_job_template": detach, "rrule": "DTSTART:20260101T000000Z RRULE:FREQ=DAILY"}
-    with pytest.raises(Refused, match="detach_nodes"):
+    with pytest.raises(Refused, match="composable_detach_nodes"):
         awx.answer("POST", "/api/v2/schedules/", {}, body)
 
 

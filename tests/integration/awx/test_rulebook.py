@@ -41,7 +41,7 @@ def awx() -> Awx:
         "name": TEMPLATE, "playbook": "playbooks/attach.yml", "organization": organization["id"],
         "survey_enabled": True})
     awx.answer("POST", f"{template['url']}survey_spec/", {}, {
-        "name": "", "description": "", "spec": [{"question_name": "Seconds to wait", "variable": "timeout",
+        "name": "", "description": "", "spec": [{"question_name": "Seconds to wait", "variable": "composable_timeout",
                                                  "type": "integer", "required": False}]})
     return awx
 
@@ -89,7 +89,7 @@ def test_an_event_launches_the_job_template_with_its_variables(
     wait_for(lambda: awx.jobs, rulebook, tmp_path / "log")
     (job,) = awx.jobs
     assert job["name"] == TEMPLATE
-    assert job["extra_vars"] == {"timeout": 42}
+    assert job["extra_vars"] == {"composable_timeout": 42}
     assert TOKEN not in (tmp_path / "log").read_text(encoding="utf-8")
 
 

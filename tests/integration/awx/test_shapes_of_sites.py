@@ -28,7 +28,7 @@ HIDDEN = (*SECRETS.values(), "BEGIN KEY", "of-the-repository", "of-the-registry"
 SITE: Json = {
     **CREDENTIALS, "awx_labels": ["gpu", "production"],
     "awx_template_changes": {
-        "Composable attach": {"forks": 2, "extra_vars": {"node_hosts": "gpu_nodes"}, "labels": ["gpu"]},
+        "Composable attach": {"forks": 2, "extra_vars": {"composable_node_hosts": "gpu_nodes"}, "labels": ["gpu"]},
         "Composable scale pass": {"webhook_service": "github"},
         "Site images": {"playbook": "playbooks/images.yml", "description": "Which images the site mirrors"}},
     "awx_schedule_changes": {
@@ -95,9 +95,10 @@ class TestChanges:
     def test_templates_are_changed_and_the_rest_stays(self, awx: Awx, made: Played) -> None:
         attach = named(awx, "job_templates")["Composable attach"]
         assert attach["forks"] == 2
-        assert json.loads(attach["extra_vars"]) == {"config": OPTIONS["awx_config"], "node_hosts": "gpu_nodes"}
+        assert json.loads(attach["extra_vars"]) == {
+            "composable_config": OPTIONS["awx_config"], "composable_node_hosts": "gpu_nodes"}
         assert named(awx, "job_templates")["Composable scale pass"]["webhook_service"] == "github"
-        assert awx.surveys[attach["id"]]["spec"][0]["variable"] == "timeout"
+        assert awx.surveys[attach["id"]]["spec"][0]["variable"] == "composable_timeout"
 
     def test_a_template_of_the_site_is_like_the_others(self, awx: Awx, made: Played) -> None:
         own = named(awx, "job_templates")["Site images"]

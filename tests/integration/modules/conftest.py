@@ -20,7 +20,7 @@ from ansible_collections.composable.infra.emulator import Emulator, simple_spec
 
 Json = dict[str, t.Any]
 A100, L40S = "NVIDIA-A100-PCIE-40GB", "NVIDIA-L40S"
-# Programs of another release: ~/.cache/composable-infra/ansible-core/2.16/bin, with jmespath installed beside.
+# Programs of another ansible-core; `make integration CORE=2.16` sets it.
 BIN = Path(os.environ.get("ANSIBLE_PROGRAMS", "") or Path(sys.executable).parent)
 LONGEST = 180
 MARK = "RESULTS:"

@@ -59,6 +59,11 @@ def refused(folder: Path, path: str) -> str:
     return done.stderr
 
 
+def among(words: str, told: str) -> bool:
+    """Whether the words are told, wherever lines were broken: before ansible-core 2.19 also within words."""
+    return "".join(words.split()) in "".join(told.split())
+
+
 @pytest.fixture(scope="module")
 def attached(emulator: Emulator) -> Emulator:
     """One device on node-0."""
@@ -79,7 +84,8 @@ def test_graph_of_a_fabric(attached: Emulator, folder: Path) -> None:
         "free_nvidia_l40s": ["node-0", "node-1", "node-2"], "health_OK": ["apart", "node-0", "node-1", "node-2"],
         "full": ["node-0"]}
     host = json.loads(inventory(folder, path, "--host", "node-0"))
-    assert (host["gpus"], host["composable_machine"], host["composable_free"]) == (
+    # before ansible-core 2.19 an expression gives text
+    assert (int(host["gpus"]), host["composable_machine"], host["composable_free"]) == (
         1, machine_uuid("node-0"), {A100: 3, L40S: 2})
 
 
@@ -102,7 +108,10 @@ def test_cache_spares_the_manager(attached: Emulator, folder: Path) -> None:
     since = mark(attached)
     assert json.loads(inventory(folder, path, "--list")) == json.loads(first)
     assert mark(attached) == since
-    inventory(folder, path, "--list", "--flush-cache")
+    # ansible-inventory has had that option since ansible-core 2.17
+    book = folder / "nothing.json"
+    book.write_text(json.dumps([{"name": "Nothing", "hosts": "all", "gather_facts": False}]), encoding="utf-8")
+    assert run(folder, "ansible-playbook", "-i", path, "--flush-cache", str(book)).returncode == 0
     assert mark(attached) > since
     assert attached.fabric_config()["password"] not in "".join(
         p.read_text(encoding="utf-8") for p in (folder / "cache").iterdir())
@@ -115,14 +124,14 @@ def test_cache_spares_the_manager(attached: Emulator, folder: Path) -> None:
 def test_unusable_source_is_named(emulator: Emulator, folder: Path, change: Json, said: str) -> None:
     path = source(folder, "bad.fabric.yml", plugin="composable.infra.fabric", **{**emulator.fabric_config(), **change})
     error = refused(folder, path)
-    assert said in error
+    assert among(said, error)
     assert "Traceback" not in error
     assert "wrong-one" not in error
 
 
 def test_file_of_another_name_is_for_another_plugin(emulator: Emulator, folder: Path) -> None:
     path = source(folder, "hosts.yml", plugin="composable.infra.fabric", **emulator.fabric_config())
-    assert "could not be verified by inventory plugin" in refused(folder, path)
+    assert among("could not be verified by inventory plugin", refused(folder, path))
 
 
 def test_text_of_a_manager_is_never_a_template(folder: Path, tmp_path: Path) -> None:
@@ -190,7 +199,7 @@ def test_shipped_inventory_makes_the_group_that_the_playbooks_prepare(kubeconfig
 
 def test_cluster_that_cannot_be_reached(emulator: Emulator, folder: Path) -> None:
     path = source(folder, "gone.cluster.yml", plugin="composable.infra.cluster", kubeconfig="/nowhere/kubeconfig")
-    assert "/nowhere/kubeconfig: cannot be read: No such file or directory" in refused(folder, path)
+    assert among("/nowhere/kubeconfig: cannot be read: No such file or directory", refused(folder, path))
 
 
 def test_large_fabric_stays_small(tmp_path: Path) -> None:

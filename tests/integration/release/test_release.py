@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 from ansible_collections.composable.infra.tools import release
+from ansible_collections.composable.infra.tools.address import current
 
 
 def status() -> str:
@@ -29,6 +30,9 @@ def test_a_dry_run_makes_everything_and_changes_nothing(tmp_path: Path) -> None:
         log = archive.extractfile("CHANGELOG.md")
         assert log is not None
         assert notes in log.read().decode("utf-8")
+        readme = archive.extractfile("README.md")
+        assert readme is not None
+        assert f"]({current()}/blob/main/docs/quickstart.md)" in readme.read().decode("utf-8")
     assert {"README.md", "docs/docsite/rst/quickstart.rst", "docs/docsite/extra-docs.yml",
             "examples/site/hosts.yml"} <= names
     assert {name for name in names if name.startswith((".", "dist"))} <= {".ansible-lint", ".yamllint"}

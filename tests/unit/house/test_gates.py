@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -137,6 +138,26 @@ def test_core_that_cannot_be_had_is_one_sentence_and_leaves_nothing(tmp_path: Pa
     with pytest.raises(other_core.NoSuchCore, match=r"ansible-core 2\.0 cannot be installed for any of"):
         other_core.programs(tmp_path, "2.0")
     assert [path.name for path in tmp_path.iterdir()] == ["2.0.lock"]
+
+
+def test_what_is_beside_another_core_has_the_version_of_ours() -> None:
+    (line,) = other_core.beside()
+    assert line == f"jmespath=={importlib.metadata.version('jmespath')}"
+
+
+def test_its_programs_are_said_and_what_cannot_be_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    there = tmp_path / "composable-infra" / "ansible-core" / "2.16" / "bin"
+    there.mkdir(parents=True)
+    (there / "ansible-test").touch()
+    assert other_core.main("2.16") == 0
+    assert capsys.readouterr().out == f"{there}\n"
+    monkeypatch.setattr(other_core, "PYTHONS", ())
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    assert other_core.main("2.0") == 1
+    assert capsys.readouterr().err.startswith("ansible-core 2.0 cannot be installed")
 
 
 def test_oldest_core_is_the_one_that_certification_asks_for() -> None:

@@ -1,0 +1,44 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The README files as Galaxy and Automation Hub show them: no file lies beside them, so links name the project's page.
+
+In the repository the links are relative, and so lead to the files of the same checkout. The archive is built of a copy,
+in which each begins with `repository` of galaxy.yml (`make address`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from .address import current
+
+_LINK = re.compile(r"(?P<image>!?)(?P<text>\[[^\]]*\])\((?P<target>[^)\s#]+)(?P<heading>#[^)\s]*)?\)")
+
+
+def copied(sources: Path, into: Path) -> Path:
+    """A copy of the collection at ``ansible_collections/composable/infra`` below ``into``, ready to be built."""
+    copy = into / "ansible_collections" / "composable" / "infra"
+    shutil.rmtree(into, ignore_errors=True)
+    shutil.copytree(sources, copy, ignore=shutil.ignore_patterns(".git", ".ansible"))
+    for page in (copy / "README.md", *sorted(copy.glob("roles/*/README.md"))):
+        page.write_text(absolute(page, copy), encoding="utf-8")
+    return copy
+
+
+def absolute(page: Path, root: Path) -> str:
+    """Text of a page whose links to files of the collection at ``root`` are URLs. Others stay as they are."""
+    address = current(root)
+
+    def replaced(found: re.Match[str]) -> str:
+        target = Path(os.path.normpath(page.parent / found["target"]))
+        if "://" in found["target"] or not target.is_relative_to(root) or not target.exists():
+            return found[0]
+        kind = "raw" if found["image"] else "tree" if target.is_dir() else "blob"
+        url = f"{address}/{kind}/main/{target.relative_to(root).as_posix()}{found['heading'] or ''}"
+        return f"{found['image']}{found['text']}({url})"
+
+    return _LINK.sub(replaced, page.read_text(encoding="utf-8"))

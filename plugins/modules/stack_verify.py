@@ -18,6 +18,7 @@ author:
 extends_documentation_fragment:
   - composable.infra.cluster
   - composable.infra.cluster.login
+  - composable.infra.stack
 options:
   plan:
     description: What was to be installed, with the keys that C(verify_plan) of the role C(verify) has.
@@ -35,28 +36,6 @@ options:
     description: Seconds between two looks.
     type: float
     default: 5.0
-  hosts:
-    description: What the nodes' hosts say of themselves, as the role C(node_prepare) sets it in C(node_prepare_host).
-    type: list
-    elements: dict
-    default: []
-attributes:
-  check_mode:
-    description: Can run in check mode; it only reads.
-    support: full
-  diff_mode:
-    description: There is nothing to compare, it only reads.
-    support: none
-  action:
-    description: The cluster is read where the task runs, and judged where C(ansible-playbook) runs.
-    support: full
-  async:
-    description: Does not run in the background.
-    support: none
-  platform:
-    description: Runs where Python and the network path to the API server are.
-    platforms: posix
-    support: full
 seealso:
   - module: composable.infra.stack_info
 """

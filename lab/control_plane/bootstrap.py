@@ -74,7 +74,8 @@ def start(layout: Layout, processes: Processes, api: Api, options: LabOptions) -
     for component in (components.scheduler, components.controller_manager, components.kwok):
         processes.start(component(layout))
     create_nodes(api, node_names(options.nodes), layout.release.kubernetes)
-    for document in (*shipped_documents(), *policy_documents(), *agent_documents(), *gate_documents(layout.release)):
+    for document in (*shipped_documents(), *policy_documents(), *agent_documents(), *autoscaler_documents(),
+                     *gate_documents(layout.release)):
         api.apply(document)
 
 
@@ -112,6 +113,11 @@ def policy_documents() -> list[dict[str, Any]]:
 def agent_documents() -> list[dict[str, Any]]:
     """The permissions of the node agents, and the policy that keeps each to its node."""
     return [document for name in ("rbac", "policy") for document in documents(DEPLOY / "agent" / f"{name}.yaml")]
+
+
+def autoscaler_documents() -> list[dict[str, Any]]:
+    """The permissions of the provider of Cluster Autoscaler, and the policy that keeps it to its annotations."""
+    return [document for name in ("rbac", "policy") for document in documents(DEPLOY / "autoscaler" / f"{name}.yaml")]
 
 
 def agent_plugin_documents() -> list[dict[str, Any]]:

@@ -43,8 +43,9 @@ NO_NODES = "no node can be added"
 class NodeOption:
     """A group whose provider can add nodes.
 
-    ``raw``: a Node object as a new one would be; ``room``: how many more may be added. ``fabric``: on which its machine
-    would be, None for none; ``limit``: devices of each model that it could be given. ``devices``: by model, those that
+    ``raw``: a Node object as a new one would be; ``room``: how many more may be added; ``coming``: how many were
+    ordered and are no nodes yet, which are used first. ``fabric``: on which its machine would be, None for none;
+    ``limit``: devices of each model that it could be given. ``devices``: by model, those that
     it brings along. ``cost``: of a node, in the unit in which an attach costs ``attach_costs``.
     """
 
@@ -55,6 +56,7 @@ class NodeOption:
     limit: int = 50
     devices: Mapping[str, int] = field(default_factory=dict)
     cost: float = 10.0
+    coming: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +161,14 @@ class _NewNodes:
 
     def _grow(self, option: NodeOption, with_devices: list[GatedPod], plain: list[GatedPod]) -> None:
         best: list[PodRef] = []
-        for count in range(1, min(option.room, len(with_devices) + len(plain), MOST_NEW_NODES) + 1):
+        most = min(option.room + option.coming, len(with_devices) + len(plain), MOST_NEW_NODES)
+        for count in range(1, most + 1):
             served = self._served(option, count, with_devices, plain)
             if len(served) <= len(best):
                 break
-            best, self.nodes[option.group] = served, count
+            best = served
+            if count > option.coming:
+                self.nodes[option.group] = count - option.coming
         self.on_new_nodes.update(dict.fromkeys(best, option.group))
 
     def _served(self, option: NodeOption, count: int, with_devices: list[GatedPod],

@@ -79,6 +79,11 @@ def _gated(pod: Json) -> Iterable[Hashable]:
     return (True,) if pods.held(pod) else ()
 
 
+def _unschedulable(pod: Json) -> Iterable[Hashable]:
+    waits = not (pods.bound(pod) or pods.ended(pod) or (pod.get("spec") or {}).get("schedulingGates"))
+    return (True,) if waits and pods.unschedulable(pod) else ()
+
+
 def _slice_devices(obj: Json) -> Iterable[Hashable]:
     """With the node: all nodes of a kind have a GPU at the same PCI address."""
     name = slices.node(obj)
@@ -105,4 +110,5 @@ NODES: t.Final[Indexes] = {"machine": _machine}
 REQUESTS: t.Final[Indexes] = {"node": _target, "scale up": _scaled_up}
 RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device": _device_uid, "held": _held_for,
                                "model": lambda o: (o["spec"]["model"],), "asked": _asked, "deleting": _deleting}
-PODS: t.Final[Indexes] = {"uid": _uid, "node": _pod_node, "gated": _gated}
+PODS: t.Final[Indexes] = {"uid": _uid, "node": _pod_node, "gated": _gated,
+                          "unschedulable": _unschedulable}

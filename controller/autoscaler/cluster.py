@@ -1,0 +1,151 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the provider knows of cluster and fabric: the engine's own watches and planner, and none of its hands."""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from ansible_collections.composable.infra.controller.autoscaler.config import AutoscalerConfig, NodeGroup
+from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, Refused
+from ansible_collections.composable.infra.controller.autoscaler.groups import NodeGroups
+from ansible_collections.composable.infra.controller.autoscaler.template import template_node
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import EVENTS
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import (
+    NodeOption,
+    ScaleUpPlan,
+    plan_scale_up,
+)
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import REQUESTED
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.evaluate import OPERATOR, SCALER
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.supply import supply
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.parse_cache import ParseCache
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import GatedPod
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.snapshot import scheduling_snapshot
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+    ControllerManager,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.scale_ups import live_entries
+
+Json = dict[str, t.Any]
+NOT_TRIGGERED = "NotTriggerScaleUp"
+# Seconds in which a refusal of the manager that a ComposabilityRequest shows keeps its model off the node.
+BLOCK_SECONDS = 5.0
+
+
+class Cluster:
+    """Start it, ask it, stop it. Planning is done by one thread at a time; all else may be asked at any time."""
+
+    def __init__(self, client: Client, manager: FabricManager, config: EngineConfig,
+                 autoscaler: AutoscalerConfig) -> None:
+        settings = replace(config.settings, handover="gated", handover_namespaces={}, handover_models={},
+                           unserved="release")
+        self.client, self.config = client, autoscaler
+        self.engine = ControllerManager(client, manager, replace(config, settings=settings), events=False,
+                                        roles=(SCALER, OPERATOR), component="composable-infra-autoscaler")
+        self.engine.fence.require(lambda: False)
+        self.state, self.groups = self.engine.state, NodeGroups(autoscaler.nodes, self.engine.state)
+        self._cache, self._known, self._lock = ParseCache(), KnownNodes(), threading.Lock()
+
+    def require_ready(self) -> None:
+        """Raises Refused while cluster or CDI Manager were not read: a decision on half the truth helps nobody."""
+        if not self.engine.ready():
+            raise Refused(Kind.UNAVAILABLE, "; ".join(self.engine.problems()) or "the cluster is being read")
+
+    def waiting(self, only: Collection[str] | None = None) -> tuple[GatedPod, ...]:
+        """Pods that the scheduler could place nowhere and no node was chosen for; ``only``: of these uids."""
+        asked = {entry.pod for _node, _model, entry, _pod in live_entries(self.state, time.time())}
+        return tuple(self._pod(raw) for raw in self.state.pods.by("unschedulable", True)
+                     if raw["metadata"]["uid"] not in asked and (only is None or raw["metadata"]["uid"] in only))
+
+    def _pod(self, raw: Json) -> GatedPod:
+        namespace = raw["metadata"]["namespace"]
+        found = {entry: self.state.claims.get(name, namespace) if name else None
+                 for entry, name in pods.claim_names(raw).items()}
+        since = parse_time(raw["metadata"].get("creationTimestamp"))
+        return GatedPod(raw, found, since)
+
+    def plan(self, waiting: tuple[GatedPod, ...], options: tuple[NodeOption, ...]) -> ScaleUpPlan:
+        """Attach or add a node for these pods, at this moment."""
+        with self._lock:
+            for raw in self.state.requests.list():
+                if error := (raw.get("status") or {}).get("error"):
+                    spec = raw["spec"]["resource"]
+                    self.state.blocks.block(spec.get("target_node") or "", spec["model"], BLOCK_SECONDS, error)
+            snapshot = scheduling_snapshot(self.state, waiting, self._known)
+            return plan_scale_up(snapshot, self.state.settings, options, self.config.scale_up, self._cache)
+
+    def is_waiting(self, uid: str) -> bool:
+        """Whether a pod is there, wanted, and on no node."""
+        pod = self.state.pods.first("uid", uid)
+        return pod is not None and not (pods.bound(pod) or pods.ended(pod))
+
+    def asked(self) -> dict[str, tuple[str, str]]:
+        """By uid of a pod that devices were asked for: its node, and why none come there, empty when they do."""
+        found: dict[str, tuple[str, str]] = {}
+        for node, model, entry, _pod in live_entries(self.state, time.time()):
+            errors = [(raw.get("status") or {}).get("error") or "" for raw in self.state.requests.by("node", node)
+                      if raw["spec"]["resource"]["model"] == model]
+            found[entry.pod] = (node, found.get(entry.pod, ("", ""))[1] or next(filter(None, errors), ""))
+        return found
+
+    def provided(self, nodes: Collection[str]) -> set[str]:
+        """Uids of pods whose devices are all in the ResourceSlices of these nodes and idle; older pods come first."""
+        found: set[str] = set()
+        for node in nodes:
+            snapshot = node_snapshot(self.state, node)
+            idle = {m: len(supply(snapshot, m, self.state.settings).idle) for m in snapshot.models()}
+            short: set[str] = set()
+            here = sorted((c for c in snapshot.claims if c.phase == REQUESTED), key=lambda c: (c.allocated_at, c.key))
+            for claim in here:
+                pod = claim.pods[0].uid
+                found.add(pod)
+                for model, n in claim.need().items():
+                    idle[model] = idle.get(model, 0) - n
+                    short |= {pod} if idle[model] < 0 else set()
+            found -= short
+        return found
+
+    def not_triggered(self, since: float) -> set[str]:
+        """Uids of pods for which Cluster Autoscaler adds nothing, as it said after a moment (epoch seconds)."""
+        listed = self.client.list(EVENTS, field_selector=f"reason={NOT_TRIGGERED},involvedObject.kind=Pod").items
+        return {str(event["involvedObject"].get("uid")) for event in listed if _last_seen(event) >= since}
+
+    def free_devices(self) -> int:
+        """Devices that the fabrics could still attach, of all models that are attached for the autoscaler."""
+        snapshot = self.state.snapshot
+        if snapshot is None:
+            return 0
+        barred = self.config.scale_up.not_attached
+        return sum(n for (model, _fabric), n in snapshot.free.items()
+                   if model not in barred and self.state.settings.model(model))
+
+    def option(self, group: NodeGroup, coming: int, room: int) -> NodeOption:
+        """How a node of a group would be. ``coming``, ``room``: as its provider says."""
+        raw = template_node(group.id, group.shape, self.groups.all_members(group))
+        return NodeOption(group.id, raw, room, group.fabric, self.state.settings.max_devices_per_node, group.devices,
+                          group.cost, coming)
+
+    def devices(self, node: str) -> Iterator[tuple[str, bool]]:
+        """(model, in use) of each ComposableResource on a node."""
+        snapshot = node_snapshot(self.state, node)
+        yield from ((resource.model, resource.taken) for resource in snapshot.resources)
+
+
+def _last_seen(event: Json) -> float:
+    series = event.get("series") or {}
+    stamps = (event.get("lastTimestamp"), series.get("lastObservedTime"), event.get("eventTime"),
+              event["metadata"].get("creationTimestamp"))
+    return max(parse_time(stamp) for stamp in stamps)

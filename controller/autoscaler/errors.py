@@ -1,0 +1,30 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the provider refuses, as gRPC and Cluster Autoscaler are told."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Kind(enum.Enum):
+    """Why; the names are those of gRPC's status codes."""
+
+    NOT_FOUND = "there is no such group or node"
+    INVALID_ARGUMENT = "the request makes no sense"
+    FAILED_PRECONDITION = "it may not be done now"
+    RESOURCE_EXHAUSTED = "nothing that is there or can be added serves it"
+    UNAVAILABLE = "cluster or CDI Manager cannot be read"
+
+
+class Refused(Exception):
+    """A request is not carried out; the message says why and is shown in Cluster Autoscaler's events."""
+
+    def __init__(self, kind: Kind, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+class ProviderError(Exception):
+    """A provider of nodes did not do what it was asked for; the message says why, without secrets."""

@@ -1,0 +1,131 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Start, answer Cluster Autoscaler, stop."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import threading
+import time
+from collections.abc import Sequence
+
+from prometheus_client import disable_created_metrics
+
+from ansible_collections.composable.infra.controller.access import Access
+from ansible_collections.composable.infra.controller.autoscaler.cluster import Cluster
+from ansible_collections.composable.infra.controller.autoscaler.config import AutoscalerConfig
+from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
+from ansible_collections.composable.infra.controller.autoscaler.provider import Provider
+from ansible_collections.composable.infra.controller.autoscaler.server import Certificates, Server
+from ansible_collections.composable.infra.controller.autoscaler.service import ProviderService
+from ansible_collections.composable.infra.controller.health import HealthServer
+from ansible_collections.composable.infra.controller.logs import add_log_options, set_up_logging
+from ansible_collections.composable.infra.controller.signals import asked_to_stop
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import FabricError
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, BadKubeconfig
+from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
+
+log = logging.getLogger("composable.infra")
+OK, BAD_INPUT = 0, 2
+STEP_SECONDS, UNTRIGGERED_EVERY = 0.5, 5.0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    it = argparse.ArgumentParser(
+        prog="autoscaler",
+        description="A cloud provider (externalgrpc) for Cluster Autoscaler: where it would add a node, devices of a "
+                    "composable fabric are attached, or a node is added.",
+        epilog="Exit status: 0 stopped on request, 2 unusable configuration.")
+    it.add_argument("--config", required=True, help="YAML file of the controllers: device_info, fabric and the rest")
+    it.add_argument("--autoscaler-config", required=True,
+                    help="YAML file: the groups and what stands behind them (docs/autoscaling.md)")
+    it.add_argument("--kubeconfig", help="default: KUBECONFIG, ~/.kube/config, or the pod's service account")
+    it.add_argument("--context", help="context of the kubeconfig")
+    it.add_argument("--address", default="127.0.0.1:8086", metavar="HOST:PORT",
+                    help="where Cluster Autoscaler is answered; port 0 takes a free one (default: %(default)s)")
+    it.add_argument("--tls-cert-file", metavar="PATH", help="certificate, with its chain, for --address")
+    it.add_argument("--tls-private-key-file", metavar="PATH", help="key of that certificate")
+    it.add_argument("--client-ca-file", metavar="PATH", help="who signs the certificates of those that may ask")
+    it.add_argument("--insecure", action="store_true",
+                    help="answer without TLS, whoever asks; for tests on one machine")
+    it.add_argument("--listen", default="127.0.0.1:8087", metavar="HOST:PORT",
+                    help="address of /healthz, /readyz and /metrics; port 0 takes a free one (default: %(default)s)")
+    add_log_options(it)
+    return it
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until stopped; returns the exit status."""
+    args = parser().parse_args(argv)
+    set_up_logging(args.log_format, args.log_level)
+    stop = asked_to_stop()
+    try:
+        return run(args, stop)
+    except BadSetting as error:
+        log.error("%s: %s", args.autoscaler_config, error)
+    except (BadConfig, BadKubeconfig, FabricError, ApiError) as error:
+        log.error("%s", error)
+    return BAD_INPUT
+
+
+def run(args: argparse.Namespace, stop: threading.Event) -> int:
+    """Build and run. Raises BadConfig, BadSetting, BadKubeconfig, FabricError or ApiError before it starts."""
+    config, certificates = EngineConfig.load(args.config), certificates_of(args)
+    autoscaler = AutoscalerConfig.load(args.autoscaler_config, config.settings)
+    client = Client(Connection.load(args.kubeconfig, args.context))
+    disable_created_metrics()
+    measurements = Measurements()
+    cluster = Cluster(client, config.manager(), config, autoscaler)
+    try:
+        provider = Provider(cluster, autoscaler, measurements)
+        server = Server(args.address, ProviderService(provider, measurements), certificates)
+        health = HealthServer(args.listen, cluster.engine, measurements, dict, Access(client), None)
+    except BaseException:
+        cluster.engine.stop()
+        raise
+    try:
+        cluster.engine.watch()
+        health.start()
+        server.start()
+        log.info("listening on %s, answering Cluster Autoscaler on port %d", health.url, server.port)
+        go_on(provider, stop)
+    finally:
+        server.stop()
+        health.stop()
+        cluster.engine.stop()
+        log.info("stopped")
+    return OK
+
+
+def certificates_of(args: argparse.Namespace) -> Certificates | None:
+    """What the options ask for, None for no TLS. Raises BadConfig: without TLS only where that is said."""
+    files = (args.tls_cert_file, args.tls_private_key_file, args.client_ca_file)
+    if args.insecure:
+        if any(files):
+            raise BadConfig("--insecure: is not usable beside certificates")
+        return None
+    if not all(files):
+        raise BadConfig("--tls-cert-file, --tls-private-key-file and --client-ca-file: are needed, or --insecure")
+    return Certificates(*files)
+
+
+def go_on(provider: Provider, stop: threading.Event) -> None:
+    """Step until stopped. What the API server refuses is told once and tried again."""
+    said, untriggered = "", time.monotonic()
+    while not stop.wait(STEP_SECONDS):
+        try:
+            provider.step()
+            if time.monotonic() - untriggered >= UNTRIGGERED_EVERY:
+                untriggered = time.monotonic()
+                provider.serve_untriggered()
+            said = ""
+        except Exception as error:
+            if str(error) != said:
+                said = str(error)
+                log.warning("%s", said, exc_info=None if isinstance(error, ApiError) else error)

@@ -1,0 +1,83 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the provider measures, by prometheus_client; the names are in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+
+from ansible_collections.composable.infra.controller.build import BuildInfo
+
+PREFIX = "composable_infra_autoscaler_"
+COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "calls_total": ("Calls of NodeGroupIncreaseSize by what became of them.", "result", ("begun", "refused")),
+    "decisions_total": ("What was decided for waiting pods: devices for a pod, a node, or nothing.", "decision",
+                        ("attach", "node", "refuse")),
+    "failures_total": ("Calls that were begun and could not be served.", "reason",
+                       ("Timeout", "AttachFailed", "NoNode")),
+    "scale_down_total": ("Nodes that Cluster Autoscaler wanted to delete by what was decided.", "decision",
+                         ("remove", "keep")),
+    "requests_total": ("Calls of Cluster Autoscaler by gRPC status code.", "code", ("OK",)),
+}
+BUCKETS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200)
+GAUGES: Mapping[str, str] = {
+    "target_size": "Target size of each group, as Cluster Autoscaler is told.",
+    "nodes_left_out": "Nodes that Cluster Autoscaler is not shown, so that its loop goes on, by group.",
+    "spare_watts": "What idle devices and removed nodes save by the figures of the configuration, since the start.",
+}
+
+
+class Measurements:
+    """In a registry of its own; every series is there from the beginning, at zero."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._counters = {name: Counter(PREFIX + name, text, [label], registry=self.registry)
+                          for name, (text, label, _values) in COUNTERS.items()}
+        for name, (_text, _label, values) in COUNTERS.items():
+            for value in values:
+                self._counters[name].labels(value)
+        self._serve = Histogram(f"{PREFIX}serve_seconds", "From a call until the devices of its pods are in slices.",
+                                buckets=BUCKETS, registry=self.registry)
+        self.registry.register(BuildInfo())
+
+    def count(self, name: str, amount: int = 1, **labels: str) -> None:
+        """More of the counter ``name``, a key of COUNTERS."""
+        if amount:
+            self._counters[name].labels(**labels).inc(amount)
+
+    def observe(self, _name: str, seconds: float) -> None:
+        """One measurement of the time from call to devices."""
+        self._serve.observe(seconds)
+
+    def ask(self, observed: Callable[[], Mapping[str, Mapping[str, float]]]) -> None:
+        """Have ``observed`` asked at each scrape; it answers with the value of each gauge by group."""
+        self.registry.register(_Asked(observed))
+
+    def text(self) -> bytes:
+        """Everything as Prometheus reads it."""
+        return generate_latest(self.registry)
+
+
+class _Asked:
+    """A collector of prometheus_client."""
+
+    def __init__(self, observed: Callable[[], Mapping[str, Mapping[str, float]]]) -> None:
+        self._observed = observed
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The gauges now."""
+        found = self._observed()
+        for name, text in GAUGES.items():
+            family = GaugeMetricFamily(PREFIX + name, text, labels=("group",))
+            for group, value in found.get(name, {}).items():
+                family.add_metric((group,), value)
+            yield family
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Names alone: nothing is asked before it is scraped."""
+        yield from (GaugeMetricFamily(PREFIX + name, text, labels=("group",)) for name, text in GAUGES.items())

@@ -1,0 +1,69 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the decisions need of the cluster, so that they can be tried without one."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Collection, Iterable
+
+from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import (
+    NodeOption,
+    ScaleUpPlan,
+)
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import GatedPod, Placement
+
+
+class View(t.Protocol):
+    """What is asked of the cluster; ``cluster.Cluster`` is one."""
+
+    def require_ready(self) -> None:
+        """Raises Refused while it is not read."""
+
+    def waiting(self, only: Collection[str] | None = None) -> tuple[GatedPod, ...]:
+        """Pods that the scheduler could place nowhere and no node was chosen for; ``only``: of these uids."""
+
+    def plan(self, waiting: tuple[GatedPod, ...], options: tuple[NodeOption, ...]) -> ScaleUpPlan:
+        """Attach or add a node for these pods."""
+
+    def is_waiting(self, uid: str) -> bool:
+        """Whether a pod is there, wanted, and on no node."""
+
+    def asked(self) -> dict[str, tuple[str, str]]:
+        """By uid of a pod that devices were asked for: its node, and why none come there."""
+
+    def provided(self, nodes: Collection[str]) -> set[str]:
+        """Uids of pods whose devices are all in the slices of these nodes and idle."""
+
+    def not_triggered(self, since: float) -> set[str]:
+        """Uids of pods for which Cluster Autoscaler adds nothing, as it said after a moment (epoch seconds)."""
+
+
+class Asking(t.Protocol):
+    """Who writes down which pods wait on which nodes; ``requests.RequestWriter`` is one."""
+
+    def ask(self, placements: Iterable[Placement], until: float) -> None:
+        """The nodes of these placements shall have devices for their pods, until a moment (epoch seconds)."""
+
+    def withdraw(self, pods: Iterable[str]) -> None:
+        """Nothing is wanted any more for these pods (uids)."""
+
+
+class Marks(t.Protocol):
+    """Who writes on nodes and requests; ``requests.RequestWriter`` is one."""
+
+    def return_idle(self, node: str, moment: float) -> None:
+        """Devices of a node that have been idle since before a moment (epoch seconds) need not stay there."""
+
+    def keep_node(self, node: str) -> None:
+        """Have Cluster Autoscaler leave a node alone."""
+
+    def free_node(self, node: str) -> None:
+        """It may ask for the node again."""
+
+    def remove_node(self, node: str) -> None:
+        """Write down that it is being removed."""
+
+    def marked_nodes(self) -> dict[str, str]:
+        """What was written on nodes, by name."""

@@ -1,0 +1,175 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The provider without gRPC: two kinds of groups, vertical ones that never own a node and those of the real nodes.
+
+Cluster Autoscaler takes the spec of a group without nodes from us, always; so the vertical group shows the most that a
+node could have, and nothing of it is ever cached from a real node. Source: Cluster Autoscaler 1.36.1,
+``processors/nodeinfosprovider/mixed_nodeinfos_processor.go``.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import typing as t
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.composable.infra.controller.autoscaler.cluster import Cluster
+from ansible_collections.composable.infra.controller.autoscaler.config import AutoscalerConfig, NodeGroup, VerticalGroup
+from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, ProviderError, Refused
+from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
+from ansible_collections.composable.infra.controller.autoscaler.providers.table import NodeProvider, provider_of
+from ansible_collections.composable.infra.controller.autoscaler.requests import RequestWriter
+from ansible_collections.composable.infra.controller.autoscaler.scale_down import ScaleDowns
+from ansible_collections.composable.infra.controller.autoscaler.scale_up import ScaleUps
+from ansible_collections.composable.infra.controller.autoscaler.template import template_node
+from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import NodeOption
+
+log = logging.getLogger("composable.infra")
+Json = dict[str, t.Any]
+Told = tuple[str, int, int, str]
+# Events of the last so many seconds are looked at for pods that Cluster Autoscaler adds nothing for.
+UNTRIGGERED_SECONDS = 60.0
+
+
+class Provider:
+    """One for a process. Methods raise Refused, and ApiError when the cluster cannot be written."""
+
+    def __init__(self, cluster: Cluster, config: AutoscalerConfig, measurements: Measurements) -> None:
+        self._cluster, self._config, self._groups = cluster, config, cluster.groups
+        self._vertical = {group.id: group for group in config.vertical}
+        self._providers: dict[str, NodeProvider] = {
+            group.id: provider_of(group, cluster.client, self._registered(group)) for group in config.nodes}
+        writer = RequestWriter(cluster.client, cluster.state)
+        self.scale_ups = ScaleUps(cluster, writer, self.options, self._providers, config.provision_timeout,
+                                  measurements)
+        self.scale_downs = ScaleDowns(cluster.groups, cluster.devices, writer, self._providers, config.scale_down,
+                                      measurements)
+        self._resumed = False
+        measurements.ask(self._observed)
+
+    def _registered(self, group: NodeGroup) -> t.Callable[[], Sequence[Mapping[str, t.Any]]]:
+        return lambda: self._groups.all_members(group)
+
+    def refresh(self) -> None:
+        """Before every loop of Cluster Autoscaler. Raises Refused while cluster or CDI Manager are not read."""
+        self._cluster.require_ready()
+        self._resume()
+
+    def _resume(self) -> None:
+        if not self._resumed:
+            self.scale_downs.resume()
+            self.scale_ups.resume(self._config.vertical[0].id)
+            self._resumed = True
+
+    def step(self) -> None:
+        """What time brings. Raises ApiError; nothing is lost by that."""
+        if self._cluster.engine.ready():
+            self._resume()
+            self.scale_ups.step()
+            self.scale_downs.step()
+
+    def serve_untriggered(self) -> None:
+        """Devices for pods that Cluster Autoscaler adds nothing for. Raises ApiError."""
+        if self._cluster.engine.ready():
+            self.scale_ups.serve_untriggered(time.time() - UNTRIGGERED_SECONDS)
+
+    def options(self) -> tuple[NodeOption, ...]:
+        """Which nodes can be added. A provider that does not answer adds none for now."""
+        found = []
+        for group in self._config.nodes:
+            try:
+                coming = self._providers[group.id].coming()
+            except ProviderError as error:
+                log.warning("provider of group %s: %s", group.id, error)
+                continue
+            room = max(0, group.max_size - len(self._groups.all_members(group)) - coming)
+            if room or coming:
+                found.append(self._cluster.option(group, coming, room))
+        return tuple(found)
+
+    def groups(self) -> list[Told]:
+        """(id, smallest and largest size, what is said of it) of each group."""
+        vertical = [self._told_vertical(group) for group in self._vertical.values()]
+        return vertical + [self._told(group) for group in self._groups.groups.values()]
+
+    def _told_vertical(self, group: VerticalGroup) -> Told:
+        """As large as what fabric and providers can still give; that is nodes at most, whatever they take."""
+        target = self.scale_ups.target(group.id)
+        left = self._cluster.free_devices() + sum(option.room for option in self.options())
+        return group.id, 0, min(group.max_size, target + left), "devices of the fabric, or a node"
+
+    def _told(self, group: NodeGroup) -> Told:
+        """Full: it never grows by Cluster Autoscaler, since its real nodes would be its template."""
+        size = self._groups.size(group)
+        return group.id, min(group.min_size, size), max(size, 1), "real nodes"
+
+    def group_of(self, node: str) -> Told | None:
+        """The group of a node; None for one that is not ours, or left out for now."""
+        group = self._groups.of_node(node)
+        return self._told(group) if group else None
+
+    def target_size(self, group: str) -> int:
+        """Of a group; during the call that raised it already the new one."""
+        if group in self._vertical:
+            return self.scale_ups.target(group)
+        return self._groups.size(self._node_group(group))
+
+    def increase(self, group: str, delta: int) -> None:
+        """Raise the target of a vertical group, and begin to serve the pods that wait."""
+        if delta < 1:
+            raise Refused(Kind.INVALID_ARGUMENT, f"delta {delta} must be positive")
+        if group not in self._vertical:
+            raise Refused(Kind.FAILED_PRECONDITION, f"group {self._node_group(group).id} does not grow by itself: the "
+                          "vertical group decides between a device and a node")
+        self.scale_ups.increase(group, delta)
+
+    def decrease(self, group: str, delta: int) -> None:
+        """``delta`` is negative: so many are not waited for any more."""
+        if delta >= 0:
+            raise Refused(Kind.INVALID_ARGUMENT, f"delta {delta} must be negative")
+        if group not in self._vertical:
+            raise Refused(Kind.INVALID_ARGUMENT, f"no node of group {self._node_group(group).id} is waited for")
+        self.scale_ups.decrease(group, -delta)
+
+    def delete(self, group: str, nodes: Sequence[tuple[str, str]]) -> None:
+        """Nodes by (name, providerID). Those of a vertical group are instances that could not be created."""
+        if group in self._vertical:
+            strange = self.scale_ups.drop(group, [provider_id for _name, provider_id in nodes])
+            if strange:
+                raise Refused(Kind.NOT_FOUND, f"group {group} has no instance {', '.join(strange)}")
+            return
+        self.scale_downs.delete(self._node_group(group), [name for name, _provider_id in nodes])
+
+    def running(self, group: str) -> list[tuple[str, bool]]:
+        """(providerID, leaves) of each node of a group; a vertical group has none."""
+        if group in self._vertical:
+            return []
+        return [(str((raw.get("spec") or {}).get("providerID") or ""), raw["metadata"]["name"] in self._groups.leaving)
+                for raw in self._groups.members(self._node_group(group))]
+
+    def failed(self, group: str) -> list[tuple[str, str, int, str]]:
+        """(id, code, class, reason) of each instance that could not be created."""
+        return self.scale_ups.failed(group) if group in self._vertical else []
+
+    def template(self, group: str) -> Json:
+        """A node as a new one would be."""
+        if vertical := self._vertical.get(group):
+            there = [raw for raw in self._cluster.state.nodes.list()
+                     if vertical.selector.items() <= (raw["metadata"].get("labels") or {}).items()]
+            return template_node(f"{group}-template", vertical.shape, there)
+        found = self._node_group(group)
+        return template_node(f"{group}-template", found.shape, self._groups.all_members(found))
+
+    def _node_group(self, name: str) -> NodeGroup:
+        if name not in self._groups.groups:
+            raise Refused(Kind.NOT_FOUND, f"there is no group {name}")
+        return self._groups.groups[name]
+
+    def _observed(self) -> Mapping[str, Mapping[str, float]]:
+        vertical = {name: float(self.scale_ups.target(name)) for name in self._vertical}
+        real = {group.id: float(self._groups.size(group)) for group in self._config.nodes}
+        left = {group.id: float(len(self._groups.all_members(group)) - len(self._groups.members(group)))
+                for group in self._config.nodes}
+        return {"target_size": vertical | real, "nodes_left_out": left, "spare_watts": dict(self.scale_downs.watts)}

@@ -1,0 +1,133 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every write of the provider to the cluster: on ComposabilityRequests which pods wait on their nodes and that idle
+devices may go, and on nodes that they stay or leave."""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+from collections.abc import Callable, Iterable
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABILITY_REQUESTS, NODES
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import AlreadyExists, Conflict, NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.autoscaling import (
+    RETURN_IDLE,
+    SCALE_UP,
+    ScaleUpEntry,
+    read_scale_up,
+    return_idle_text,
+    scale_up_text,
+)
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.scale import request_name
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import Placement
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+
+Json = dict[str, t.Any]
+Change = Callable[[tuple[ScaleUpEntry, ...]], Iterable[ScaleUpEntry]]
+# Cluster Autoscaler leaves a node alone that has it (FAQ, "How can I prevent Cluster Autoscaler from scaling down").
+SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+# By whom it was written, and that a node is being removed: so that a restart goes on with it.
+SCALE_DOWN = "composable.infra/scale-down"
+KEPT, REMOVING = "kept", "removing"
+ATTEMPTS = 5
+
+
+class RequestWriter:
+    """Methods raise the kube layer's errors; a ComposabilityRequest that somebody else changed is read anew."""
+
+    def __init__(self, client: Client, state: ClusterState) -> None:
+        self._client, self._state = client, state
+
+    def ask(self, placements: Iterable[Placement], until: float) -> None:
+        """The nodes of these placements shall have devices for their pods, until a moment (epoch seconds)."""
+        for placement in placements:
+            for claim, models in placement.needs.items():
+                for model, count in models.items():
+                    entry = ScaleUpEntry(placement.pod.uid, claim, count, placement.since, until)
+                    self._change(placement.node, model, functools.partial(_with, entry))
+
+    def withdraw(self, pods: Iterable[str]) -> None:
+        """Nothing is wanted any more for these pods (uids)."""
+        gone = set(pods)
+        for raw in self._state.requests.by("scale up", True):
+            if gone & {entry.pod for entry in read_scale_up(raw)}:
+                spec = raw["spec"]["resource"]
+                self._change(spec["target_node"], spec["model"],
+                             lambda old: (entry for entry in old if entry.pod not in gone))
+
+    def return_idle(self, node: str, moment: float) -> None:
+        """Devices of a node that have been idle since before a moment (epoch seconds) need not stay there."""
+        for raw in self._state.requests.by("node", node) if node else ():
+            body = {"metadata": {"annotations": {RETURN_IDLE: return_idle_text(moment)}}}
+            self._patch(raw["metadata"]["name"], body)
+
+    def keep_node(self, node: str) -> None:
+        """Have Cluster Autoscaler leave a node alone."""
+        self._annotate_node(node, {SCALE_DOWN_DISABLED: "true", SCALE_DOWN: KEPT})
+
+    def free_node(self, node: str) -> None:
+        """Cluster Autoscaler may ask for it again."""
+        self._annotate_node(node, {SCALE_DOWN_DISABLED: None, SCALE_DOWN: None})
+
+    def remove_node(self, node: str) -> None:
+        """Write down that it is being removed."""
+        self._annotate_node(node, {SCALE_DOWN: REMOVING})
+
+    def marked_nodes(self) -> dict[str, str]:
+        """What was written on nodes, by name: read from the API server, since annotations are not watched."""
+        found = {raw["metadata"]["name"]: cohdi.annotation(raw, SCALE_DOWN) for raw in self._client.list(NODES).items}
+        return {name: text for name, text in found.items() if text}
+
+    def _annotate_node(self, node: str, notes: dict[str, str | None]) -> None:
+        try:
+            self._client.merge_patch(NODES, node, {"metadata": {"annotations": notes}})
+        except NotFound:
+            return
+
+    def _change(self, node: str, model: str, change: Change) -> None:
+        """Change the entries of the request of (node, model), on the object as it was read."""
+        for _unused in range(ATTEMPTS):
+            raw = self._request(node, model) or self._create(node, model)
+            text = scale_up_text(change(read_scale_up(raw)))
+            meta = raw["metadata"]
+            if text == cohdi.annotation(raw, SCALE_UP) or (text is None and not cohdi.annotation(raw, SCALE_UP)):
+                return
+            body = {"metadata": {"resourceVersion": meta["resourceVersion"], "annotations": {SCALE_UP: text}}}
+            if self._patch(meta["name"], body):
+                return
+        raise Conflict(409, "Conflict", f"the request of {node} for {model} is changed by others all the time")
+
+    def _patch(self, name: str, body: Json) -> bool:
+        try:
+            self._state.requests.upsert(self._client.merge_patch(COMPOSABILITY_REQUESTS, name, body))
+        except NotFound:
+            return True
+        except Conflict:
+            self._state.requests.upsert(self._client.get(COMPOSABILITY_REQUESTS, name))
+            return False
+        return True
+
+    def _request(self, node: str, model: str) -> Json | None:
+        """The one that the scaler sets the size of."""
+        found = [raw for raw in self._state.requests.by("node", node)
+                 if raw["spec"]["resource"]["model"] == model and not raw["metadata"].get("deletionTimestamp")]
+        return min(found, key=lambda raw: str(raw["metadata"]["name"]), default=None)
+
+    def _create(self, node: str, model: str) -> Json:
+        row = self._state.settings.model(model)
+        name = request_name(node, model)
+        try:
+            raw = self._client.create(COMPOSABILITY_REQUESTS, cohdi.request_body(
+                name, node, model, 0, row.type if row else "gpu"))
+        except AlreadyExists:
+            raw = self._client.get(COMPOSABILITY_REQUESTS, name)
+        self._state.requests.upsert(raw)
+        return raw
+
+
+def _with(new: ScaleUpEntry, old: tuple[ScaleUpEntry, ...]) -> tuple[ScaleUpEntry, ...]:
+    return (*(entry for entry in old if (entry.pod, entry.claim) != (new.pod, new.claim)), new)

@@ -1,0 +1,239 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Cluster Autoscaler asked of a vertical group: begun within its call, finished in the background, told as it
+understands it.
+
+It packs the pods onto an imagined node while the target is up, and asks no second time; so the target goes up within
+the call and comes down when the devices are in the slices. What fails after the call is an instance that could not be
+created, with our reason. Source: Cluster Autoscaler 1.36.1, ``core/scaleup`` and ``clusterstate/clusterstate.go``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, ProviderError, Refused
+from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
+from ansible_collections.composable.infra.controller.autoscaler.protocols import Asking, View
+from ansible_collections.composable.infra.controller.autoscaler.providers.table import NodeProvider
+from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import (
+    NodeOption,
+    ScaleUpPlan,
+)
+
+log = logging.getLogger("composable.infra")
+OUT_OF_RESOURCES, OTHER = 1, 99
+# Nodes on which a pod's devices may fail to come before its scale-up fails.
+MOST_NODES = 8
+# Seconds for which what failed is told when nobody takes notice.
+TOLD_SECONDS = 1800.0
+
+
+@dataclass(slots=True)
+class ScaleUp:
+    """One call. ``delta``: maximum-spec nodes that it asked for; ``pods``: names of the pods that it serves, by uid.
+
+    ``moves``: how often a pod was planned anew; ``why``: what stands in the way of a pod or a group. ``failed``: (code,
+    class, reason) once it cannot be served; ``ended``: when that was. Times are seconds since the epoch.
+    """
+
+    number: int
+    group: str
+    delta: int
+    began: float
+    pods: dict[str, str] = field(default_factory=dict)
+    moves: dict[str, int] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
+    failed: tuple[str, int, str] | None = None
+    ended: float = 0.0
+
+    def instances(self) -> list[str]:
+        """Ids of the instances that could not be created."""
+        return [f"composable-infra://{self.group}/{self.number}-{i}" for i in range(self.delta)] if self.failed else []
+
+
+class ScaleUps:
+    """All calls that are not finished. Thread-safe. ``options``: which nodes can be added now; ``providers``: who adds
+    them, by group. ``timeout``: seconds in which what a call began must come."""
+
+    def __init__(self, view: View, writer: Asking, options: Callable[[], tuple[NodeOption, ...]],
+                 providers: Mapping[str, NodeProvider], timeout: float, measurements: Measurements,
+                 clock: Callable[[], float] = time.time) -> None:
+        self._view, self._writer, self._options, self._providers = view, writer, options, providers
+        self._timeout, self._measurements, self._clock = timeout, measurements, clock
+        self._open: list[ScaleUp] = []
+        self._count, self._lock = 0, threading.RLock()
+
+    def resume(self, group: str) -> None:
+        """Go on with what an earlier process wrote down: its pods count as one call."""
+        with self._lock:
+            left = {uid: uid for uid in self._view.asked() if self._view.is_waiting(uid)}
+            if left and not self._open:
+                self._record(group, 1).pods.update(left)
+
+    def target(self, group: str) -> int:
+        """The target size of a group."""
+        with self._lock:
+            return sum(each.delta for each in self._open if each.group == group)
+
+    def failed(self, group: str) -> list[tuple[str, str, int, str]]:
+        """(id, code, class, reason) of each instance that could not be created."""
+        with self._lock:
+            return [(name, *each.failed) for each in self._open if each.group == group and each.failed
+                    for name in each.instances()]
+
+    def increase(self, group: str, delta: int) -> None:
+        """Begin to serve the pods that wait. Raises Refused, with the reasons of all of them, when none can be served.
+
+        A call that comes again finds nothing left to begin and joins what is under way.
+        """
+        with self._lock:
+            self._view.require_ready()
+            waiting = self._view.waiting()
+            plan = self._view.plan(waiting, self._options())
+            names = {pod.ref.uid: f"{pod.ref.namespace}/{pod.ref.name}" for pod in waiting}
+            began = [each.pod.uid for each in plan.attaches]
+            began += [pod.uid for pod in (*plan.on_new_nodes, *plan.waiting)]
+            under_way = [each for each in self._open if each.group == group and not each.failed]
+            if waiting and not began and not under_way:
+                self._measurements.count("calls_total", result="refused")
+                raise Refused(Kind.RESOURCE_EXHAUSTED, reasons(plan))
+            self._begin(plan)
+            record = self._record(group, delta)
+            record.pods.update({uid: names[uid] for uid in began})
+            record.pods.update({uid: record.pods.get(uid, uid) for uid in self._view.asked()})
+            record.pods.update({uid: name for each in under_way for uid, name in each.pods.items()})
+            self._measurements.count("calls_total", result="begun")
+            self._grow(record, plan.nodes)
+
+    def _record(self, group: str, delta: int) -> ScaleUp:
+        self._count += 1
+        self._open.append(ScaleUp(self._count, group, delta, self._clock()))
+        return self._open[-1]
+
+    def _begin(self, plan: ScaleUpPlan) -> None:
+        self._writer.ask(plan.attaches, self._clock() + self._timeout)
+        for placement in plan.attaches:
+            log.info("AttachDecided pod %s/%s: node %s: %s", placement.pod.namespace, placement.pod.name,
+                     placement.node, placement.reason)
+        self._measurements.count("decisions_total", len(plan.attaches), decision="attach")
+        self._measurements.count("decisions_total", sum(plan.nodes.values()), decision="node")
+        self._measurements.count("decisions_total", len(plan.refused), decision="refuse")
+
+    def _grow(self, record: ScaleUp, nodes: Mapping[str, int]) -> None:
+        """Order nodes. A provider that does not do it fails the call, unless its pods are served otherwise."""
+        for group, count in nodes.items():
+            try:
+                self._providers[group].grow(count)
+                log.info("NodesOrdered group %s: %d more", group, count)
+            except ProviderError as error:
+                log.warning("NodesNotOrdered group %s: %s", group, error)
+                record.why[group] = str(error)
+
+    def drop(self, group: str, ids: Collection[str]) -> list[str]:
+        """Cluster Autoscaler deletes instances that could not be created; the ids that are none of these."""
+        with self._lock:
+            known = {name: each for each in self._open if each.group == group for name in each.instances()}
+            for name in ids:
+                if name in known:
+                    self._end_one(known[name])
+            return [name for name in ids if name not in known]
+
+    def decrease(self, group: str, count: int) -> None:
+        """Cluster Autoscaler waits no longer: the oldest calls end. Raises Refused for more than were asked."""
+        with self._lock:
+            if count > self.target(group):
+                raise Refused(Kind.INVALID_ARGUMENT, f"group {group} has a target of {self.target(group)}")
+            for _unused in range(count):
+                self._end_one(next(each for each in self._open if each.group == group))
+
+    def _end_one(self, record: ScaleUp) -> None:
+        record.delta -= 1
+        if record.delta <= 0:
+            self._open.remove(record)
+            self._withdraw_unshared(record)
+
+    def _withdraw_unshared(self, record: ScaleUp) -> None:
+        """Devices that another call waits for, too, stay wanted."""
+        others = {uid for each in self._open if not each.failed for uid in each.pods}
+        self._writer.withdraw([uid for uid in record.pods if uid not in others])
+
+    def step(self) -> None:
+        """Look how far each call is. Raises ApiError when something could not be written; the next step does it."""
+        with self._lock:
+            asked = self._view.asked()
+            provided = self._view.provided({node for node, _error in asked.values()})
+            for record in [each for each in self._open if not each.failed]:
+                self._step(record, asked, provided)
+            for record in [each for each in self._open if each.failed]:
+                if self._clock() - record.ended > TOLD_SECONDS:
+                    self._open.remove(record)
+
+    def _step(self, record: ScaleUp, asked: Mapping[str, tuple[str, str]], provided: set[str]) -> None:
+        now = self._clock()
+        left = {uid for uid in record.pods if self._view.is_waiting(uid) and uid not in provided}
+        if not left:
+            self._open.remove(record)
+            self._measurements.observe("serve_seconds", now - record.began)
+            log.info("ScaleUpFinished group %s: %d pods after %.1f s", record.group, len(record.pods),
+                     now - record.began)
+            return
+        self._move(record, {uid: asked[uid] for uid in left if uid in asked and asked[uid][1]})
+        self._plan_again(record, {uid for uid in left if uid not in asked})
+        if now - record.began >= self._timeout:
+            self._fail(record, "Timeout", OTHER, f"not served within {self._timeout:g} s: {self._said(record, left)}")
+        elif left and all(record.moves.get(uid, 0) >= MOST_NODES for uid in left):
+            self._fail(record, "AttachFailed", OUT_OF_RESOURCES, self._said(record, left))
+        elif record.why.keys() & self._providers.keys() and not any(uid in asked for uid in left):
+            self._fail(record, "NoNode", OUT_OF_RESOURCES, self._said(record, left))
+
+    def _move(self, record: ScaleUp, broken: Mapping[str, tuple[str, str]]) -> None:
+        """Pods whose devices cannot be attached where they were asked for are planned anew."""
+        for uid, (node, error) in broken.items():
+            record.moves[uid] = record.moves.get(uid, 0) + 1
+            record.why[uid] = f"pod {record.pods[uid]} on node {node}: {error}"
+        if broken:
+            self._writer.withdraw(broken)
+
+    def _plan_again(self, record: ScaleUp, uids: set[str]) -> None:
+        """A node that was ordered may have come, and a device may have come back."""
+        waiting = self._view.waiting(uids) if uids else ()
+        plan = self._view.plan(waiting, self._options()) if waiting else ScaleUpPlan()
+        if plan.attaches:
+            self._begin(ScaleUpPlan(attaches=plan.attaches))
+        record.why.update({pod.uid: f"pod {pod.namespace}/{pod.name}: {said}" for pod, said in plan.refused.items()})
+
+    def _fail(self, record: ScaleUp, code: str, kind: int, reason: str) -> None:
+        record.failed, record.ended = (code, kind, reason), self._clock()
+        self._withdraw_unshared(record)
+        self._measurements.count("failures_total", reason=code)
+        log.warning("ScaleUpFailed group %s: %s", record.group, reason)
+
+    @staticmethod
+    def _said(record: ScaleUp, left: Collection[str]) -> str:
+        told = [record.why[key] for key in (*left, *record.why) if key in record.why]
+        return "; ".join(dict.fromkeys(told)) or f"waiting for devices of {', '.join(sorted(record.pods.values()))}"
+
+    def serve_untriggered(self, since: float) -> int:
+        """Pods that Cluster Autoscaler adds nothing for get devices where that alone serves them; how many did."""
+        with self._lock:
+            uids = self._view.not_triggered(since)
+            waiting = self._view.waiting(uids) if uids else ()
+            plan = self._view.plan(waiting, ()) if waiting else ScaleUpPlan()
+            self._begin(ScaleUpPlan(attaches=plan.attaches))
+            return len(plan.attaches)
+
+
+def reasons(plan: ScaleUpPlan) -> str:
+    """Why no pod of a plan is served, in a sentence; equal reasons are told once."""
+    by_reason: dict[str, list[str]] = {}
+    for pod, reason in plan.refused.items():
+        by_reason.setdefault(reason, []).append(f"{pod.namespace}/{pod.name}")
+    told = [f"{', '.join(sorted(names)[:3])}{' and others' if len(names) > 3 else ''}: {reason}"
+            for reason, names in by_reason.items()]
+    return "; ".join(told) or "no pod waits for a device or a node"

@@ -1,0 +1,72 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node as it would be: for Cluster Autoscaler as protobuf, for the planner as JSON."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable, Mapping
+
+from ansible_collections.composable.infra.controller.autoscaler.config import Shape
+from ansible_collections.composable.infra.controller.autoscaler.wire.rpc import NODE, message_class
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.quantity import (
+    BadQuantity,
+    amount,
+)
+
+Json = dict[str, t.Any]
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def template_node(name: str, shape: Shape, nodes: Iterable[Json]) -> Json:
+    """A Node object of this shape. What the shape leaves open is that of the largest of the real ``nodes``; labels are
+    those that all of them have, and those of the shape."""
+    there = list(nodes)
+    offered = {"cpu": shape.cpu or _largest("cpu", there), "memory": shape.memory or _largest("memory", there),
+               "pods": shape.pods, **{resource: str(n) for resource, n in shape.devices.items()}}
+    offered = {resource: text for resource, text in offered.items() if text}
+    return {"apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": {**_common_labels(there), **shape.labels, HOSTNAME: name}},
+            "spec": {"taints": [dict(taint) for taint in shape.taints]},
+            "status": {"capacity": offered, "allocatable": offered,
+                       "conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+def marshalled(node: Json) -> bytes:
+    """The node as v1.Node protobuf, without the prefix that the API server's storage has.
+
+    Source: k8s.io/api/core/v1, generated.proto; Cluster Autoscaler 1.35 and later calls Unmarshal on it.
+    """
+    message = message_class(NODE)()
+    message.metadata.name = node["metadata"]["name"]
+    message.metadata.labels.update(node["metadata"]["labels"])
+    for taint in node["spec"]["taints"]:
+        message.spec.taints.add(key=taint["key"], value=taint.get("value", ""), effect=taint["effect"])
+    for kind in ("capacity", "allocatable"):
+        for resource, text in node["status"][kind].items():
+            getattr(message.status, kind)[resource].string = text
+    for condition in node["status"]["conditions"]:
+        message.status.conditions.add(type=condition["type"], status=condition["status"])
+    content: bytes = message.SerializeToString()
+    return content
+
+
+def _largest(resource: str, nodes: Iterable[Json]) -> str:
+    """The largest amount that a node offers, as it writes it; empty when none can be read."""
+    found = [str(((node.get("status") or {}).get("allocatable") or {}).get(resource, "")) for node in nodes]
+    return max((text for text in found if _amount(resource, text) >= 0), key=lambda text: _amount(resource, text),
+               default="")
+
+
+def _amount(resource: str, text: str) -> int:
+    try:
+        return amount(resource, text) if text else -1
+    except BadQuantity:
+        return -1
+
+
+def _common_labels(nodes: Iterable[Json]) -> Mapping[str, str]:
+    """Labels that all nodes have alike, but for those that speak of devices on a fabric."""
+    sets = [set((node["metadata"].get("labels") or {}).items()) for node in nodes]
+    return {key: text for key, text in (set.intersection(*sets) if sets else set()) if key != HOSTNAME}

@@ -1,0 +1,69 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a node that Cluster Autoscaler wants to delete goes, or only its idle devices do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+POWER, RESERVE = "power", "reserve"
+POLICIES = (RESERVE, POWER)
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleDownPolicy:
+    """``policy``: ``reserve`` keeps ``reserve_nodes`` nodes without pods of their own ready for devices before any node
+    goes; ``power`` lets each node go that its group can spare. Watts are what an idle node and an idle device draw."""
+
+    policy: str = RESERVE
+    reserve_nodes: int = 1
+    node_watts: float = 0.0
+    device_watts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SpareNode:
+    """A node that is to be deleted. ``size``: nodes of its group, itself included; ``least``: as many must stay.
+    ``spare``: nodes of the group that are kept ready without pods. ``idle``: its idle devices by model, and ``in_use``
+    how many are not. ``not_removable``: why its provider cannot remove it, empty when it can."""
+
+    name: str
+    size: int
+    least: int
+    spare: int = 0
+    idle: Mapping[str, int] = field(default_factory=dict)
+    in_use: int = 0
+    not_removable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleDownDecision:
+    """``remove``: the node goes, its devices first; else it stays and only its idle devices go. ``watts``: what is
+    saved, by the figures of the policy."""
+
+    remove: bool
+    reason: str
+    watts: float = 0.0
+
+
+def decide_scale_down(node: SpareNode, policy: ScaleDownPolicy) -> ScaleDownDecision:
+    """Decide for one node. Pure; the same node and policy always give the same decision."""
+    devices = sum(policy.device_watts.get(model, 0.0) * n for model, n in Counter(node.idle).items())
+    if reason := _stays(node, policy):
+        return ScaleDownDecision(False, f"node {node.name} stays: {reason}", devices)
+    return ScaleDownDecision(True, f"node {node.name} goes, its devices first", devices + policy.node_watts)
+
+
+def _stays(node: SpareNode, policy: ScaleDownPolicy) -> str:
+    if node.in_use:
+        return f"{node.in_use} of its devices are in use"
+    if node.size <= node.least:
+        return f"its group keeps {node.least} nodes"
+    if node.not_removable:
+        return node.not_removable
+    if policy.policy == RESERVE and node.spare < policy.reserve_nodes:
+        return f"{policy.reserve_nodes} nodes are kept ready for devices, and {node.spare} are"
+    return ""

@@ -174,7 +174,10 @@ def test_the_second_inventory_puts_a_redfish_manager_in_place(stage: Stage, inst
 
 @pytest.fixture(scope="module")
 def config_path(stage: Stage, installed: Played, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The configuration that bootstrap has stored, with the Secret where this process can read it."""
+    """The configuration that bootstrap has stored, with the Secret where this process can read it.
+
+    But for the hold time: the site keeps an idle device for ten minutes.
+    """
     folder = tmp_path_factory.mktemp("pod")
     config = yaml.safe_load(stage.lab.api.get(CONFIGMAP)["data"]["config.yml"])
     fabric = stage.config()["fabric"]
@@ -182,6 +185,8 @@ def config_path(stage: Stage, installed: Played, tmp_path_factory: pytest.TempPa
         (folder / name).write_text(fabric[name], encoding="utf-8")
     (folder / "certificate").write_bytes(Path(stage.emulator.ca_path).read_bytes())
     config["fabric"]["credentials_dir"] = str(folder)
+    assert config["device_no_removal_duration"] == 600
+    config["device_no_removal_duration"] = stage.config()["device_no_removal_duration"]
     path = folder / "config.yml"
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     return path

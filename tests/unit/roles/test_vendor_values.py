@@ -45,3 +45,27 @@ def test_an_image_of_cohdi_keeps_the_path_of_its_mirror() -> None:
     for name in ("composable-dra-driver", "dynamic-device-scaler", "composable-resource-operator"):
         image = variables("cohdi")["cohdi_chart_values"][name]["common"]["image"]
         assert image == {"registry": "{{ cohdi_registry }}", "repository": "{{ cohdi_repository }}/" + name}
+
+
+HELM_TASKS = [(path.parts[-3], task) for path in sorted((ROOT / "roles").glob("*/tasks/*.yml"))
+              for task in yaml.safe_load(path.read_text(encoding="utf-8")) if "kubernetes.core.helm" in task]
+
+
+@pytest.mark.parametrize(("role", "task"), HELM_TASKS, ids=lambda given: given if isinstance(given, str) else "")
+def test_every_release_is_waited_for_as_the_user_says(role: str, task: Json) -> None:
+    given = task["kubernetes.core.helm"]
+    assert given["wait"].startswith(f"{{{{ {role}_wait ")
+    assert given["timeout"] == f"{{{{ {role}_wait_timeout }}}}s"
+
+
+def test_each_role_with_a_chart_is_among_them() -> None:
+    assert {role for role, _task in HELM_TASKS} == {"cohdi", "gpu_operator", "monitoring", "nfd", "nvidia_dra_driver"}
+
+
+def test_a_class_that_the_pages_show_looks_at_its_own_driver_first() -> None:
+    """Without that, a slice of another driver breaks the class for every pod."""
+    pages = [*ROOT.glob("roles/*/README.md"), *ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
+    shown = [line.split(":", 1)[1].strip() for page in pages for line in page.read_text("utf-8").splitlines()
+             if line.strip().startswith("expression:") and "device." in line]
+    assert shown
+    assert [text for text in shown if not text.startswith("\"device.driver == '")] == []

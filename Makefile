@@ -60,7 +60,7 @@ PARALLEL ?= 2
 # How many stages run at a time. One more than processors: the end-to-end tests mostly wait for the scheduler.
 AT_ONCE ?= 3
 
-.PHONY: help setup demo test gates unit integration chaos molecule conformance managers-page configuration-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture address release-dry-run clean execution-environment
+.PHONY: help setup demo test gates unit integration chaos molecule conformance managers-page configuration-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
 
 help: ## list what can be made
 	@echo "composable.infra: make TARGET"
@@ -143,6 +143,9 @@ docsite: setup ## build the documentation site, guides and plugins, into dist/do
 
 picture: setup ## run the demo and make the picture of the README from its end
 	@$(PROGRAM).lab.demo | tee /dev/stderr | $(VENV_PYTHON) -m tools.picture docs/images/demo.svg
+
+page-pictures: setup ## run the page's test on the lab and make the pictures of the page from it; needs Chromium
+	@PAGE_PICTURES=$(CURDIR)/docs/images $(PYTEST) tests/e2e/flows/test_page.py $(ARGS)
 
 address: setup ## say where the project is published, or set it everywhere: URL=https://github.com/OWNER/composable.infra
 	@$(VENV_PYTHON) -m tools.address $(if $(URL),'$(URL)')

@@ -70,12 +70,16 @@ def _machine(state: ClusterState, uid: str | None) -> Machine | None:
 
 
 def _devices(state: ClusterState, resources: Iterable[Json], machine: Machine | None) -> Iterator[DeviceRow]:
+    """Those of the ComposableResources, and those that have none. One that has just come is not written down yet."""
     there = {device.uid: device for device in machine.devices} if machine else {}
+    coming: Counter[str] = Counter()
     for raw in resources:
         uid = (raw.get("status") or {}).get("cdi_device_id") or ""
+        coming[raw["spec"]["model"]] += not uid
         yield device_row(state, raw, there.pop(uid, None))
     for device in there.values():
-        if not state.resources.by("device", device.uid):
+        coming[device.model] -= 1
+        if coming[device.model] < 0 and not state.resources.by("device", device.uid):
             yield _strange(device)
 
 

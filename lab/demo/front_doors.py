@@ -89,10 +89,15 @@ class Process:
         return "still runs" if status is None else f"ended with status {status}"
 
 
+def controller_command(stage: Stage, *args: str) -> list[str]:
+    """How a controller with the shipped RBAC is started, on a free port."""
+    return [sys.executable, "-m", f"{PACKAGE}.controller", "--config", str(stage.config_path),
+            "--kubeconfig", str(stage.kubeconfig), "--listen", "127.0.0.1:0", *args]
+
+
 def controller(stage: Stage, *args: str) -> Process:
     """The controller with the shipped RBAC, leading."""
-    process = Process("controller", [sys.executable, "-m", f"{PACKAGE}.controller", "--config", str(stage.config_path),
-                                     "--kubeconfig", str(stage.kubeconfig), "--listen", "127.0.0.1:0", *args], stage)
+    process = Process("controller", controller_command(stage, *args), stage)
     try:
         process.wait_for("leading as")
     except BaseException:

@@ -26,8 +26,11 @@ export class Grid {
 
   // Which lines there are; then those in sight are drawn.
   update() {
-    this.lines = [];
-    for (const [fabric, keys] of this.model.groups()) {
+    const order = this.model.groups(), plain = this.words.length === 0 && this.states.size === 0;
+    const shape = plain ? [...this.folded, "|", ...this.model.fabrics.keys()].join() : null;
+    if (plain && order === this.order && shape === this.shape) return this.draw();
+    Object.assign(this, { order, shape, lines: [] });
+    for (const [fabric, keys] of order) {
       const shown = keys.filter((key) => this.shows(this.model.nodes.get(key)));
       this.lines.push({ key: `group/${fabric}`, group: fabric, total: keys.length, shown: shown.length });
       if (this.folded.has(fabric)) continue;

@@ -14,6 +14,7 @@ export class Model {
     this.claims = new Map();
     this.fabrics = new Map();
     this.order = null;
+    this.bad = new Map();
     this.texts = new WeakMap();
     for (const [key, row] of rows) this.put(key, row);
   }
@@ -30,6 +31,18 @@ export class Model {
     const known = table.get(key);
     if (table === this.nodes && (!known || known.fabric !== row.fabric)) this.order = null;
     table.set(key, row);
+    if (table === this.nodes) this.note(key, row);
+  }
+
+  // What is wrong with a node and its devices is found when its row comes, not whenever something is drawn.
+  note(key, row) {
+    const found = [];
+    if (row.is_node && row.problem) found.push([`node ${row.name}`, row.problem, key]);
+    else if (row.is_node && !row.ready) found.push([`node ${row.name}`, "the node is not ready", key]);
+    for (const device of row.devices ?? []) {
+      if (device.trouble) found.unshift([`device ${device.name}`, `${device.trouble} (node ${row.name})`, `device/${device.name}`]);
+    }
+    if (found.length) this.bad.set(key, found); else this.bad.delete(key);
   }
 
   change(rows, gone) {
@@ -38,6 +51,7 @@ export class Model {
       this.rows.delete(key);
       const table = this.table(key);
       if (table?.delete(key) && table === this.nodes) this.order = null;
+      this.bad.delete(key);
     }
   }
 
@@ -83,15 +97,9 @@ export class Model {
   troubles() {
     const process = (this.process.troubles ?? []).map((text) => ["controller", text, ""]);
     const fabrics = [...this.fabrics.values()].flatMap((row) => (row.problems ?? []).map((text) => [`fabric ${row.fabric ?? 0}`, text, ""]));
-    const devices = [], nodes = [];
-    for (const [key, row] of this.nodes) {
-      if (row.is_node && row.problem) nodes.push([`node ${row.name}`, row.problem, key]);
-      else if (row.is_node && !row.ready) nodes.push([`node ${row.name}`, "the node is not ready", key]);
-      for (const device of row.devices ?? []) {
-        if (device.trouble) devices.push([`device ${device.name}`, `${device.trouble} (node ${row.name})`, `device/${device.name}`]);
-      }
-    }
-    return [...process, ...fabrics, ...devices, ...nodes];
+    const others = [...this.bad.values()].flat();
+    const of = (word) => others.filter(([what]) => what.startsWith(word));
+    return [...process, ...fabrics, ...of("device "), ...of("node ")];
   }
 
   // Devices by state; free ones as the CDI Manager counts them.

@@ -125,6 +125,6 @@ export function timeline(told, row) {
   const made = drawn("svg", { viewBox: `0 0 ${WIDTH} ${height}`, width: "100%", role: "img", "aria-label": `${text}; ${seconds(whole)} in all` }, ...lines);
   const who = [...new Map(spans.map((span) => [span.share, span.who]))].map(([share, name]) => element("span", {}, element("i", { class: share }), name));
   const goes = row.state === "waiting" || row.state === "preparing" ? element("p", { class: "quiet", text: "It goes on." }) : null;
-  const done = marks.length ? element("p", { class: "quiet", text: `Steps on the node: ${marks.map((each) => each.step).join(", ")}` }) : null;
+  const done = marks.length ? element("p", { class: "quiet", text: `Steps on the node: ${[...new Set(marks.map((each) => each.step))].join(", ")}` }) : null;
   return element("div", {}, made, element("p", { class: "keys" }, "Waits for: ", ...who), done, goes);
 }

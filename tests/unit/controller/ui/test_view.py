@@ -96,6 +96,13 @@ def test_device_that_no_object_knows_is_shown_as_unmanaged(looked: Looked) -> No
     assert counted["states"] == {"unmanaged": 1}
 
 
+def test_device_that_was_just_attached_is_not_shown_twice(looked: Looked) -> None:
+    looked.bench.fabric.attached["d9"] = device("d9")
+    looked.bench.look()
+    found = the_device(looked, objects.resource("gpu-a", asked=2))
+    assert (found["name"], found["state"]) == ("gpu-a", "attaching")
+
+
 def test_machine_that_is_no_node_has_a_row_of_its_own(looked: Looked) -> None:
     looked.bench.fabric.others = ("machine-9",)
     looked.bench.look()

@@ -1,0 +1,144 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the page costs with 5,000 nodes of 8 devices, which are made up: ``python -m tests.bench.page`` prints a table.
+
+Processor time of the process with no page open and with 50, while ten devices change a second; bytes for all rows and
+for a change; times of a browser's frames while rows change and are scrolled.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ansible_collections.composable.infra.controller.ui.scope import Scope
+from ansible_collections.composable.infra.tests.browser.window import Browser, opened
+from ansible_collections.composable.infra.tests.integration.page.shown import Shown, serving
+
+NODES, DEVICES, PAGES, CHANGES, SECONDS = 5000, 8, 50, 10, 20.0
+FRAMES = """
+const done = arguments[0], frames = [];
+let last = performance.now();
+const grid = document.getElementById("grid");
+function frame(now) {
+  frames.push(now - last);
+  last = now;
+  grid.scrollTop += 300;
+  if (frames.length < 300) requestAnimationFrame(frame);
+  else { frames.sort((a, b) => a - b); done(frames); }
+}
+requestAnimationFrame(frame);
+"""
+
+
+def main() -> int:
+    """Measure and print."""
+    for shown in serving(nodes=NODES, devices=DEVICES):
+        began = time.process_time()
+        shown.view.open()
+        first = time.process_time() - began
+        world = shown.view.world(Scope()).encode()
+        told("rows read for the first page", f"{first:.2f} s of processor time")
+        told("all rows", f"{len(world) / 1e6:.2f} MB, packed {len(zlib.compress(world, 1)) / 1e3:.0f} kB")
+        alone = processor(shown)
+        with pages(shown, PAGES) as received:
+            told(f"processor, {CHANGES} changes/s, no page open", f"{alone:.1%} of a core")
+            many = processor(shown)
+            told(f"the same with {PAGES} pages open", f"{many:.1%} of a core, {many - alone:+.1%}")
+            told("bytes that a page got for a changed device", f"{received[0] / (SECONDS * CHANGES):.0f}")
+        frames(shown)
+    return 0
+
+
+def told(what: str, value: str) -> None:
+    """A line of the table."""
+    print(f"| {what} | {value} |", flush=True)
+
+
+def processor(shown: Shown) -> float:
+    """Share of a core that this process uses while devices change for SECONDS."""
+    began, busy = time.monotonic(), time.process_time()
+    change(shown, SECONDS)
+    return (time.process_time() - busy) / (time.monotonic() - began)
+
+
+def change(shown: Shown, seconds: float) -> None:
+    """Devices all over the cluster go and come, CHANGES a second: a load, so paced by the clock."""
+    for number in range(int(seconds * CHANGES)):
+        state = "Detaching" if number % 2 else "Online"
+        shown.put(shown.resource(number * 37 % NODES, number % DEVICES, state=state))
+        time.sleep(1 / CHANGES)
+
+
+@contextmanager
+def pages(shown: Shown, count: int) -> Iterator[list[int]]:
+    """So many open pages in a process of their own; the list has the bytes that the first has got."""
+    host, _unused, port = shown.server.address.partition(":")
+    at = json.loads(shown.view.world(Scope()))["at"]
+    ends, received = [], [0]
+    child = os.fork()
+    if child:
+        shown.view.open()
+        begin = shown.ui.broadcaster
+        deadline = time.monotonic() + 30
+        while begin.open < count and time.monotonic() < deadline:
+            time.sleep(0.01)
+        reader = threading.Thread(target=_read, args=(host, int(port), at, received), daemon=True)
+        reader.start()
+        yield received
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        return
+    for _each in range(count):
+        connection = http.client.HTTPConnection(host, int(port))
+        connection.request("GET", f"/ui/changes?since={at}")
+        ends.append(connection.getresponse())
+        threading.Thread(target=_drain, args=(ends[-1],), daemon=True).start()
+    time.sleep(600)
+    os._exit(0)
+
+
+def _drain(answer: http.client.HTTPResponse) -> None:
+    while answer.read1(65536):
+        pass
+
+
+def _read(host: str, port: int, at: str, received: list[int]) -> None:
+    connection = http.client.HTTPConnection(host, port)
+    connection.request("GET", f"/ui/changes?since={at}")
+    answer = connection.getresponse()
+    while data := answer.read1(65536):
+        received[0] += len(data)
+
+
+def frames(shown: Shown) -> None:
+    """Times of 300 frames of a browser, while it scrolls and devices change."""
+    with opened() as browser:
+        browser.size(1400, 900)
+        began = time.monotonic()
+        browser.open(f"{shown.server.url}/ui/")
+        told("from the address to the live page, in a browser", f"{time.monotonic() - began:.1f} s")
+        worker = threading.Thread(target=change, args=(shown, SECONDS))
+        worker.start()
+        _measured(browser)
+        worker.join()
+
+
+def _measured(browser: Browser) -> None:
+    browser.driver.set_script_timeout(120)
+    found = browser.driver.execute_async_script(FRAMES)
+    told("frame while scrolling, half of them", f"up to {found[150]:.0f} ms")
+    told("95 % of them", f"up to {found[285]:.0f} ms")
+    told("the longest", f"{found[-1]:.0f} ms")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

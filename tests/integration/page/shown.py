@@ -1,0 +1,92 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the tests of the page share: a cluster that is made up, shown by the page as it is shipped."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from ansible_collections.composable.infra.controller.access import Access
+from ansible_collections.composable.infra.controller.health import REFUSALS, HealthServer
+from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
+from ansible_collections.composable.infra.controller.ui.endpoint import Ui
+from ansible_collections.composable.infra.controller.ui.rows import ProcessRow
+from ansible_collections.composable.infra.controller.ui.story import Stories
+from ansible_collections.composable.infra.controller.ui.view import Sources, View
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot, Machine
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import NodeHands
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import TimelineRecorder
+from ansible_collections.composable.infra.tests.unit.controller.test_health import FakeEngine
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, settings
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import kind_of
+
+PROCESS = ProcessRow("1.0.0", "fm", "gated", 600.0, True, True, ("composable-infra-0",))
+
+
+@dataclass
+class Shown:
+    """A page about made-up objects: what the watches of a process would have seen."""
+
+    nodes: int = 2
+    devices: int = 2
+    process: ProcessRow = PROCESS
+    reasons: dict[str, WaitReason] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.state, self.recorder = ClusterState(settings(), NodeHands("ssh")), TimelineRecorder()
+        self.view = View(Sources(self.state, lambda: dict(self.reasons), lambda: self.process))
+        access = Access()
+        self.ui = Ui(self.view, Stories(self.state, self.recorder), access, REFUSALS)
+        self.server = HealthServer("127.0.0.1:0", FakeEngine(), PrometheusMetrics(), dict, access, None, self.ui)
+        self._version = 1
+        for number in range(self.nodes):
+            self._fill(number)
+        self.look(free=3)
+
+    def _fill(self, number: int) -> None:
+        node, ready = objects.node(f"node-{number}", f"machine-{number}"), [{"type": "Ready", "status": "True"}]
+        self.state.nodes.upsert({**node, "status": {"conditions": ready}})
+        for place in range(self.devices):
+            self.state.resources.upsert(self.resource(number, place))
+
+    @staticmethod
+    def resource(number: int, place: int, **more: t.Any) -> objects.Json:
+        """The ComposableResource of a node's device, attached and idle unless ``more`` says otherwise."""
+        name = f"gpu-{number}-{place}"
+        return objects.resource(name, **{"device": f"d-{name}", "serial": f"GPU-{name}", "state": "Online",
+                                         "node": f"node-{number}", **more})
+
+    def look(self, free: int) -> None:
+        """The fabric was looked at: each machine has its devices."""
+        machines = {f"machine-{n}": Machine(f"machine-{n}", f"node-{n}", 1, tuple(
+            Device(f"d-gpu-{n}-{place}", A100, fabric=1, machine=f"machine-{n}") for place in range(self.devices)))
+            for n in range(self.nodes)}
+        self.state.snapshot = FabricSnapshot(machines, {(A100, 1): free}, 1.0)
+
+    def put(self, *raws: objects.Json) -> None:
+        """The watches see these."""
+        stores = {"ResourceClaim": self.state.claims, "ResourceSlice": self.state.slices, "Node": self.state.nodes,
+                  "ComposableResource": self.state.resources, "Pod": self.state.pods}
+        for raw in raws:
+            self._version += 1
+            raw["metadata"]["resourceVersion"] = str(self._version)
+            stores[raw["kind"]].upsert(raw)
+            self.view.object_changed("MODIFIED", kind_of(raw), raw, None)
+
+    def said(self, **fields: t.Any) -> None:
+        """The process says otherwise."""
+        self.process = replace(self.process, **fields)
+
+
+def serving(**options: t.Any) -> Iterator[Shown]:
+    """One that serves until the end of the test."""
+    made = Shown(**options)
+    made.server.start()
+    yield made
+    made.server.stop()

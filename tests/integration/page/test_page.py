@@ -1,0 +1,175 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page in a real browser, about a made-up cluster: it changes as the cluster does, and everybody can use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
+from ansible_collections.composable.infra.tests.browser.window import Browser, opened
+from ansible_collections.composable.infra.tests.integration.page.shown import Shown, serving
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+
+
+@pytest.fixture(scope="module")
+def window() -> Iterator[Browser]:
+    """One window for all tests: a browser takes a second to start."""
+    with opened() as browser:
+        yield browser
+
+
+@pytest.fixture
+def shown() -> Iterator[Shown]:
+    """A page about two nodes with two devices each."""
+    yield from serving()
+
+
+@pytest.fixture
+def browser(window: Browser, shown: Shown) -> Iterator[Browser]:
+    """The page is open; at the end nothing was complained about."""
+    window.size(1400, 900)
+    window.prefer(prefers_color_scheme="light")
+    window.open(f"{shown.server.url}/ui/")
+    yield window
+    assert window.complaints() == []
+
+
+def state_of(browser: Browser, device: str) -> str:
+    """As the page shows it."""
+    return str(browser.one(f'[data-device="{device}"]').get_attribute("data-state"))
+
+
+def test_page_shows_nodes_devices_and_sums(browser: Browser) -> None:
+    assert [each.text for each in browser.all("#rows .node") if "node-" in each.text] == ["node-0", "node-1"]
+    assert state_of(browser, "gpu-0-0") == "idle"
+    assert "4 attached, idle" in browser.text("#sums-body")
+    assert "Nothing is wrong" in browser.text("#troubles")
+    assert "composable-infra-0 leads" in browser.text("#process")
+
+
+def test_state_changes_without_a_reload(browser: Browser, shown: Shown) -> None:
+    browser.script("window.here = true")
+    shown.put(objects.local_slice("GPU-gpu-0-0"), objects.claim("train", objects.local_result()))
+    browser.until(lambda: state_of(browser, "gpu-0-0") == "in-use")
+    browser.until(lambda: "used by pod train" in browser.text("#served-body"))
+    shown.put(shown.resource(1, 1, state="Detaching"))
+    browser.until(lambda: state_of(browser, "gpu-1-1") == "leaving")
+    assert browser.script("return window.here")
+
+
+def test_claim_that_waits_says_why_and_goes_when_it_is_served(browser: Browser, shown: Shown) -> None:
+    shown.reasons["default/train"] = WaitReason("default/train", "1 x A100 40G on node node-0", 1.0)
+    shown.put(objects.claim("train"))
+    browser.until(lambda: "waits for 1 x A100 40G on node node-0" in browser.text("#queue-body"))
+    shown.reasons.clear()
+    shown.put(objects.local_slice("GPU-gpu-0-0"), objects.claim("train", objects.local_result()))
+    browser.until(lambda: browser.text("#queue-body") == "No claim waits.")
+
+
+def test_what_is_wrong_is_said_first_and_leads_to_its_story(browser: Browser, shown: Shown) -> None:
+    shown.said(troubles=("the CDI Manager does not answer",))
+    broken = shown.resource(1, 0)
+    broken["status"]["error"] = "the device fell off the bus"
+    shown.put(broken)
+    browser.until(lambda: "the CDI Manager does not answer" in browser.text("#troubles"))
+    browser.until(lambda: "the device fell off the bus (node node-1)" in browser.text("#troubles"))
+    assert state_of(browser, "gpu-1-0") == "faulty"
+    browser.one('#troubles [data-key="device/gpu-1-0"]').click()
+    browser.until(lambda: "kubectl get composableresource gpu-1-0" in browser.text("#story"))
+    browser.one("#story-close").click()
+
+
+def test_story_of_a_claim_has_its_timeline_as_a_picture(browser: Browser, shown: Shown) -> None:
+    claim = ClaimRef("default/train", "uid-train")
+    shown.recorder.note([claim], "attach", 1000.0, 1002.0)
+    shown.recorder.note([claim], "bind", 1002.0, 1002.5)
+    shown.recorder.served(claim, "node-0", 999.0)
+    shown.put(objects.local_slice("GPU-gpu-0-0"), objects.claim("train", objects.local_result()))
+    browser.until(lambda: browser.one("#served-body button")).click()
+    picture = browser.until(lambda: browser.one("#story svg[role=img]"))
+    assert picture.get_attribute("aria-label") == (
+        "attached by the fabric 2.00 s, bound by the scheduler 500 ms; 2.50 s in all")
+    widths = [float(each.get_attribute("width") or 0) for each in browser.all("#story svg rect[class]")][:2]
+    assert widths[0] == pytest.approx(4 * widths[1], rel=0.02)
+    assert {"fabric", "scheduler"} <= {each.get_attribute("class") for each in browser.all("#story svg rect")}
+
+
+def test_names_that_look_like_markup_stay_text(browser: Browser, shown: Shown) -> None:
+    said = '<img src=x onerror="window.hurt=1"><script>window.hurt=1</script>'
+    shown.reasons["default/train"] = WaitReason("default/train", said, 1.0)
+    shown.put(objects.claim("train"))
+    browser.until(lambda: said in browser.text("#queue-body"))
+    assert not browser.script("return window.hurt")
+    assert browser.all("#queue img, #queue script") == []
+
+
+def test_search_and_states_choose_nodes(browser: Browser, shown: Shown) -> None:
+    browser.one("body").send_keys("/")
+    browser.driver.switch_to.active_element.send_keys("gpu-1-0")
+    browser.until(lambda: [each.text for each in browser.all("#rows button.node")] == ["node-1"])
+    browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    browser.until(lambda: len(browser.all("#rows button.node")) == 2)
+    shown.put(shown.resource(0, 0, state="Detaching"))
+    browser.until(lambda: browser.one('#legend [data-key="leaving"]')).click()
+    browser.until(lambda: [each.text for each in browser.all("#rows button.node")] == ["node-0"])
+
+
+def test_all_of_it_can_be_done_with_keys(browser: Browser) -> None:
+    def here() -> str:
+        return str(browser.script("return document.activeElement.innerText + '|' "
+                                  "+ (document.activeElement.dataset.device ?? '')"))
+
+    browser.script("document.querySelector('#grid [tabindex=\"0\"]').focus()")
+    for _unused in range(2):
+        browser.driver.switch_to.active_element.send_keys(Keys.HOME)
+    assert here().startswith("▾ Fabric 1")
+    browser.driver.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
+    assert here().startswith("node-0")
+    browser.driver.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+    assert here().endswith("gpu-0-0")
+    browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    browser.until(lambda: "device gpu-0-0" in browser.text("#story-title"))
+    browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    browser.until(lambda: here().endswith("gpu-0-0"))
+    browser.driver.switch_to.active_element.send_keys(Keys.HOME)
+    browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    browser.until(lambda: browser.all("#rows button.node") == [])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 400])
+def test_axe_core_finds_nothing(browser: Browser, shown: Shown, scheme: str, width: int) -> None:
+    browser.prefer(prefers_color_scheme=scheme, prefers_reduced_motion="reduce")
+    browser.size(width, 900)
+    broken = shown.resource(1, 0)
+    broken["status"]["error"] = "the device fell off the bus"
+    shown.reasons["default/more"] = WaitReason("default/more", "1 x A100 40G", 1.0)
+    shown.put(broken, shown.resource(1, 1, state="Detaching"), shown.resource(0, 1, device="", state="Attaching"),
+              objects.local_slice("GPU-gpu-0-0"), objects.claim("train", objects.local_result()), objects.claim("more"))
+    browser.until(lambda: len({each.get_attribute("data-state") for each in browser.all("#rows [data-state]")}) == 4)
+    assert browser.violations() == []
+    browser.one("#served-body button").click()
+    browser.until(lambda: "kubectl" in browser.text("#story"))
+    assert browser.violations() == []
+
+
+def test_narrow_window_needs_no_scrolling_to_the_side(browser: Browser) -> None:
+    browser.size(360, 800)
+    assert browser.script("return document.documentElement.scrollWidth") <= 360
+
+
+def test_page_comes_back_by_itself_with_what_it_missed(browser: Browser, shown: Shown) -> None:
+    shown.ui.broadcaster._lock.acquire()
+    streams = list(shown.ui.broadcaster._streams)
+    for stream in streams:
+        shown.ui.broadcaster._end(stream)
+    shown.ui.broadcaster._lock.release()
+    shown.put(shown.resource(0, 0, state="Detaching"))
+    browser.until(lambda: state_of(browser, "gpu-0-0") == "leaving")
+    assert browser.script("return composable.feed.at").split("-")[0] == shown.view.name

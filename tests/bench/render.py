@@ -145,8 +145,26 @@ _LARGE = (
 )
 
 
+def soak_table(rows: list[dict[str, t.Any]]) -> str:
+    """What stays the same and what does not, over a long time."""
+    lines = ["| | |", "|---|---|"]
+    for row in rows:
+        kinds = ", ".join(f"{count:.2f} {kind}" for kind, count in row["requests_per_pod"].items() if count >= 0.05)
+        lines += [
+            f"| pods in {row['minutes']:g} minutes | {row['pods']:,}; {row['ran']:,} ran |",
+            f"| claim created → Running p50 / p99 / max (ms) | {_hop(row['created_to_running_ms'])} |",
+            f"| RSS of the controller, median of each tenth (MiB) | {', '.join(map(str, row['rss_mib']))} |",
+            f"| pods that waited at a time: most, mean of the last minute | {row['most_waiting']}, "
+            f"{row['waiting_at_end']:.1f} |",
+            f"| CPU of the controller per pod (ms) | {row['cpu_ms_per_pod']:.1f} |",
+            f"| requests to the API server per pod | **{sum(row['requests_per_pod'].values()):.1f}**: {kinds} |",
+            f"| read and written by the controller per pod (KiB) | {row['read_kib_per_pod']:.0f}, "
+            f"{row['written_kib_per_pod']:.0f} |"]
+    return "\n".join(lines)
+
+
 TABLES = {
-    "agents": agents_table, "client": client_table, "hops": hops_table, "baseline": baseline_table,
+    "agents": agents_table, "soak": soak_table, "client": client_table, "hops": hops_table, "baseline": baseline_table,
     "gated": gated_table, "scale": scale_table, "large": large_table,
 }
 

@@ -33,7 +33,7 @@ MODE ?=
 KUBERNETES ?=
 NODES ?= simulated
 KEEP ?=
-DEMO_OPTIONS := --door $(DOOR) --nodes $(NODES) $(if $(MODE),--mode $(MODE)) $(if $(KEEP),--keep) $(if $(KUBERNETES),--kubernetes $(KUBERNETES) --no-feature-gates)
+DEMO_OPTIONS := --door $(DOOR) --nodes $(NODES) --svg dist/demo.svg $(if $(MODE),--mode $(MODE)) $(if $(KEEP),--keep) $(if $(KUBERNETES),--kubernetes $(KUBERNETES) --no-feature-gates)
 
 # further arguments for pytest, for example: make unit ARGS="-k claims -x"
 ARGS ?=

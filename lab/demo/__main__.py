@@ -11,11 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES, find_release
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import serves_policies
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.installed import Installed
+from ansible_collections.composable.infra.lab.demo.picture import show
 from ansible_collections.composable.infra.lab.demo.report import table
 from ansible_collections.composable.infra.lab.demo.stage import A100, BESIDE, H100, WORK, Stage, StageOptions
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
@@ -33,12 +35,13 @@ class Demo:
     """One run; every step is a condition that is waited for, with a limit."""
 
     def __init__(self, front_door: str, mode: str, fabric_seconds: float, kubernetes: str = DEFAULT_SERIES,
-                 feature_gates: bool = True, *, real: bool = False) -> None:
+                 feature_gates: bool = True, *, real: bool = False,
+                 svg: Path | None = None) -> None:
         self.front_door, self.mode, self.real, self.began = front_door, mode, real, time.monotonic()
         self.options = StageOptions(nodes=0 if real else 2, real_nodes=2 if real else 0, devices={A100: 3, H100: 1},
                                     attach=fabric_seconds, hold=HOLD, scan_interval=1.0, handover=mode,
                                     kubernetes=kubernetes, feature_gates=feature_gates)
-        self.failed, self.page = False, ""
+        self.failed, self.page, self.svg = False, "", svg
 
     def say(self, who: str, what: str) -> None:
         """One line with the time since the start."""
@@ -143,7 +146,9 @@ class Demo:
         self.say("demo", what)
 
     def _close(self, stage: Stage, timeline: Timeline, keep: bool, process: Running | None) -> None:
-        print("\n" + table([c for c in timeline.finish() if c.name in (*PODS, OTHER)]))
+        claims = [c for c in timeline.finish() if c.name in (*PODS, OTHER)]
+        print("\n" + table(claims))
+        show(claims, self.svg)
         if self.failed and process is not None:
             print(f"The end of the log of {process.name}:\n{process.text()[-4000:]}")
         print("Where to look next: docs/quickstart.md, docs/architecture.md; "
@@ -198,12 +203,13 @@ def main() -> int:
                     help="1.34, 1.35 or 1.36 (default: %(default)s)")
     it.add_argument("--no-feature-gates", dest="feature_gates", action="store_false",
                     help="leave every feature gate as the release has it (before 1.36: no way through the pool)")
+    it.add_argument("--svg", type=Path, metavar="FILE", help="write the timelines as a picture, too")
     it.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C")
     args = it.parse_args()
     try:
         check(args)
         demo = Demo(args.front_door, args.mode, args.attach, args.kubernetes, args.feature_gates,
-                    real=args.nodes == "real")
+                    real=args.nodes == "real", svg=args.svg)
         return demo.run(args.keep)
     except LabError as error:
         print(f"demo: {error}", file=sys.stderr)

@@ -1,0 +1,46 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The end of the demo as a picture: in the terminal, and as SVG in a file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ansible_collections.composable.infra.lab.demo.timeline import ClaimTimes
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.svg import timelines_svg
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.text import timelines_text
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import Span, Timeline
+
+
+def timeline(times: ClaimTimes) -> Timeline:
+    """What was seen of a claim from outside, as its hops; those whose moments were not seen are left out."""
+    return Timeline(times.name, times.name, times.node, times.created or 0.0, tuple(_spans(times)))
+
+
+def _spans(times: ClaimTimes) -> Iterator[Span]:
+    gated = times.opened is not None and times.allocated is None
+    first = times.created if gated else times.allocated
+    told = times.opened if gated else times.condition
+    ways = [("request", first, times.asked), ("attach", times.asked, times.attached),
+            ("slice", times.attached, times.visible), ("gate", times.visible, told),
+            ("bind" if gated else "handover", told, times.reallocated), ("start", times.reallocated, times.running)]
+    for hop, began, ended in ways:
+        if began is not None and ended is not None:
+            yield Span(hop, began, max(began, ended))
+
+
+def show(claims: Sequence[ClaimTimes], svg: Path | None) -> None:
+    """Print the picture, as wide as the terminal and in colour there; write it as SVG where a file is named."""
+    timelines = [timeline(each) for each in claims]
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    if text := timelines_text(timelines, shutil.get_terminal_size((100, 24)).columns, colour=colour):
+        print(f"\n{text}")
+    if svg is not None and (drawn := timelines_svg(timelines)):
+        svg.parent.mkdir(parents=True, exist_ok=True)
+        svg.write_text(drawn, encoding="utf-8")
+        print(f"The same as a picture: {svg}")

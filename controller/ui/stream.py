@@ -200,5 +200,3 @@ class Broadcaster:
 
 def _event(name: str, data: str, position: str) -> bytes:
     return f"id: {position}\nevent: {name}\ndata: {data}\n\n".encode()
-
-

@@ -19,7 +19,8 @@ from ansible_collections.composable.infra.controller.autoscaler.cluster import C
 from ansible_collections.composable.infra.controller.autoscaler.config import AutoscalerConfig, NodeGroup, VerticalGroup
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, ProviderError, Refused
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
-from ansible_collections.composable.infra.controller.autoscaler.providers.table import NodeProvider, provider_of
+from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
+from ansible_collections.composable.infra.controller.autoscaler.providers.table import provider_of
 from ansible_collections.composable.infra.controller.autoscaler.requests import RequestWriter
 from ansible_collections.composable.infra.controller.autoscaler.scale_down import ScaleDowns
 from ansible_collections.composable.infra.controller.autoscaler.scale_up import ScaleUps

@@ -21,7 +21,7 @@ from ansible_collections.composable.infra.controller.autoscaler.errors import Ki
 from ansible_collections.composable.infra.controller.autoscaler.groups import NodeGroups
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
 from ansible_collections.composable.infra.controller.autoscaler.protocols import Marks
-from ansible_collections.composable.infra.controller.autoscaler.providers.table import NodeProvider
+from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
 from ansible_collections.composable.infra.controller.autoscaler.requests import KEPT, REMOVING
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_down import (
     ScaleDownDecision,

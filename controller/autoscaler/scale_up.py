@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, ProviderError, Refused
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
 from ansible_collections.composable.infra.controller.autoscaler.protocols import Asking, View
-from ansible_collections.composable.infra.controller.autoscaler.providers.table import NodeProvider
+from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import (
     NodeOption,
     ScaleUpPlan,

@@ -14,21 +14,24 @@ import pytest
 from ansible_collections.composable.infra.controller.autoscaler.config import AutoscalerConfig
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, ProviderError, Refused
 from ansible_collections.composable.infra.controller.autoscaler.providers import table
-from ansible_collections.composable.infra.controller.autoscaler.providers.table import NodeProvider
+from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
 from ansible_collections.composable.infra.controller.autoscaler.requests import SCALE_DOWN_DISABLED
 from ansible_collections.composable.infra.lab.autoscaling.stand_in import DISABLED, SOFT, AutoscalerStandIn, LoopEnded
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Refused as FabricRefused
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
     COMPOSABLE_RESOURCES,
+    NAMESPACES,
     NODES,
     PODS,
     SLICES,
 )
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.conftest import Clock
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.world import GROUPS, World
-from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 
 Asking = Callable[..., AutoscalerStandIn]
 Json = dict[str, t.Any]
@@ -158,6 +161,35 @@ def test_device_that_is_refused_on_a_node_is_asked_for_on_another(world: World) 
     assert len(world.fabric.attached) == 1
     assert world.provider.target_size("vertical") == 0
     assert node in ("", world.bound("train"))
+
+
+# Pods that our gate held (unserved: release)
+
+
+def test_pod_that_the_gate_let_go_is_served_by_the_call_and_never_held_again(
+        world: World, machines: Machines) -> None:
+    """One owner of each decision: the gate's planner until it lets the pod go, the provider from then on."""
+    regroup(world)
+    world.api.put(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")})
+    for node in ("node-0", "node-1"):
+        world.api.client.merge_patch(NODES, node, {"spec": {"unschedulable": True}})
+    world.pod("train", schedulingGates=[{"name": pods.GATE}])
+    world.sync()
+    assert not world.cluster.waiting(), "the gate's planner has it"
+    world.bench.reconcile(GatesKey())
+    raw = world.api.one(PODS, "train", "default")
+    assert not raw["spec"].get("schedulingGates"), "no node can serve it, so it is let go"
+    world.sync()
+    world.provider.increase("vertical", 1)
+    for _unused in range(3):
+        world.tick(1)
+        world.bench.reconcile(GatesKey())
+    assert machines.ordered == 1
+    machines.arrive("node-2")
+    world.tick(3)
+    assert world.bound("train") == "node-2"
+    assert len(world.fabric.attaches) == 1
+    assert not world.api.one(PODS, "train", "default")["spec"].get("schedulingGates")
 
 
 # Case 2

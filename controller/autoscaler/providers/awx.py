@@ -1,0 +1,79 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes that a job template of AWX adds and removes; a workflow template can have a node that waits for an approval.
+
+The job is given ``node_action`` (add or remove), ``node_group``, ``node_count`` and ``node_name`` as extra variables.
+Jobs that have not ended are the order: they are asked of AWX, so a restart orders nothing twice.
+Source: AWX 24, ``/api/v2/job_templates/ID/launch/`` and ``/api/v2/unified_jobs/``.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible_collections.composable.infra.controller.autoscaler.config import NodeGroup
+from ansible_collections.composable.infra.controller.autoscaler.errors import ProviderError
+from ansible_collections.composable.infra.controller.autoscaler.providers.http import Endpoint
+from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider, Registered
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
+
+Json = dict[str, t.Any]
+KINDS = ("job_templates", "workflow_job_templates")
+UNFINISHED = "new,pending,waiting,running"
+ADD, REMOVE = "add", "remove"
+
+
+def awx(group: NodeGroup, _client: Client, registered: Registered) -> NodeProvider:
+    """``endpoint``, ``token_path``, ``ca_path``; ``template``: its number, ``template_kind``. Raises BadSetting."""
+    where = f"nodes.{group.id}.provider"
+    number, kind = group.provider.get("template"), group.provider.get("template_kind", KINDS[0])
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise BadSetting(f"{where}.template", number, "must be the number of a template")
+    if kind not in KINDS:
+        raise BadSetting(f"{where}.template_kind", kind, f"must be one of {', '.join(KINDS)}")
+    found = _Template(Endpoint(where, group.provider), f"/api/v2/{kind}/{number}", number, group.id, registered)
+    return NodeProvider(found.coming, found.grow, found.shrink)
+
+
+class _Template:
+    """One template, for one group."""
+
+    def __init__(self, endpoint: Endpoint, path: str, number: int, group: str, registered: Registered) -> None:
+        self._endpoint, self._path, self._number, self._group = endpoint, path, number, group
+        self._registered = registered
+
+    def coming(self) -> int:
+        """Nodes that unfinished jobs add."""
+        return sum(int(job.get("node_count") or 0) for job in self._unfinished() if job.get("node_action") == ADD)
+
+    def grow(self, count: int) -> None:
+        """Launch a job that adds so many."""
+        self._launch({"node_action": ADD, "node_group": self._group, "node_count": count})
+
+    def shrink(self, node: str) -> None:
+        """Launch a job that removes a node, unless one does."""
+        if not any(job.get("node_action") == REMOVE and job.get("node_name") == node for job in self._unfinished()):
+            self._launch({"node_action": REMOVE, "node_group": self._group, "node_name": node, "node_count": 1})
+
+    def _launch(self, variables: Json) -> None:
+        answer = self._endpoint.call("POST", f"{self._path}/launch/", {"extra_vars": variables})
+        ignored = (answer.get("ignored_fields") or {}).get("extra_vars")
+        if ignored:
+            raise ProviderError(f"{self._endpoint.url}: template {self._number} does not take the variables "
+                                f"{', '.join(sorted(ignored))}: let it prompt for them on launch")
+
+    def _unfinished(self) -> list[Json]:
+        """The variables of this group's jobs that have not ended."""
+        found: list[Json] = []
+        path = f"/api/v2/unified_jobs/?unified_job_template={self._number}&status__in={UNFINISHED}&page_size=200"
+        for job in self._endpoint.call("GET", path).get("results") or []:
+            try:
+                variables = json.loads(job.get("extra_vars") or "{}")
+            except ValueError:
+                continue
+            if isinstance(variables, dict) and variables.get("node_group") == self._group:
+                found.append(variables)
+        return found

@@ -1,0 +1,126 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes of a MachineDeployment of Cluster API, whatever infrastructure is behind it, Metal3 among others.
+
+Source: cluster-api v1.14, ``api/core/v1beta2``: a Machine with the annotation ``cluster.x-k8s.io/delete-machine`` is
+the first to go when replicas become fewer (``internal/controllers/machineset/machineset_delete_policy.go``).
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from collections.abc import Callable, Mapping
+
+from ansible_collections.composable.infra.controller.autoscaler.config import NodeGroup
+from ansible_collections.composable.infra.controller.autoscaler.errors import ProviderError
+from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider, Registered
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import ApiResource
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Conflict
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
+from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
+
+Json = dict[str, t.Any]
+DELETE_MACHINE = "cluster.x-k8s.io/delete-machine"
+DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name"
+# Machines for which replicas were lowered: written with them, so that none is counted twice.
+REMOVED = "composable.infra/removed-machines"
+VERSIONS = ("v1beta2", "v1beta1")
+ATTEMPTS = 5
+Found = t.TypeVar("Found")
+
+
+def cluster_api(group: NodeGroup, client: Client, registered: Registered) -> NodeProvider:
+    """``machine_deployment`` and ``namespace`` name it; ``api_version``: of cluster.x-k8s.io. Raises BadSetting."""
+    found = _MachineDeployment(client, _text(group, "namespace"), _text(group, "machine_deployment"),
+                               _version(group), registered)
+    return NodeProvider(found.coming, found.grow, found.shrink)
+
+
+def _text(group: NodeGroup, key: str) -> str:
+    value = group.provider.get(key)
+    if not isinstance(value, str) or not value:
+        raise BadSetting(f"nodes.{group.id}.provider.{key}", value, "must be a name")
+    return value
+
+
+def _version(group: NodeGroup) -> str:
+    value = group.provider.get("api_version", VERSIONS[0])
+    if value not in VERSIONS:
+        raise BadSetting(f"nodes.{group.id}.provider.api_version", value, f"must be one of {', '.join(VERSIONS)}")
+    return str(value)
+
+
+class _MachineDeployment:
+    """The replicas are the order: what is above the registered nodes is coming."""
+
+    def __init__(self, client: Client, namespace: str, name: str, version: str, registered: Registered) -> None:
+        self._client, self._namespace, self._name, self._registered = client, namespace, name, registered
+        self._kind = ApiResource(f"cluster.x-k8s.io/{version}", "machinedeployments", "MachineDeployment", True)
+        self._machines = ApiResource(f"cluster.x-k8s.io/{version}", "machines", "Machine", True)
+
+    def coming(self) -> int:
+        """Replicas that are no nodes yet."""
+        replicas = int(self._read()["spec"].get("replicas") or 0)
+        return max(0, replicas - len(self._registered()))
+
+    def grow(self, count: int) -> None:
+        """So many replicas more."""
+        self._change(lambda raw: {"spec": {"replicas": int(raw["spec"].get("replicas") or 0) + count}})
+
+    def shrink(self, node: str) -> None:
+        """Have the Machine of a node go, and one replica with it."""
+        machine = self._machine_of(node)
+        if machine is None or machine["metadata"].get("deletionTimestamp"):
+            return
+        name = machine["metadata"]["name"]
+        self._try(lambda: self._client.merge_patch(
+            self._machines, name, {"metadata": {"annotations": {DELETE_MACHINE: "true"}}}, self._namespace))
+        self._change(lambda raw: _without(raw, name))
+
+    def _machine_of(self, node: str) -> Json | None:
+        listed = self._try(lambda: self._client.list(
+            self._machines, namespace=self._namespace, label_selector=f"{DEPLOYMENT_LABEL}={self._name}"))
+        return next((raw for raw in listed.items
+                     if ((raw.get("status") or {}).get("nodeRef") or {}).get("name") == node), None)
+
+    def _read(self) -> Json:
+        return self._try(lambda: self._client.get(self._kind, self._name, self._namespace))
+
+    def _change(self, change: Callable[[Json], Mapping[str, t.Any]]) -> None:
+        """On the object as it was read: nobody else's change of the replicas is lost."""
+        for _unused in range(ATTEMPTS):
+            raw = self._read()
+            body: Json = dict(change(raw))
+            if not body:
+                return
+            body["metadata"] = {**body.get("metadata", {}), "resourceVersion": raw["metadata"]["resourceVersion"]}
+            try:
+                self._client.merge_patch(self._kind, self._name, body, self._namespace)
+                return
+            except Conflict:
+                continue
+            except ApiError as error:
+                raise ProviderError(f"MachineDeployment {self._namespace}/{self._name}: {error}") from None
+        raise ProviderError(f"MachineDeployment {self._namespace}/{self._name} is changed by others all the time")
+
+    def _try(self, call: Callable[[], Found]) -> Found:
+        try:
+            return call()
+        except ApiError as error:
+            raise ProviderError(f"MachineDeployment {self._namespace}/{self._name}: {error}") from None
+
+
+def _without(raw: Json, machine: str) -> Json:
+    """One replica less for a machine, once: empty when that was written before."""
+    try:
+        removed = [str(name) for name in json.loads(cohdi.annotation(raw, REMOVED) or "[]")]
+    except (ValueError, TypeError):
+        removed = []
+    if machine in removed:
+        return {}
+    replicas = max(0, int(raw["spec"].get("replicas") or 0) - 1)
+    return {"spec": {"replicas": replicas},
+            "metadata": {"annotations": {REMOVED: json.dumps([*removed, machine][-100:])}}}

@@ -14,6 +14,7 @@ import logging
 import time
 import typing as t
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ansible_collections.composable.infra.controller.autoscaler.cluster import Cluster
 from ansible_collections.composable.infra.controller.autoscaler.config import AutoscalerConfig, NodeGroup, VerticalGroup
@@ -35,19 +36,27 @@ UNTRIGGERED_SECONDS = 60.0
 
 
 class Provider:
-    """One for a process. Methods raise Refused, and ApiError when the cluster cannot be written."""
+    """One for a process. Methods raise Refused, and ApiError when the cluster cannot be written.
+
+    ``providers_every``: seconds between two looks at what the providers of nodes have under way.
+    """
+
+    providers_every = 5.0
 
     def __init__(self, cluster: Cluster, config: AutoscalerConfig, measurements: Measurements) -> None:
         self._cluster, self._config, self._groups = cluster, config, cluster.groups
         self._vertical = {group.id: group for group in config.vertical}
         self._providers: dict[str, NodeProvider] = {
-            group.id: provider_of(group, cluster.client, self._registered(group)) for group in config.nodes}
+            group.id: self._counted(group.id, provider_of(group, cluster.client, self._registered(group)))
+            for group in config.nodes}
         writer = RequestWriter(cluster.client, cluster.state)
         self.scale_ups = ScaleUps(cluster, writer, self.options, self._providers, config.provision_timeout,
                                   measurements)
         self.scale_downs = ScaleDowns(cluster.groups, cluster.devices, writer, self._providers, config.scale_down,
                                       measurements)
         self._resumed = False
+        self._coming: dict[str, int] = {}
+        self._asked = 0.0
         measurements.ask(self._observed)
 
     def _registered(self, group: NodeGroup) -> t.Callable[[], Sequence[Mapping[str, t.Any]]]:
@@ -68,6 +77,7 @@ class Provider:
         """What time brings. Raises ApiError; nothing is lost by that."""
         if self._cluster.engine.ready():
             self._resume()
+            self._ask_providers()
             self.scale_ups.step()
             self.scale_downs.step()
 
@@ -76,14 +86,33 @@ class Provider:
         if self._cluster.engine.ready():
             self.scale_ups.serve_untriggered(time.time() - UNTRIGGERED_SECONDS)
 
-    def options(self) -> tuple[NodeOption, ...]:
-        """Which nodes can be added. A provider that does not answer adds none for now."""
-        found = []
+    def _ask_providers(self) -> None:
+        """What is coming, apart from the calls: a provider may take longer than Cluster Autoscaler waits for us. One
+        that does not answer adds no nodes for now."""
+        if time.monotonic() - self._asked < self.providers_every:
+            return
         for group in self._config.nodes:
             try:
-                coming = self._providers[group.id].coming()
+                self._coming[group.id] = self._providers[group.id].coming()
             except ProviderError as error:
+                self._coming.pop(group.id, None)
                 log.warning("provider of group %s: %s", group.id, error)
+        self._asked = time.monotonic()
+
+    def _counted(self, group: str, provider: NodeProvider) -> NodeProvider:
+        """What is ordered is coming at once."""
+
+        def grow(count: int) -> None:
+            provider.grow(count)
+            self._coming[group] = self._coming.get(group, 0) + count
+
+        return replace(provider, grow=grow)
+
+    def options(self) -> tuple[NodeOption, ...]:
+        """Which nodes can be added, by what the providers said last."""
+        found = []
+        for group in self._config.nodes:
+            if (coming := self._coming.get(group.id)) is None:
                 continue
             room = max(0, group.max_size - len(self._groups.all_members(group)) - coming)
             if room or coming:

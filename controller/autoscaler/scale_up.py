@@ -14,8 +14,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, ProviderError, Refused
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
@@ -38,8 +39,9 @@ TOLD_SECONDS = 1800.0
 class ScaleUp:
     """One call. ``delta``: maximum-spec nodes that it asked for; ``pods``: names of the pods that it serves, by uid.
 
-    ``moves``: how often a pod was planned anew; ``why``: what stands in the way of a pod or a group. ``failed``: (code,
-    class, reason) once it cannot be served; ``ended``: when that was. Times are seconds since the epoch.
+    ``orders``: nodes by group that are decided and not ordered yet; ``moves``: how often a pod was planned anew;
+    ``why``: what stands in the way of a pod or a group. ``failed``: (code, class, reason) once it cannot be served;
+    ``ended``: when that was. Times are seconds since the epoch.
     """
 
     number: int
@@ -47,6 +49,7 @@ class ScaleUp:
     delta: int
     began: float
     pods: dict[str, str] = field(default_factory=dict)
+    orders: dict[str, int] = field(default_factory=dict)
     moves: dict[str, int] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
     failed: tuple[str, int, str] | None = None
@@ -95,7 +98,7 @@ class ScaleUps:
         with self._lock:
             self._view.require_ready()
             waiting = self._view.waiting()
-            plan = self._view.plan(waiting, self._options())
+            plan = self._view.plan(waiting, self._open_options())
             names = {pod.ref.uid: f"{pod.ref.namespace}/{pod.ref.name}" for pod in waiting}
             began = [each.pod.uid for each in plan.attaches]
             began += [pod.uid for pod in (*plan.on_new_nodes, *plan.waiting)]
@@ -109,7 +112,7 @@ class ScaleUps:
             record.pods.update({uid: record.pods.get(uid, uid) for uid in self._view.asked()})
             record.pods.update({uid: name for each in under_way for uid, name in each.pods.items()})
             self._measurements.count("calls_total", result="begun")
-            self._grow(record, plan.nodes)
+            record.orders.update(plan.nodes)
 
     def _record(self, group: str, delta: int) -> ScaleUp:
         self._count += 1
@@ -125,9 +128,18 @@ class ScaleUps:
         self._measurements.count("decisions_total", sum(plan.nodes.values()), decision="node")
         self._measurements.count("decisions_total", len(plan.refused), decision="refuse")
 
-    def _grow(self, record: ScaleUp, nodes: Mapping[str, int]) -> None:
-        """Order nodes. A provider that does not do it fails the call, unless its pods are served otherwise."""
-        for group, count in nodes.items():
+    def _open_options(self) -> tuple[NodeOption, ...]:
+        """With what is decided and not ordered yet counted as coming."""
+        decided = Counter({group: n for each in self._open for group, n in each.orders.items()})
+        return tuple(replace(option, coming=option.coming + decided[option.group],
+                             room=max(0, option.room - decided[option.group])) for option in self._options())
+
+    def _order(self, record: ScaleUp) -> None:
+        """Order the nodes that were decided within the call: a provider may take longer than Cluster Autoscaler waits.
+
+        One that does not do it fails the call, unless its pods are served otherwise."""
+        orders, record.orders = record.orders, {}
+        for group, count in orders.items():
             try:
                 self._providers[group].grow(count)
                 log.info("NodesOrdered group %s: %d more", group, count)
@@ -169,6 +181,7 @@ class ScaleUps:
             asked = self._view.asked()
             provided = self._view.provided({node for node, _error in asked.values()})
             for record in [each for each in self._open if not each.failed]:
+                self._order(record)
                 self._step(record, asked, provided)
             for record in [each for each in self._open if each.failed]:
                 if self._clock() - record.ended > TOLD_SECONDS:
@@ -203,7 +216,7 @@ class ScaleUps:
     def _plan_again(self, record: ScaleUp, uids: set[str]) -> None:
         """A node that was ordered may have come, and a device may have come back."""
         waiting = self._view.waiting(uids) if uids else ()
-        plan = self._view.plan(waiting, self._options()) if waiting else ScaleUpPlan()
+        plan = self._view.plan(waiting, self._open_options()) if waiting else ScaleUpPlan()
         if plan.attaches:
             self._begin(ScaleUpPlan(attaches=plan.attaches))
         record.why.update({pod.uid: f"pod {pod.namespace}/{pod.name}: {said}" for pod, said in plan.refused.items()})

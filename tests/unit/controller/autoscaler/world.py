@@ -99,6 +99,8 @@ class World:
         vars(self.cluster.engine)["ready"] = lambda: True
         self.sync()
         self.provider = Provider(self.cluster, self.groups, self.measurements)
+        self.provider.providers_every = 0.0
+        self.provider.step()
         return self.provider
 
     def add_node(self, name: str, cpu: str = "8") -> None:

@@ -12,7 +12,7 @@ from .histogram import BOUNDS, TOTAL, Waits
 from .timeline import ENGINE, FABRIC, NODE, SCHEDULER, SHARE_WORDS, WORDS, Span, Timeline
 
 # Legible on white and on black; each is named beside the picture, and by the words of its bar.
-COLOURS = {ENGINE: "#2b7fc7", FABRIC: "#c07a00", NODE: "#1f9d76", SCHEDULER: "#8f5fd6"}
+COLOURS = {ENGINE: "#1f6fb5", FABRIC: "#9a6200", NODE: "#12795a", SCHEDULER: "#7a48c4"}
 WIDTH, LABEL, VALUE, LINE, HEAD = 960, 230, 70, 26, 28
 FONT = 'font-family="system-ui, DejaVu Sans, sans-serif" font-size="12"'
 # Of a letter, about; what is wider than its bar is left out, and is in the title.
@@ -27,7 +27,7 @@ def timelines_svg(timelines: Sequence[Timeline]) -> str:
     longest = max(each.seconds for each in drawn) or 0.001
     lines = [part for number, each in enumerate(drawn) for part in _line(each, HEAD + number * LINE, longest)]
     bottom = HEAD + len(drawn) * LINE
-    axis = [f'<line x1="{LABEL}" x2="{WIDTH - VALUE}" y1="{bottom + 4}" y2="{bottom + 4}" stroke="#888"/>',
+    axis = [f'<line x1="{LABEL}" x2="{WIDTH - VALUE}" y1="{bottom + 4}" y2="{bottom + 4}" stroke="#767676"/>',
             _text(LABEL, bottom + 18, "0 s"), _text(WIDTH - VALUE, bottom + 18, _seconds(longest), "end")]
     return _svg(bottom + 26, "Timelines of claims", [*_legend(), *lines, *axis])
 
@@ -91,7 +91,7 @@ def words_of(hop: str) -> str:
 
 def _svg(height: float, title: str, parts: Iterable[str]) -> str:
     return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" '
-                      f'height="{height:.0f}" role="img" aria-label={quoteattr(title)} {FONT} fill="#888">',
+                      f'height="{height:.0f}" role="img" aria-label={quoteattr(title)} {FONT} fill="#767676">',
                       f"<title>{escape(title)}</title>", *parts, "</svg>", ""])
 
 

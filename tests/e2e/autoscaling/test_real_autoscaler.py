@@ -14,26 +14,33 @@ from collections.abc import Iterator
 
 import pytest
 
+from ansible_collections.composable.infra.controller.autoscaler.requests import SCALE_DOWN_DISABLED
 from ansible_collections.composable.infra.lab.autoscaling import processes
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.front_doors import Process
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    COMPOSABLE_RESOURCES,
     DEVICE_CLASSES,
+    NODES,
     PODS,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.tests.e2e.support.support import (
     OPENED,
     changes_asked,
+    delete_all,
     mark,
+    returned,
     wait_for,
 )
 
 pytestmark = pytest.mark.e2e
 Json = dict[str, t.Any]
-STAGE: Json = {"nodes": 2, "devices": {A100: 3}, "handover": "reschedule"}
+STAGE: Json = {"nodes": 2, "devices": {A100: 3}, "handover": "reschedule", "hold": 600.0}
 GPU = processes.RESOURCE
+# A busy machine makes everything slower; the real one waits before it takes a node down.
+BUSY, SCALE_DOWN_SECONDS = 10.0, 240.0
 
 
 def body(name: str, count: int = 1, **spec: t.Any) -> Json:
@@ -69,17 +76,48 @@ def running(stage: Stage, name: str) -> Json:
 
 
 def test_case_1_device_is_attached_and_the_pod_runs(stage: Stage, asked: tuple[Process, Process]) -> None:
-    provider, _real = asked
+    provider, real = asked
     since = mark(stage)
     stage.client.create(PODS, body("train"))
     wait_for("it is asked", lambda: "AttachDecided" in provider.text())
     called = time.monotonic()
     wait_for("the pod runs", lambda: running(stage, "train"))
     took = time.monotonic() - called
-    assert len(changes_asked(stage, since)) == 1
     wait_for("the call is over", lambda: "ScaleUpFinished" in provider.text())
+    assert len(changes_asked(stage, since)) == 1
     assert provider.text().count("AttachDecided") == 1
-    assert took < QUICK_ATTACH + 5 + 10, f"{took:.1f} s"
+    assert took < stage.options.attach + 5 + BUSY, f"{took:.1f} s"
+    for trouble in ("ScaleUpFailed", "FailedToScaleUpGroup", "ScaleUpTimedOut"):
+        assert not events(stage, trouble), "no backoff"
+    assert "resourceUnready" not in real.text()
 
 
-QUICK_ATTACH = 0.3
+def test_case_3_idle_device_goes_the_node_stays_and_it_is_asked_for_once(
+        stage: Stage, asked: tuple[Process, Process]) -> None:
+    """An idle device would stay for ten minutes: what returns it is that Cluster Autoscaler does not need the node."""
+    provider, _real = asked
+    if not stage.client.list(PODS, namespace="default").items:
+        pytest.skip("the pod of case 1 did not run")
+    node = pods.bound(running(stage, "train"))
+    delete_all(stage)
+    wait_for("the device is back", lambda: returned(stage), SCALE_DOWN_SECONDS)
+    wait_for("the node is asked for and refused", lambda: disabled(stage, node), SCALE_DOWN_SECONDS)
+    calls = provider.text().count(f"ScaleDownDecided node {node}")
+    assert calls == 1
+    quiet = time.monotonic() + 45
+    wait_for("45 s pass", lambda: time.monotonic() > quiet)
+    assert provider.text().count(f"ScaleDownDecided node {node}") == 1, "then quiet"
+    assert stage.client.get(NODES, node)["spec"].get("unschedulable") is None
+    assert not stage.client.list(COMPOSABLE_RESOURCES).items
+
+
+def disabled(stage: Stage, node: str) -> bool:
+    """Whether Cluster Autoscaler is told to leave a node alone."""
+    notes: Json = stage.client.get(NODES, node)["metadata"].get("annotations") or {}
+    return notes.get(SCALE_DOWN_DISABLED) == "true"
+
+
+def events(stage: Stage, reason: str) -> list[Json]:
+    """Events with a reason, wherever they are."""
+    found: list[Json] = stage.lab.api.get(f"/api/v1/events?fieldSelector=reason%3D{reason}")["items"]
+    return found

@@ -142,8 +142,8 @@ def _node_group(where: str, data: object, models: frozenset[str]) -> NodeGroup:
         kind = provider.get("kind") if isinstance(provider, Mapping) else provider
         raise BadSetting(f"{where}.provider.kind", kind, f"must be one of {', '.join(PROVIDERS)}")
     shape = _shape(f"{where}.template", _mapping(f"{where}.template", found.get("template") or {}, _TEMPLATE))
-    least, most = _whole(f"{where}.min_size", found.get("min_size", 0)), _whole(f"{where}.max_size",
-                                                                              found.get("max_size", 0))
+    least = _whole(f"{where}.min_size", found.get("min_size", 0))
+    most = _whole(f"{where}.max_size", found.get("max_size", 0))
     fabric = found.get("fabric")
     devices = {m: _whole(f"{where}.devices.{m}", n) for m, n in _of_models("devices", found, models, where).items()}
     return NodeGroup(_id(where, found), shape, _texts(f"{where}.selector", found.get("selector") or {}), least,

@@ -29,7 +29,7 @@ _UUID = re.compile(r"[0-9a-f]{32}")
 _RANDOM_BITS = 56
 
 
-@functools.lru_cache(16384)
+@functools.lru_cache(2048)
 def trace_id(claim: str) -> str:
     """The trace of a claim: its uid, which is 16 bytes; the hash of one that is no UUID."""
     plain = claim.replace("-", "").lower()

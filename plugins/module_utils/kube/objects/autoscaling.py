@@ -50,7 +50,7 @@ def read_scale_up(request: Json) -> tuple[ScaleUpEntry, ...]:
     return _entries(str((request["metadata"].get("annotations") or {}).get(SCALE_UP) or ""))
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(512)
 def _entries(text: str) -> tuple[ScaleUpEntry, ...]:
     try:
         return tuple(_entry(each) for each in json.loads(text or "[]"))

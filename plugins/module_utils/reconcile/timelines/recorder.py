@@ -14,8 +14,10 @@ from dataclasses import replace
 from ...kube.objects.claim_ref import ClaimRef
 from .timeline import MOST_HOPS, START, Span, Timeline
 
-# Claims under way, and claims that are served, which are remembered; the oldest are forgotten first.
+# Claims under way, and claims that are served and not written down yet; the oldest are forgotten first.
 MOST = 20_000
+# Claims that were served, about 2 KiB each; a busy cluster has more of them in a day.
+MOST_OF_A_DAY = 4000
 DAY = 86_400.0
 # Seconds for which the start of a served claim's pod is waited for, before its timeline is written.
 START_SECONDS = 10.0
@@ -30,7 +32,7 @@ class TimelineRecorder:
         self._due, self._clock, self._lock = due, clock, threading.Lock()
         self._under_way: OrderedDict[str, Timeline] = OrderedDict()
         self._served: OrderedDict[str, tuple[Timeline, float]] = OrderedDict()
-        self._history: deque[Timeline] = deque(maxlen=MOST)
+        self._history: deque[Timeline] = deque(maxlen=MOST_OF_A_DAY)
 
     def note(self, claims: Iterable[ClaimRef], hop: str, began: float, ended: float) -> None:
         """A hop of these claims is over."""

@@ -15,7 +15,11 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelin
     START_SECONDS,
     TimelineRecorder,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import Span, of_resource
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import (
+    Span,
+    Timeline,
+    of_resource,
+)
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 
@@ -91,6 +95,14 @@ def test_what_never_ends_is_forgotten(watch: Watch, monkeypatch: pytest.MonkeyPa
     for number in range(4):
         watch.recorder.note([ClaimRef(f"a/{number}", str(number))], "attach", 1.0, 2.0)
     assert [watch.recorder.of(str(number)) is not None for number in range(4)] == [False, False, True, True]
+
+
+def test_of_a_long_day_the_last_claims_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_OF_A_DAY", 2)
+    recorder = TimelineRecorder(clock=lambda: 100.0)
+    for number in range(4):
+        recorder.written(Timeline(f"a/{number}", str(number), "node-0", 1.0, (Span("attach", 90.0, 95.0),)))
+    assert [timeline.uid for timeline in recorder.last_day()] == ["2", "3"]
 
 
 def test_claim_that_is_gone_is_not_written(watch: Watch) -> None:

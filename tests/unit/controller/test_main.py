@@ -297,7 +297,8 @@ def test_pods_are_not_gated_where_no_scaler_runs(controller: Callable[..., int],
                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeLeadership, "then", staticmethod(terminated))
     assert controller("--only", "operator") == 0
-    assert FakeEngine.made[0].log == ["watch", "spare", "work", "stop"]
+    did = [entry for entry in FakeEngine.made[0].log if entry != "all"]  # a resync may come before the signal
+    assert did == ["watch", "spare", "work", "stop"]
 
 
 def test_refused_lease_is_one_sentence_and_all_is_stopped(

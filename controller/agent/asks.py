@@ -13,6 +13,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.clai
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import (
     ATTACH,
     NODE,
+    POOL_DEVICE,
     RELEASE,
     annotation,
 )
@@ -45,7 +46,8 @@ class Ask:
     ``device`` is its uid at the CDI Manager, empty before the manager has answered; ``uuid`` is the GPU's where the
     manager knows it. ``coming``: the manager is being asked for it. ``wanted``: it is not being deleted. ``release``:
     the moment at which the operator asked to let the device go, empty while it has not. ``evidence`` is about this very
-    device, None when there is none. ``claim``: the one that its device is for, as far as it is known.
+    device, None when there is none. ``claim``: the one that its device is for, as far as it is known. ``pool_device``:
+    as which pool device one claim has it, ``<pool>/<device>``; empty for none.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Ask:
     release: str = ""
     evidence: Evidence | None = None
     claim: ClaimRef | None = None
+    pool_device: str = ""
 
     @property
     def logged(self) -> dict[str, tuple[ClaimRef, ...]]:
@@ -77,7 +80,8 @@ def read(obj: Json, known: Evidence | None = None) -> Ask:
         model=str(spec.get("model") or ""), device=device, uuid=str(status.get("device_id") or ""),
         coming=wanted and not device and bool(annotation(obj, ATTACH)), wanted=wanted,
         release=annotation(obj, RELEASE) if device else "",
-        evidence=evidence if evidence and device and evidence.device == device else None, claim=read_claim(obj))
+        evidence=evidence if evidence and device and evidence.device == device else None, claim=read_claim(obj),
+        pool_device=annotation(obj, POOL_DEVICE))
 
 
 def work_of(ask: Ask, checked: bool) -> Work:

@@ -41,4 +41,5 @@ class ClaimCheck:
         vendor's plugin is away."""
         device = device_users.DeviceName(uuid, ask.evidence.address if ask.evidence else "")
         items = self._client.list(CLAIMS).items
-        return device_users.user(items, self._state.slices.list(), self._state.node, device, self._drivers)
+        return device_users.keeper(items, self._state.node, ask.pool_device) or device_users.user(
+            items, self._state.slices.list(), self._state.node, device, self._drivers)

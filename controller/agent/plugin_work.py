@@ -60,6 +60,7 @@ class PluginWork:
         self._deleted: dict[str, float] = {}
         self._leaving: dict[str, float] = {}
         self._again: dict[str, int] = {}
+        self._kept: dict[str, float] = {}
         self._last_step = self._last_arrival = 0.0
         self._lock = threading.Lock()
 
@@ -106,10 +107,19 @@ class PluginWork:
             return None
         if evidence.phase not in (PREPARING, READY) or not evidence.has(TOUCHED) or evidence.has(ANNOUNCED):
             return None
+        if ask.pool_device:
+            self._settle_kept(ask, evidence)
+            return None
         if self._state.shows(evidence) and self._is_fresh(ask):
             self._book.note(ask, _announced(evidence, time.time()))
             return None
         return self._overdue(ask, evidence)
+
+    def _settle_kept(self, ask: Ask, evidence: Evidence) -> None:
+        """One that a claim has as a pool device is ready when it was touched: no slice of the node shows it."""
+        self._kept[ask.uid] = time.time()
+        if evidence.phase == PREPARING and self._is_fresh(ask):
+            self._book.note(ask, evidence.with_phase(READY))
 
     def _is_fresh(self, ask: Ask) -> bool:
         """False while the bus worker has still to see the device: a slice may be older than the last boot."""
@@ -118,7 +128,7 @@ class PluginWork:
     def _overdue(self, ask: Ask, evidence: Evidence) -> float | None:
         if evidence.phase != READY or self._hands.plugin(evidence) is None:
             return None
-        due = parse_time(evidence.steps[-1].at) + self._announce_seconds
+        due = max(parse_time(evidence.steps[-1].at), self._kept.get(ask.uid, 0.0)) + self._announce_seconds
         if time.time() < due:
             return due
         if evidence.trouble is None or evidence.trouble.reason != NOT_ANNOUNCED:
@@ -171,7 +181,7 @@ class PluginWork:
     def _waiting(self, plugin: Plugin) -> list[Ask]:
         """Devices that the plugin has to be told of."""
         return [ask for ask in self._devices.asks() if (e := ask.evidence) and e.phase == PREPARING and e.has(TOUCHED)
-                and not self._devices.pending(ask) and self._hands.plugin(e) == plugin]
+                and not ask.pool_device and not self._devices.pending(ask) and self._hands.plugin(e) == plugin]
 
     def _leaving_of(self, plugin: Plugin) -> list[str]:
         """UUIDs, or addresses, that the plugin still shows, and was not told about for a while."""

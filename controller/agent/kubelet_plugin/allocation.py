@@ -1,7 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a claim's allocation has for this driver on this node; everything else is refused in one sentence."""
+"""What a claim's allocation has for this driver on this node; everything else is refused in one sentence.
+
+Results are of the node's pool, or of a pool of the fabric: those have binding conditions, and a controller has said by
+now which device of the node they are.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ Json = dict[str, t.Any]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One result: a device of this node's pool for a request; ``request`` is that of the claim, without the alternative
+    """One result: a device for a request; ``request`` is that of the claim, without the alternative
     that the scheduler took."""
 
     request: str
@@ -29,7 +33,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Whose results are taken: those of ``driver``, from the ``pool`` of ``node``."""
+    """Whose results are taken: those of ``driver``, from the ``pool`` of ``node``, and from pools of the fabric."""
 
     driver: str
     node: str
@@ -62,8 +66,8 @@ class Place:
             raise Refused(f"the claim {name} has parameters for the driver {self.driver}, which takes none")
 
     def _wanted(self, name: str, result: Json) -> Wanted:
-        if result["pool"] != self.pool:
+        if result["pool"] != self.pool and not result.get("bindingConditions"):
             device = f"{result['device']} of pool {result['pool']}"
-            raise Refused(f"the claim {name} has {device}; allowed is pool {self.pool}")
+            raise Refused(f"the claim {name} has {device}; allowed is pool {self.pool}, and a pool of the fabric")
         return Wanted(str(result["request"]).partition("/")[0], result["pool"], result["device"],
                       str(result.get("shareID") or ""), bool(result.get("adminAccess")))

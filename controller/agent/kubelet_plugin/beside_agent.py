@@ -17,6 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.config 
 
 from ..agent import NodeAgent
 from .errors import BadCheckpoint
+from .sight import Kept
 
 Status = Callable[[], dict[str, t.Any]]
 
@@ -37,11 +38,15 @@ def kubelet_plugin(args: argparse.Namespace, client: Client, agent: NodeAgent) -
     def evidences() -> Iterator[Evidence]:
         return (ask.evidence for ask in agent.devices.asks() if ask.evidence)
 
+    def kept() -> Kept:
+        wanted = sorted((ask for ask in agent.devices.asks() if ask.pool_device), key=lambda ask: not ask.release)
+        return {ask.pool_device: ask.evidence for ask in wanted}
+
     def synced() -> bool:
         return all(reflector.synced.is_set() for reflector in agent.state.reflectors)
 
     options = PluginOptions(args.dra_driver, tuple(args.dra_kinds), args.kubelet_folder, args.cdi_folder)
-    mine = Agent(args.node_name, Host(args.root), agent.state.slices, evidences, synced)
+    mine = Agent(args.node_name, Host(args.root), agent.state.slices, evidences, synced, kept)
     try:
         plugin = KubeletPlugin(client, options, mine)
     except BadCheckpoint as error:

@@ -32,7 +32,7 @@ from .health import DeviceHealth, HealthStream
 from .preparation import OnNode, Preparation
 from .publisher import Publisher
 from .service import PluginService
-from .sight import Sight
+from .sight import Kept, Sight
 from .specs import SpecFolder
 from .wire.rpc import DRA, HEALTH, LATER_HEALTH, service
 from .wire.sockets import Registration, Sockets, serving
@@ -60,13 +60,15 @@ class PluginOptions:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """What the plugin takes from the node agent. ``slices``: all of the node. ``synced``: whether they were read."""
+    """What the plugin takes from the node agent. ``slices``: all of the node. ``synced``: whether they were read.
+    ``kept``: see ``Sight``."""
 
     node: str
     host: Host
     slices: Store
     evidences: Callable[[], Iterable[Evidence]]
     synced: Callable[[], bool]
+    kept: Callable[[], Kept] = dict
 
 
 class KubeletPlugin:
@@ -76,7 +78,8 @@ class KubeletPlugin:
         self.options, self._agent = options, agent
         place = Place(options.driver, agent.node)
         self._place, self._sockets = place, Sockets(options.kubelet, options.driver)
-        self._sight = Sight(options.driver, agent.host.root, options.kinds, agent.evidences, agent.slices.list)
+        self._sight = Sight(options.driver, agent.host.root, options.kinds, agent.evidences, agent.slices.list,
+                            agent.kept)
         self._edits = ContainerEdits(agent.host)
         checkpoint = Checkpoint(self._sockets.endpoint.parent / FILE)
         on_node = OnNode(self._sight, self._edits, SpecFolder(options.cdi, options.driver), checkpoint)
@@ -182,22 +185,23 @@ class KubeletPlugin:
 
     def _to_show(self, devices: Sequence[NodeDevice]) -> list[NodeDevice]:
         """What a claim has stays; a device that another driver shows is for its claims only."""
-        prepared = {d.address for claim in self._preparation.claims() for d in claim.devices}
+        prepared = {d.address for claim in self._preparation.claims() for d in claim.devices
+                    if d.pool == self._place.pool}
+        shown = self._publisher.shown()
         left = {d.name: driver for d in devices if d.address not in prepared and (driver := self._sight.shown_by(d))}
         if left != self._left_out:
             for name, driver in left.items():
                 log.warning("%s is left to the driver %s, whose ResourceSlice shows it", name, driver)
             self._left_out = left
         return [device for device in devices if device.name not in left and (
-            device.address in prepared or not self._sight.reason_to_hide(device))]
+            device.address in prepared or not self._sight.reason_to_hide(device, shown))]
 
     def _tell_health(self) -> None:
         known = {device.name: device for device in self._devices or ()}
-        pairs = {name: (device.address, device.uuid) for name, device in known.items()}
+        pairs = {(self._place.pool, name): (device.address, device.uuid) for name, device in known.items()}
         for claim in self._preparation.claims():
-            pairs |= {d.device: (d.address, d.uuid) for d in claim.devices}
-        self._health.tell([DeviceHealth(self._place.pool, name, self._sight.illness(*pair))
-                           for name, pair in sorted(pairs.items())])
+            pairs |= {(d.pool, d.device): (d.address, d.uuid) for d in claim.devices}
+        self._health.tell([DeviceHealth(*key, self._sight.illness(*pair)) for key, pair in sorted(pairs.items())])
 
     def _prepared(self, claim: PreparedClaim) -> None:
         with self._lock:

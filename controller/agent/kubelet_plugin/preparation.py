@@ -13,12 +13,12 @@ import logging
 import threading
 import typing as t
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, NotFound
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi
 
 from .allocation import Place, Wanted
 from .checkpoint import Checkpoint, PreparedClaim, PreparedDevice
@@ -88,10 +88,11 @@ class Preparation:
 
     def _make(self, claim: PreparedClaim, wanted: list[Wanted]) -> PreparedClaim:
         there = {device.name: device for device in self._sight.look()}
-        devices = {item.device: self._usable(there, item.device) for item in wanted}
+        devices = {item.device: self._usable(there, item) for item in wanted}
         for item in wanted:
             self._check_free(claim.uid, item, devices[item.device])
-        edits = self._edits.of(list(devices.values()))
+        told = self._edits.of(list(devices.values()))
+        edits = replace(told, devices={name: told.devices[device.name] for name, device in devices.items()})
         made = PreparedClaim(claim.uid, claim.namespace, claim.name, tuple(
             PreparedDevice(item.request, item.pool, item.device, devices[item.device].address,
                            devices[item.device].uuid, item.share_id, item.admin, edits.libraries) for item in wanted))
@@ -99,13 +100,17 @@ class Preparation:
         self._specs.write(claim.uid, edits)
         return made
 
-    def _usable(self, there: dict[str, NodeDevice], name: str) -> NodeDevice:
-        if name not in there:
+    def _usable(self, there: dict[str, NodeDevice], item: Wanted) -> NodeDevice:
+        name, found = item.device, there.get(item.device)
+        if item.pool != self._place.pool:
+            name = cohdi.pool_device(item.pool, item.device)
+            found = self._sight.find(name, there.values())
+        if found is None:
             known = ", ".join(sorted(there)) or "none"
             raise Refused(f"the device {name} is not usable on node {self._place.node}; allowed are: {known}")
-        if reason := self._sight.reason_against(there[name]):
+        if reason := self._sight.reason_against(found):
             raise Refused(f"the device {name} is not usable: {reason}")
-        return there[name]
+        return found
 
     def _check_free(self, uid: str, wanted: Wanted, device: NodeDevice) -> None:
         """A device is for one claim, unless the scheduler shared it or an administrator looks on."""

@@ -47,6 +47,10 @@ class Publisher:
             self._delete(there[name])
         return True
 
+    def shown(self) -> frozenset[str]:
+        """Names of the devices that the slices show now."""
+        return frozenset(str(device["name"]) for item in self._own() for device in slices.devices(item))
+
     def _own(self) -> list[Json]:
         return [item for item in self._store.list()
                 if slices.driver(item) == self._place.driver and slices.node(item) == self._place.node]

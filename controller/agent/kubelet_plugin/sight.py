@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import slices
@@ -31,18 +31,20 @@ from .devices import NodeDevice, offered
 from .errors import Refused
 
 Json = dict[str, t.Any]
+Kept: t.TypeAlias = "Mapping[str, Evidence | None]"
 # Troubles of the device itself; others are about a release that cannot be.
 _ILL = (LOST_ON_BUS, REMOVAL_HUNG, NOT_ON_BUS, NO_ROOM_FOR_BARS, DRIVER_FAILED, DRIVER_NOT_BOUND)
 
 
 class Sight:
     """``root``: where the node's / is seen. ``evidences``: what the agent has written of its devices. ``node_slices``:
-    all ResourceSlices of the node."""
+    all ResourceSlices of the node. ``kept``: by pool device (``<pool>/<device>``), what the agent has written of the
+    node's device that it is, None when it has not come."""
 
     def __init__(self, driver: str, root: Path, kinds: Collection[str], evidences: Callable[[], Iterable[Evidence]],
-                 node_slices: Callable[[], Iterable[Json]]) -> None:
+                 node_slices: Callable[[], Iterable[Json]], kept: Callable[[], Kept] = dict) -> None:
         self._driver, self._root, self._kinds = driver, root, frozenset(kinds)
-        self._evidences, self._slices = evidences, node_slices
+        self._evidences, self._slices, self._kept = evidences, node_slices, kept
 
     def look(self) -> tuple[NodeDevice, ...]:
         """Devices of the bus that a container can use. Raises Refused when the bus is not readable."""
@@ -56,16 +58,29 @@ class Sight:
         evidence = self._evidence(device)
         if evidence and evidence.phase in (RELEASING, REMOVED):
             return "it is being released"
-        return self.reason_to_hide(device)
+        return _unready(evidence)
 
-    def reason_to_hide(self, device: NodeDevice) -> str:
-        """Why no slice shows the device; one that is being released stays, so that its claims can be told."""
+    def reason_to_hide(self, device: NodeDevice, shown: Collection[str]) -> str:
+        """Why no slice shows the device; one that is being released stays, so that its claims can be told.
+
+        ``shown``: names of the devices that are shown now. While a pool device has not come, any other device that
+        nobody knows may be it.
+        """
+        if name := self.pool_device(device):
+            return f"it is {name}"
         evidence = self._evidence(device)
-        if evidence is None:
-            return ""
-        if evidence.phase == PREPARING and not evidence.has(TOUCHED):
-            return "it is still being brought up"
-        return _illness(evidence)
+        if evidence is None and device.name not in shown and None in self._kept().values():
+            return "it may be a pool device that a claim waits for"
+        return _unready(evidence)
+
+    def pool_device(self, device: NodeDevice) -> str:
+        """As which pool device one claim has a device, empty for none."""
+        return next((name for name, e in self._kept().items() if e and _is_of(e, device.address, device.uuid)), "")
+
+    def find(self, pool_device: str, there: Iterable[NodeDevice]) -> NodeDevice | None:
+        """Which of these devices is a pool device; None for none."""
+        evidence = self._kept().get(pool_device)
+        return next((d for d in there if evidence and _is_of(evidence, d.address, d.uuid)), None)
 
     def shown_by(self, device: NodeDevice) -> str:
         """The other driver whose ResourceSlice of this node has the device; empty for none."""
@@ -90,6 +105,14 @@ class Sight:
 def _is_of(evidence: Evidence, address: str, uuid: str) -> bool:
     """By the UUID where both have one: another device may have come to the address."""
     return evidence.uuid == uuid if evidence.uuid and uuid else evidence.address == address
+
+
+def _unready(evidence: Evidence | None) -> str:
+    if evidence is None:
+        return ""
+    if evidence.phase == PREPARING and not evidence.has(TOUCHED):
+        return "it is still being brought up"
+    return _illness(evidence)
 
 
 def _illness(evidence: Evidence) -> str:

@@ -107,6 +107,7 @@ class CreateResource(Action):
 
     ``name``: of the ComposableResource. Two that plan from the same state give the same name, so that only one creates.
     ``type``: as CoHDI calls the kind of device. ``claim``: uid of the one that waits for it, empty for none.
+    ``pool_device``: as which pool device a claim will have it (``<pool>/<device>``), empty for none.
     """
 
     name: str
@@ -117,6 +118,15 @@ class CreateResource(Action):
     force: bool = False
     type: str = "gpu"
     claim: str = ""
+    pool_device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetPoolDevice(Action):
+    """Write down as which pool device a claim has the device of a ComposableResource; empty: as none any more."""
+
+    resource: str
+    pool_device: str
 
 
 @dataclass(frozen=True, slots=True)

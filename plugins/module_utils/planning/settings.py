@@ -16,7 +16,9 @@ from .fairness import ANY, Shares
 __all__ = ["DNS_LABEL", "BadSetting", "DeviceModel", "Settings", "device_info"]
 
 POOL_NAME = re.compile(r"^(?P<device>.+)-fabric(?P<fabric>[0-9]+)$")
-HANDOVERS = ("gated", "reschedule")
+HANDOVERS = ("gated", "direct", "reschedule")
+# A namespace says only whether its pods are held; how a pool device becomes a device is the model's.
+OF_NAMESPACES = ("gated", "reschedule")
 UNSERVED = ("release", "wait")
 POLICIES = ("samenode", "differentnode", "roundrobin")
 KNOWN = frozenset({"device_info", "label_prefix", "handover", "handover_namespaces", "handover_models", "unserved",
@@ -31,8 +33,9 @@ class Settings:
     """Everything that the planners need to know besides the state of the cluster. Durations are seconds.
 
     ``models``: the rows of ``device_info``. ``label_prefix``: of CoHDI's node labels and annotations. ``handover``:
-    ``gated`` serves pods that our scheduling gate holds, ``reschedule`` lets them go; ``handover_namespaces`` and
-    ``handover_models`` are exceptions by name. Pods without the gate are always served by ``reschedule``. ``unserved``:
+    ``gated`` serves pods that our scheduling gate holds, the others let them go; ``handover_namespaces`` and
+    ``handover_models`` are exceptions by name. Models with ``direct`` stay with the claim that they were attached for;
+    pods without the gate are served by ``reschedule`` for all other models. ``unserved``:
     whether a held pod that no node can serve is let go (``release``) or waits (``wait``). ``allocation_policy``: which
     node is chosen where the same number of devices has to be attached. ``device_classes``: DeviceClasses whose claims
     the fabric serves; by default those with the names of the drivers. ``device_no_removal_duration``: how long an idle
@@ -94,13 +97,24 @@ class Settings:
         return "gated" in (self.handover, *self.handover_namespaces.values(), *self.handover_models.values())
 
     def handover_of(self, namespace: str) -> str:
-        """The handover of a namespace."""
-        return self.handover_namespaces.get(namespace, self.handover)
+        """The handover of a namespace: ``direct`` where it holds no pods, and where no model has another one."""
+        gated = "gated" if "gated" in self.handover_models.values() else self.handover
+        return self.handover_namespaces.get(namespace, gated if self.handover == "direct" else self.handover)
+
+    def is_direct(self, cdi_model_name: str) -> bool:
+        """Whether a claim keeps the very device of the model that was attached for it."""
+        return self.handover_models.get(cdi_model_name, self.handover) == "direct"
+
+    @property
+    def direct_models(self) -> tuple[str, ...]:
+        """Models with the handover ``direct``."""
+        return tuple(m.cdi_model_name for m in self.models if self.is_direct(m.cdi_model_name))
 
     @property
     def ungated_models(self) -> frozenset[str]:
         """Models that held pods do not get."""
-        return frozenset(name for name, handover in self.handover_models.items() if handover != "gated")
+        others = (name for name, handover in self.handover_models.items() if handover != "gated")
+        return frozenset((*others, *self.direct_models))
 
     def label(self, name: str) -> str:
         """Full name of a node label or annotation of CoHDI's."""
@@ -121,8 +135,8 @@ class Settings:
             models=models,
             label_prefix=dns_text(data, "label_prefix", "cohdi.io", DNS_SUBDOMAIN, 100),
             handover=_choice(data, "handover", HANDOVERS),
-            handover_namespaces=_choices(data, "handover_namespaces", None),
-            handover_models=_choices(data, "handover_models", [m.cdi_model_name for m in models]),
+            handover_namespaces=_choices(data, "handover_namespaces", None, OF_NAMESPACES),
+            handover_models=_choices(data, "handover_models", [m.cdi_model_name for m in models], HANDOVERS),
             unserved=_choice(data, "unserved", UNSERVED),
             allocation_policy=_choice(data, "allocation_policy", POLICIES),
             device_classes=_names(data, "device_classes"),
@@ -147,7 +161,8 @@ def _choice(data: Mapping[str, t.Any], key: str, allowed: Sequence[str]) -> str:
     return str(value)
 
 
-def _choices(data: Mapping[str, t.Any], key: str, names: Sequence[str] | None) -> dict[str, str]:
+def _choices(data: Mapping[str, t.Any], key: str, names: Sequence[str] | None,
+             handovers: Sequence[str]) -> dict[str, str]:
     """Handover by the name of a namespace or model. ``names``: the allowed ones, None for any."""
     value = data.get(key, {})
     if not isinstance(value, Mapping):
@@ -155,7 +170,7 @@ def _choices(data: Mapping[str, t.Any], key: str, names: Sequence[str] | None) -
     for name in value:
         if names is not None and name not in names:
             raise BadSetting(f"{key}.{name}", value[name], f"no such name, known are {', '.join(names)}")
-        _choice({f"{key}.{name}": value[name]}, f"{key}.{name}", HANDOVERS)
+        _choice({f"{key}.{name}": value[name]}, f"{key}.{name}", handovers)
     return {str(k): str(v) for k, v in value.items()}
 
 

@@ -76,7 +76,7 @@ class EngineConfig:
         try:
             settings = Settings.from_dict(rest)
             fabric = FabricConfig.from_dict(_mapping(data.get("fabric"), "fabric"))
-            return cls(settings, fabric, source=where, **_engine(data))
+            return cls(settings, fabric, source=where, **_engine(data, settings))
         except (BadSetting, BadConfiguration) as error:
             raise BadConfig(f"{where}: {error}") from None
 
@@ -102,7 +102,7 @@ def _mapping(value: object, name: str) -> dict[str, t.Any]:
     return dict(value)
 
 
-def _engine(data: Mapping[str, t.Any]) -> dict[str, t.Any]:
+def _engine(data: Mapping[str, t.Any], settings: Settings) -> dict[str, t.Any]:
     found = {k: data.get(k, default) for k, default in ENGINE_KEYS.items()}
     for key, low, high in (("scan_interval", 0.1, 86400), ("kube_api_qps", 1, 100000)):
         value = found[key]
@@ -114,6 +114,9 @@ def _engine(data: Mapping[str, t.Any]) -> dict[str, t.Any]:
             raise BadSetting(key, value, f"must be a number from 1 to {high}, whole")
     if found["node_hands"] not in NODE_HANDS:
         raise BadSetting("node_hands", found["node_hands"], f"must be one of {', '.join(NODE_HANDS)}")
+    if settings.direct_models and found["node_hands"] != AGENT:
+        raise BadSetting("node_hands", found["node_hands"], f"must be {AGENT}: {settings.direct_models[0]} has the "
+                         "handover direct, for which the node agents are the DRA driver")
     namespace = found["lease_namespace"]
     if not isinstance(namespace, str) or not DNS_LABEL.fullmatch(namespace) or len(namespace) > 63:
         raise BadSetting("lease_namespace", namespace, "must be the name of a namespace")

@@ -32,6 +32,8 @@ OPERATION = "composable.infra/operation"
 NOT_ASKED = json.dumps({"asked": None})
 HELD_FOR = "composable.infra/held-for"
 IN_USE = "composable.infra/in-use"
+# The pool device that its device is for one claim, "<pool>/<device>", with the handover direct.
+POOL_DEVICE = "composable.infra/pool-device"
 # The node of a ComposableResource as a label: by it a node's agent watches what is its business.
 TARGET_NODE = "composable.infra/target-node"
 # When the node was asked to let its device go; the node's answer is under NODE, see node/evidence.py.
@@ -73,12 +75,12 @@ def request_body(name: str, node: str, model: str, size: int, kind: str = "gpu")
 
 
 def resource_body(name: str, request: str, node: str, model: str, attach: str, kind: str = "gpu",
-                  force: bool = False, claim: ClaimRef | None = None) -> Json:
+                  force: bool = False, claim: ClaimRef | None = None, pool_device: str = "") -> Json:
     """A ComposableResource that carries its attach intent from the moment it exists.
 
     ``request`` is the name of its ComposabilityRequest, ``attach`` the text that ``attach_intent`` gives, ``kind``
     gpu or cxlmemory. ``force``: the device is detached without a proof that it is idle. ``claim``: which one waits for
-    it, None for none that is known.
+    it, None for none that is known. ``pool_device``: see ``POOL_DEVICE``.
     """
     spec: Json = {"type": kind, "model": model, "target_node": node}
     if force:
@@ -87,7 +89,8 @@ def resource_body(name: str, request: str, node: str, model: str, attach: str, k
         "apiVersion": GROUP_VERSION, "kind": "ComposableResource",
         "metadata": {"name": name, "labels": {MANAGED_BY: request, TARGET_NODE: node_label(node)},
                      "finalizers": [FINALIZER],
-                     "annotations": {ATTACH: attach, **({CLAIM: claim.note} if claim else {})}},
+                     "annotations": {ATTACH: attach, **({CLAIM: claim.note} if claim else {}),
+                                     **({POOL_DEVICE: pool_device} if pool_device else {})}},
         "spec": spec,
     }
 
@@ -143,6 +146,11 @@ def read_hold(obj: Json) -> tuple[str, float]:
     """(claim uid, since) of a hold, ("", 0.0) when there is none."""
     uid, _unused, since = annotation(obj, HELD_FOR).partition(" ")
     return uid, parse_time(since)
+
+
+def pool_device(pool: str, device: str) -> str:
+    """Text of the annotation that says which pool device a ComposableResource's device is."""
+    return f"{pool}/{device}"
 
 
 def trimmed(obj: Json) -> Json:

@@ -87,6 +87,15 @@ def user(items: Iterable[Json], node_slices: Iterable[Json], node: str, device: 
     return ""
 
 
+def keeper(items: Iterable[Json], node: str, pool_device: str) -> str:
+    """The claim that has a device as a pool device (``<pool>/<device>``) of a node, in a sentence; empty for none."""
+    for claim in items if pool_device else ():
+        if claims.node(claim) == node and any(f"{r['pool']}/{r['device']}" == pool_device
+                                              for r in claims.binding_results(claim)):
+            return f"claim {claim['metadata']['namespace']}/{claim['metadata']['name']} uses the device"
+    return ""
+
+
 def identities(node_slice: Json) -> Iterator[str]:
     """UUIDs and PCI addresses that the entries of a slice name, for an index."""
     for device in slices.devices(node_slice):

@@ -26,10 +26,12 @@ from ..actions import (
     FinishRequest,
     Plan,
     Resume,
+    SetPoolDevice,
     SetState,
     WithdrawRelease,
 )
 from .demand import destined
+from .given import over, wanted_pool_devices
 from .snapshot import FOREIGN, UNREADABLE, ComposabilityRequest, ComposableResource, NodeSnapshot
 from .supply import DELETING, stays
 
@@ -47,6 +49,7 @@ class _Compose:
         self.wake: list[float] = []
 
     def plan(self) -> Plan:
+        self.actions += over(self.snapshot)
         for resource in sorted(self.snapshot.resources, key=lambda r: (r.asked, r.name)):
             (self._leave if resource.deleting else self._arrive)(resource)
         for request in self.snapshot.requests:
@@ -85,8 +88,8 @@ class _Compose:
     def _keep(self, resource: ComposableResource) -> None:
         """One that has its device: what the node did with it goes into its state."""
         if resource.usable and resource.state != ONLINE:
-            self.actions.append(SetState(self.snapshot.name, "its device is in the node's ResourceSlice",
-                                         resource.name, ONLINE))
+            why = "a claim may have its device" if resource.pool_device else "its device is in the node's ResourceSlice"
+            self.actions.append(SetState(self.snapshot.name, why, resource.name, ONLINE))
         elif resource.node_work.fatal and not (resource.used_by or stays(resource, self.snapshot)):
             self.actions.append(DeleteResource(self.snapshot.name, resource.node_work.trouble, resource.name,
                                                resource.model))
@@ -268,17 +271,26 @@ class _Compose:
         children = [r for r in self.snapshot.resources if self._belongs(r, request)]
         live = [r for r in children if not r.deleting]
         size = 0 if request.deleting else request.size
+        wanted = self._assign(live, wanted_pool_devices(self.snapshot, request.model))
         if len(live) > size:
             self._release(live, len(live) - size, f"{request.name} wants {size}, has {len(live)}")
         elif len(live) < size and self.snapshot.machine and self._may_ask(request.model) and not request.lacks:
             reason, foreign = f"{request.name} wants {size}, has {len(live)}", self._foreign(request.model)
             names = _new_names(request, self.snapshot.name, children, size - len(live))
+            claims = [("", uid) for uid in destined(self.snapshot, request.model, len(names))]
             self.actions += [CreateResource(self.snapshot.name, reason, name, request.name, request.model,
-                                            self.snapshot.machine, foreign, request.force_detach, request.type, claim)
-                             for name, claim in zip(names, destined(self.snapshot, request.model, len(names)),
-                                                    strict=True)]
+                                            self.snapshot.machine, foreign, request.force_detach, request.type, claim,
+                                            pool_device)
+                             for name, (pool_device, claim) in zip(names, wanted + claims[len(wanted):], strict=False)]
         if request.deleting and not (children or request.nodeless):
             self.actions.append(FinishRequest(self.snapshot.name, "no ComposableResource is left", request.name))
+
+    def _assign(self, live: list[ComposableResource], wanted: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Let what is under way for nobody be pool devices that claims wait for; returns what is still wanted."""
+        ready = sorted((r for r in live if r.assignable), key=lambda r: r.name)
+        self.actions += [SetPoolDevice(self.snapshot.name, f"claim {uid} waits for {name}", r.name, name)
+                         for r, (name, uid) in zip(ready, wanted, strict=False)]
+        return wanted[len(ready):]
 
     def _release(self, live: list[ComposableResource], n: int, reason: str) -> None:
         free = [r for r in live if self.snapshot.forced(r) or not (r.taken or stays(r, self.snapshot))]

@@ -14,8 +14,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..actions import Action, LabelNode, MarkClaim, OpenGate, Plan, SetSize, Touch, Unreserve, WaitReason
+from ..pool.plan import READY_CONDITION
 from ..settings import DeviceModel, Settings
 from .demand import ClaimGroup, claim_groups, conflict, installed, limits, waiting_for, wanted_at_least
+from .given import given_to, not_ready_of, spoiled_of
 from .snapshot import ComposabilityRequest, ComposableResource, NodeSnapshot
 from .supply import Supply, kept, leaving, stuck, stuck_device, supply
 
@@ -62,18 +64,18 @@ class _ScalePlan:
         self.models.update({m.cdi_model_name: m for m in group.models()})
         need = group.need()
         available = self._take_idle(group)
-        gone_soon = self._leaving(need)
-        if not gone_soon and all(len(available[m]) == n for m, n in need.items()):
+        gone_soon, not_ready = self._leaving(need), not_ready_of(group, self.snapshot)
+        if not (gone_soon or not_ready) and all(len(available[m]) == n for m, n in need.items()):
             for model, n in need.items():
                 self.taken[model] += n
                 self.chosen.update(r.name for r in available[model])
-            self._hand_over(group, self._seen(available), available)
+            self._hand_over(group, self._seen(group, available), available)
             return
         for model, n in need.items():
             self.waiting[model] += n
             self.arriving[model] -= min(self.arriving[model], n - len(available[model]))
         self.unfit |= group.unfit
-        self._wait(group, need, available, gone_soon)
+        self._wait(group, need, available, [each for each in (*not_ready, gone_soon) if each])
 
     def _take_idle(self, group: ClaimGroup) -> dict[str, list[ComposableResource]]:
         """Idle devices for the claims of a group, in their order: those that the scheduler would give them."""
@@ -108,6 +110,8 @@ class _ScalePlan:
             return in_the_way
         if given_up := next((c.given_up for c in group.claims if c.given_up), ""):
             return given_up
+        if spoiled := spoiled_of(group, self.snapshot):
+            return spoiled
         return next((text for m in group.models() if (text := self._refused(m, group))), "")
 
     def _refused(self, model: DeviceModel, group: ClaimGroup) -> str:
@@ -153,9 +157,12 @@ class _ScalePlan:
         left = {m: list(rs) for m, rs in chosen.items()}
         for claim in group.claims:
             devices = tuple(left[m].pop(0).name for m, n in claim.need().items() for _unused in range(n) if left.get(m))
+            if keeps := claim.direct and condition == RESCHEDULE_CONDITION:
+                devices = tuple(r.name for r in given_to(claim, self.snapshot))
+            said = READY_CONDITION if keeps else condition
             self.actions.append(MarkClaim(self.snapshot.name, reason, claim.uid, claim.namespace, claim.name,
-                                          condition, claim.pods, devices))
-            self.wait_reasons.append(WaitReason(claim.key, f"scheduler to act on {condition}: {reason}",
+                                          said, claim.pods, devices))
+            self.wait_reasons.append(WaitReason(claim.key, f"scheduler to act on {said}: {reason}",
                                                 claim.allocated_at, {"node": self.snapshot.name, "devices": devices}))
 
     def _say(self, group: ClaimGroup, waits_for: str) -> None:
@@ -163,14 +170,17 @@ class _ScalePlan:
         self.wait_reasons += [WaitReason(claim.key, waits_for, claim.allocated_at, {"node": self.snapshot.name})
                               for claim in group.claims]
 
-    def _seen(self, available: dict[str, list[ComposableResource]]) -> str:
+    def _seen(self, group: ClaimGroup, available: dict[str, list[ComposableResource]]) -> str:
+        given = [r.serial or r.device_uid for claim in group.claims for r in given_to(claim, self.snapshot)]
         parts = [f"{len(rs)} x {m} ({', '.join(r.serial or r.device_uid for r in rs)})" for m, rs in available.items()]
-        return f"{', '.join(parts)} attached and visible on node {self.snapshot.name}"
+        told = [f"{', '.join(parts)} attached and visible"] if parts else []
+        told += [f"{', '.join(given)} attached and kept for it"] if given else []
+        return f"{', '.join(told)} on node {self.snapshot.name}"
 
     def _wait(self, group: ClaimGroup, need: dict[str, int], available: dict[str, list[ComposableResource]],
-              gone_soon: str) -> None:
+              more: list[str]) -> None:
         parts = [self._lacking(m, n - len(available[m])) for m, n in need.items() if n > len(available[m])]
-        parts += [each for each in (gone_soon, group.unfit_why and f"idle there, but {group.unfit_why}") if each]
+        parts += [*more, *([f"idle there, but {group.unfit_why}"] if group.unfit_why else [])]
         for claim in group.claims:
             self.wait_reasons.append(WaitReason(claim.key, "; ".join(parts), claim.allocated_at,
                                                 {"node": self.snapshot.name, "need": dict(claim.need())}))

@@ -40,6 +40,11 @@ class PoolResult:
     model: DeviceModel | None
     fabric: int | None
 
+    @property
+    def pool_device(self) -> str:
+        """By what a ComposableResource names it."""
+        return f"{self.pool}/{self.device}"
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -50,6 +55,9 @@ class Claim:
     ``requested`` for one whose pod waits for the scheduler, and for which the autoscaler's provider chose this node.
     Times are seconds since the epoch. ``unfit``: ComposableResources of this node whose devices the scheduler would not
     give to it, and why; ``given_up``: why it is served no more, after it was handed devices in vain.
+
+    ``direct``: it keeps the very devices that are attached for it. ``given``: those of its pool devices
+    (``<pool>/<device>``) that a ComposableResource of the node is.
     """
 
     uid: str
@@ -62,6 +70,8 @@ class Claim:
     unfit: frozenset[str] = frozenset()
     unfit_why: str = ""
     given_up: str = ""
+    direct: bool = False
+    given: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:
@@ -69,8 +79,14 @@ class Claim:
         return f"{self.namespace}/{self.name}"
 
     def need(self) -> Counter[str]:
-        """Devices wanted per model of the CDI Manager; results of unknown pools are left out."""
-        return Counter(r.model.cdi_model_name for r in self.results if r.model)
+        """Devices wanted per model of the CDI Manager; results of unknown pools are left out, and what it has been
+        given."""
+        return Counter(r.model.cdi_model_name for r in self.results if r.model and r.pool_device not in self.given)
+
+    def not_given(self, model: str) -> list[str]:
+        """Pool devices of a model that no device was attached for yet, where it keeps what it is given."""
+        return [r.pool_device for r in self.results if self.direct and r.model and r.model.cdi_model_name == model
+                and r.pool_device not in self.given]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +116,8 @@ class ComposableResource:
     that a pod can be given it. ``tainted``: the scheduler gives it to nobody any more.
     ``doubt``: why nobody knows whether it was asked for (``FOREIGN``, ``UNREADABLE``), empty when it is known;
     ``doubted_since``: when this process saw that first. ``reclaims``: the device that CoHDI's upstream syncer made it
-    for.
+    for. ``pool_device``: as which pool device one claim has it, or is about to; no ResourceSlice of the node shows it
+    then, and it is ``usable`` when the node has done its part.
     """
 
     name: str
@@ -134,6 +151,12 @@ class ComposableResource:
     doubt: str = ""
     doubted_since: float = 0.0
     reclaims: str = ""
+    pool_device: str = ""
+
+    @property
+    def assignable(self) -> bool:
+        """Whether it can become a pool device: nobody can have been shown the device, for it is not there yet."""
+        return not (self.device_uid or self.pool_device or self.taken or self.deleting or self.reclaims or self.doubt)
 
     @property
     def taken(self) -> bool:

@@ -38,6 +38,7 @@ class PoolSnapshot:
 
     ``free`` is the manager's count, ``promised`` the names that claims hold, ``reserved`` how many devices are wanted
     for pods that our gate holds, ``arrived`` for how many of both the device is attached already and waits on its node.
+    ``kept``: names of devices that claims have on their nodes, with the handover direct; they stay as they are.
     """
 
     model: DeviceModel
@@ -47,6 +48,7 @@ class PoolSnapshot:
     arrived: int = 0
     slices: tuple[PoolSlice, ...] = ()
     reserved: int = 0
+    kept: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -73,9 +75,9 @@ class PoolPlan:
 
 
 def device_names(snapshot: PoolSnapshot) -> list[str]:
-    """Names that the pool should show: all promised ones and the lowest others, in order of their number."""
+    """Names that the pool should show: all that claims have, and the lowest others, in order of their number."""
     room = max(0, snapshot.free - max(0, len(snapshot.promised) + snapshot.reserved - snapshot.arrived))
-    names, number = set(snapshot.promised), 0
+    names, number = set(snapshot.promised | snapshot.kept), 0
     while room > 0:
         name = f"{snapshot.model.k8s_device_name}-{number}"
         if name not in names:
@@ -119,7 +121,9 @@ def plan_pool(snapshot: PoolSnapshot, settings: Settings) -> PoolPlan:
 
 def _counts(snapshot: PoolSnapshot) -> str:
     reserved = f", {snapshot.reserved} reserved" if snapshot.reserved else ""
-    return f"{snapshot.free} free, {len(snapshot.promised)} promised{reserved}, {snapshot.arrived} of them arrived"
+    kept = f", {len(snapshot.kept)} kept" if snapshot.kept else ""
+    promised = f"{len(snapshot.promised)} promised{reserved}, {snapshot.arrived} of them arrived"
+    return f"{snapshot.free} free, {promised}{kept}"
 
 
 def _complete(slices: tuple[PoolSlice, ...], current: list[PoolSlice]) -> bool:

@@ -11,7 +11,7 @@ import time
 from ...kube.api_resources import CLAIMS, NODES
 from ...kube.client.verbs import Client
 from ...kube.errors import NotFound
-from ...kube.objects import device_users, nodes
+from ...kube.objects import cohdi, device_users, nodes
 from ...kube.objects.taints import DeviceTaints
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
@@ -36,11 +36,13 @@ class ClaimCheck:
         if raw is None:
             return ""
         device, drivers = adapters.device_name(raw), self._state.settings.drivers
+        pool_device = cohdi.annotation(raw, cohdi.POOL_DEVICE)
         keys = self._state.own_keys(raw)
         if keys and self._taints.place(resource, keys, device.uuid):
             self._state.tainted.add(resource)
         items = self._fresh(time.monotonic())
-        return device_users.user(items, self._state.slices.by("node", node), node, device, drivers)
+        return device_users.keeper(items, node, pool_device) or device_users.user(
+            items, self._state.slices.by("node", node), node, device, drivers)
 
     def back(self, node: str) -> str:
         """Why a node that counts as lost is not, as the API server has it now; empty when it is. Raises ApiError."""

@@ -19,6 +19,7 @@ from ...kube.objects.ready import outdated
 from ...planning import actions as act
 from ...planning.actions import WaitReason
 from ...planning.node.evaluate import OPERATOR, SCALER
+from ...planning.pool.plan import READY_CONDITION
 from ..gating.controller import GatingController
 from ..keys import Key, NodeKey, NodeRecordsKey, Result
 from ..rescheduling.rescheduler import Rescheduler
@@ -51,7 +52,8 @@ class Executor:
         self._threads = threads.executor(THREADS, "write")
         self._how: dict[type[act.Action], Callable[[t.Any], object]] = {
             act.MarkClaim: self._mark_claim, act.SetSize: self._set_size, act.LabelNode: writer.label_node,
-            act.Touch: writer.touch, act.DeleteResource: self._delete_resource,
+            act.Touch: writer.touch, act.SetPoolDevice: writer.set_pool_device,
+            act.DeleteResource: self._delete_resource,
             act.CreateResource: operations.create, act.Attach: operations.attach, act.Adopt: operations.adopt,
             act.Resume: operations.resume, act.Detach: detaches.detach, act.AskRelease: detaches.ask_release,
             act.WithdrawRelease: self._withdraw_release,
@@ -68,14 +70,16 @@ class Executor:
             run_all(self._threads, [partial(self._how[type(action)], action) for action in actions])
 
     def _mark_claim(self, action: act.MarkClaim) -> None:
-        """Keep the devices for the claim, nominate its pods, then let the scheduler know."""
-        for device in action.devices:
-            self._state.holds.keep(device, action.claim)
-        if action.devices:
-            for pod in action.pods:
+        """Let the scheduler know. Where it is to allocate anew the devices are kept for the claim before, and its pods
+        are nominated."""
+        if action.condition != READY_CONDITION:
+            for device in action.devices:
+                self._state.holds.keep(device, action.claim)
+            for pod in action.pods if action.devices else ():
                 self._rescheduler.nominate(pod, action.node, action.claim)
         if self._writer.mark_claim(action):
-            self._state.handovers.note(action.claim, action.devices, time.time())
+            if action.condition != READY_CONDITION:
+                self._state.handovers.note(action.claim, action.devices, time.time())
             key = f"{action.namespace}/{action.name}"
             self._reporter.note(action.condition, key, action.reason, claims=[ClaimRef(key, action.claim)])
             self._note_handover(action)
@@ -86,7 +90,9 @@ class Executor:
         self.hops.forget("request", action.claim)
         for device in action.devices:
             self.hops.end("slice", device, self._state.claim_refs([action.claim]), node=action.node, resource=device)
-        if action.devices:
+        if action.condition == READY_CONDITION:
+            self.hops.over([raw] if raw else [], node=action.node)
+        elif action.devices:
             self.hops.begin("handover", action.claim)
         elif raw:
             self._reporter.about_claim(raw, "AttachFailed", action.reason, "Warning")

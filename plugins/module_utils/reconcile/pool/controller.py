@@ -55,7 +55,7 @@ def refused(state: ClusterState, model: DeviceModel) -> str:
 
 def withdrawal(state: ClusterState, found: PoolSnapshot, why: str) -> PoolPlan:
     """The pool shows nothing but what claims hold; without that it is gone."""
-    if found.promised:
+    if found.promised or found.kept:
         return plan_pool(dataclasses.replace(found, free=0), state.settings)
     return PoolPlan(found.name, why, delete=tuple(s.name for s in found.slices))
 

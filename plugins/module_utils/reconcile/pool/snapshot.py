@@ -11,12 +11,13 @@ from collections import Counter
 
 from ...fabric.api import FabricSnapshot
 from ...kube.objects import claims, cohdi, slices
-from ...planning.node.demand import PREPARING
+from ...planning.node.demand import PREPARING, READY
 from ...planning.pool.plan import PoolSnapshot
 from ...planning.settings import DeviceModel
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
 from ..state.indexers import MINUTE
+from ..state.pool_devices import is_awaited, is_on_its_way
 from ..state.scale_ups import live_entries
 
 
@@ -37,14 +38,28 @@ def pool_snapshot(
                       if slices.driver(s) == model.driver_name)
     promised = frozenset(r["device"] for c in holders for r in claims.binding_results(c) if r["pool"] == name)
     wanted, reserved = promises(holders, name), placements(state, model, fabric, snapshot)
-    arrived = sum(min(n, arriving(state, node, model)) for node, n in (wanted + reserved).items())
+    direct = state.settings.is_direct(model.cdi_model_name)
+    arrived = (_on_their_way(state, name, holders) if direct else
+               sum(min(n, arriving(state, node, model)) for node, n in (wanted + reserved).items()))
     free = max(0, count - _asked_since(state, model, fabric, snapshot, snapshot.taken))
-    return PoolSnapshot(model, fabric, free, promised, arrived, published, reserved.total())
+    return PoolSnapshot(model, fabric, free, promised, arrived, published, reserved.total(), _kept(state, name))
 
 
 def _holders(state: ClusterState, pool: str) -> list[Json]:
     """Claims that hold devices of a pool and have not been told to move on."""
     return [c for c in state.claims.by("pool", pool) if adapters.claim_phase(c) == PREPARING]
+
+
+def _kept(state: ClusterState, pool: str) -> frozenset[str]:
+    """Devices of a pool that claims were told are theirs: nothing of them changes until they are deallocated."""
+    ready = [claim for claim in state.claims.by("pool", pool) if adapters.claim_phase(claim) == READY]
+    return frozenset(r["device"] for claim in ready for r in claims.binding_results(claim) if r["pool"] == pool)
+
+
+def _on_their_way(state: ClusterState, pool: str, holders: list[Json]) -> int:
+    """For how many promised devices, each by its name, the CDI Manager was asked."""
+    return sum(is_on_its_way(state, claims.node(claim) or "", pool, r["device"]) for claim in holders
+               for r in claims.binding_results(claim) if r["pool"] == pool)
 
 
 def promises(holders: list[Json], pool: str) -> Counter[str]:
@@ -73,7 +88,7 @@ def arriving(state: ClusterState, node: str, model: DeviceModel) -> int:
     """Devices of a model that were asked for a node and that no claim uses yet."""
     live = [raw for raw in state.resources.by("node", node)
             if raw["spec"]["model"] == model.cdi_model_name and not raw["metadata"].get("deletionTimestamp")]
-    return sum(1 for raw in live if cohdi.read_intent(raw)[1] > 0 and not state.user(raw))
+    return sum(1 for raw in live if cohdi.read_intent(raw)[1] > 0 and (is_awaited(state, raw) or not state.user(raw)))
 
 
 def left(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot) -> int:

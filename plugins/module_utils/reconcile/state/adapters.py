@@ -146,7 +146,7 @@ def read_resource(raw: Json, settings: Settings, seen_used: float = 0.0, **seen:
         in_use=cohdi.annotation(raw, cohdi.IN_USE) == "true",
         machine=machine, asked=asked, present=present,
         operation=cohdi.annotation(raw, cohdi.OPERATION), node_work=read_node_work(raw), doubt=doubt(raw),
-        reclaims=cohdi.reclaimed(raw), **seen)
+        reclaims=cohdi.reclaimed(raw), pool_device=cohdi.annotation(raw, cohdi.POOL_DEVICE), **seen)
 
 
 def read_slice(raw: Json) -> PoolSlice:

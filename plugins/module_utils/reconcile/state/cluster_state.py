@@ -108,7 +108,8 @@ class ClusterState:
             users = self.users(node)
             for name in users:
                 self.last_uses.note(name, now)
-            moving = {claims.identity(claim) for claim in users.values() if claims.binding_results(claim)}
+            moving = {claims.identity(claim) for name, claim in users.items()
+                      if claims.binding_results(claim) and not self.keeper(self.resources.get(name))}
             self.holds.pass_on({name: claims.identity(claim) for name, claim in users.items()}, moving)
 
     def _note_absence(self, node: str, now: float) -> None:
@@ -162,7 +163,15 @@ class ClusterState:
 
     def user(self, resource: Json) -> Json | None:
         """A claim that the device of a ComposableResource, or a part of it, is allocated to."""
-        return next((claim for key in self.own_keys(resource) if (claim := self.claims.first("device", key))), None)
+        own = (claim for key in self.own_keys(resource) if (claim := self.claims.first("device", key)))
+        return self.keeper(resource) or next(own, None)
+
+    def keeper(self, resource: Json | None) -> Json | None:
+        """The claim that keeps the device of a ComposableResource as the pool device that it was allocated."""
+        name = cohdi.annotation(resource, cohdi.POOL_DEVICE) if resource else ""
+        node = resource["spec"]["target_node"] if resource else ""
+        found = self.claims.by("pool device", (name, node)) if name else ()
+        return next(iter(found), None)
 
     def own_keys(self, resource: Json) -> list[DeviceKey]:
         """(driver, pool, device) of a ComposableResource's device and of each part of it, the whole first, in the

@@ -25,6 +25,9 @@ def with_misfits(state: ClusterState, claim: Claim, raw: Json, resources: Sequen
     if claim.phase != PREPARING:
         return claim
     resources = [resource for resource in resources if resource["spec"]["model"] in claim.need()]
+    if claim.direct:
+        there = frozenset(raw["metadata"]["name"] for raw in resources if _is_there(raw))
+        return replace(claim, unfit=there, unfit_why="what is there already is none of the pool" if there else "")
     names = [resource["metadata"]["name"] for resource in resources]
     vain = {name: why for name, why in state.handovers.vain(claim.uid).items() if name in names}
     found: dict[str, str] = {}
@@ -33,6 +36,11 @@ def with_misfits(state: ClusterState, claim: Claim, raw: Json, resources: Sequen
             found[name] = f"{adapters.serial(resource) or name} {why}"
     return replace(claim, unfit=frozenset(found), unfit_why="; ".join(sorted(set(found.values()))),
                    given_up=_given_up(vain))
+
+
+def _is_there(resource: Json) -> bool:
+    """Whether the device has come: it cannot become a pool device any more, since others may have been shown it."""
+    return bool((resource.get("status") or {}).get("cdi_device_id"))
 
 
 def _given_up(vain: Mapping[str, str]) -> str:

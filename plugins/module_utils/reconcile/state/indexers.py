@@ -24,6 +24,12 @@ def _pools(claim: Json) -> Iterable[Hashable]:
     return {r["pool"] for r in claims.binding_results(claim)}
 
 
+def _allocated_pool_devices(claim: Json) -> Iterable[Hashable]:
+    """With the node: its device may be one thing there, and the name was free to be another elsewhere."""
+    name = claims.node(claim)
+    return {(cohdi.pool_device(r["pool"], r["device"]), name) for r in claims.binding_results(claim)}
+
+
 def _allocated_from(claim: Json) -> Iterable[Hashable]:
     return {(r["driver"], r["pool"]) for r in claims.results(claim)}
 
@@ -49,6 +55,11 @@ def _device_uid(obj: Json) -> Iterable[Hashable]:
 def _held_for(obj: Json) -> Iterable[Hashable]:
     uid = cohdi.read_hold(obj)[0]
     return (uid,) if uid else ()
+
+
+def _pool_device(obj: Json) -> Iterable[Hashable]:
+    name = cohdi.annotation(obj, cohdi.POOL_DEVICE)
+    return (name,) if name else ()
 
 
 def _asked(obj: Json) -> Iterable[Hashable]:
@@ -104,11 +115,12 @@ def _claim_uids(claim: Json) -> Iterable[Hashable]:
 
 
 CLAIMS: t.Final[Indexes] = {"node": _of_claim_node, "device": claims.device_keys, "pool": _pools, "uid": _claim_uids,
-                            "allocated from": _allocated_from}
+                            "allocated from": _allocated_from, "pool device": _allocated_pool_devices}
 SLICES: t.Final[Indexes] = {"node": _slice_node, "pool": _slice_pool, "device": _slice_devices}
 NODES: t.Final[Indexes] = {"machine": _machine}
 REQUESTS: t.Final[Indexes] = {"node": _target, "scale up": _scaled_up}
 RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device": _device_uid, "held": _held_for,
+                               "pool device": _pool_device,
                                "model": lambda o: (o["spec"]["model"],), "asked": _asked, "deleting": _deleting}
 PODS: t.Final[Indexes] = {"uid": _uid, "node": _pod_node, "gated": _gated,
                           "unschedulable": _unschedulable}

@@ -14,7 +14,7 @@ from ...node.evidence import LOST_ON_BUS, REMOVAL_HUNG
 from ...planning.node.compose import ONLINE
 from ...planning.node.demand import RESCHEDULE
 from ...planning.node.snapshot import Claim, ComposabilityRequest, ComposableResource, NodeSnapshot
-from . import adapters
+from . import adapters, pool_devices
 from .cluster_state import ClusterState, Json
 from .device_fit import with_misfits
 from .device_holds import NONE
@@ -39,7 +39,7 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
     if attached is None and not unread:
         attached = adapters.attached_models(state.snapshot, machine or last_machine)
     of_pools = tuple(with_misfits(state, c, r, resources) for r in state.claims.by("node", name)
-                     if (c := adapters.read_claim(r, state.settings)))
+                     if (c := pool_devices.read_claim(state, r)))
     return NodeSnapshot(
         name=name, now=now, labels=(raw or {}).get("metadata", {}).get("labels") or {}, machine=machine,
         fabric=fabric, problem=problem, exists=raw is not None,
@@ -130,10 +130,19 @@ def _resource(state: ClusterState, raw: Json, user: Json | None, now: float) -> 
     visible, whole = bool(state.own_keys(raw)), state.own_device(raw) is not None
     return adapters.read_resource(
         raw, state.settings, now if used_by else state.last_uses.of(name), held_for=held_for, held_since=held_since,
-        visible=visible, usable=whole and _is_prepared(state, raw),
+        visible=visible, usable=_is_usable(state, raw, visible, whole),
         tainted=name in state.tainted, busy=name in state.operations, used_by=used_by,
         doubted_since=state.doubts.of(name) or 0.0,
         hold_alive=_is_hold_alive(state, raw["spec"]["target_node"], held_for, held_since, now))
+
+
+def _is_usable(state: ClusterState, raw: Json, visible: bool, whole: bool) -> bool:
+    """A device that a claim keeps as a pool device is shown by no ResourceSlice of the node: it would be promised
+    twice."""
+    if not cohdi.annotation(raw, cohdi.POOL_DEVICE):
+        return whole and _is_prepared(state, raw)
+    work = adapters.read_node_work(raw)
+    return work.prepared and not (visible or work.asked or (work.trouble and not work.warning))
 
 
 def _is_prepared(state: ClusterState, raw: Json) -> bool:

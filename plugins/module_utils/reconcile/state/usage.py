@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ...planning.node.demand import PREPARING
 from ...planning.node.snapshot import Claim
-from . import adapters
+from . import pool_devices
 from .cluster_state import ClusterState, Json
 
 Usage = Counter[tuple[str, str]]
@@ -64,7 +64,7 @@ def _namespace(state: ClusterState, resource: Json) -> str:
 
 
 def _preparing(state: ClusterState) -> list[Claim]:
-    read = (adapters.read_claim(raw, state.settings) for raw in state.claims.list())
+    read = (pool_devices.read_claim(state, raw) for raw in state.claims.list())
     return [claim for claim in read if claim is not None and claim.phase == PREPARING]
 
 

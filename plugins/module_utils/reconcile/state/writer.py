@@ -22,7 +22,7 @@ from ...kube.objects.conditions import already_set, device_conditions
 from ...kube.objects.ready import with_ready
 from ...kube.objects.taints import DeviceTaints
 from ...kube.times import format_micro_time, format_time
-from ...planning.actions import CreateResource, LabelNode, MarkClaim, SetSize, Touch
+from ...planning.actions import CreateResource, LabelNode, MarkClaim, SetPoolDevice, SetSize, Touch
 from ...planning.node.compose import ATTACHING
 from ...planning.node.demand import PREPARING
 from ...planning.node.snapshot import PodRef
@@ -115,6 +115,11 @@ class Writer:
         others = [each for each in (of_resource(raw) if raw else ()) if each.uid != timeline.uid]
         self._annotate(resource, {ANNOTATION: dump([*others, timeline])})
 
+    def set_pool_device(self, action: SetPoolDevice) -> None:
+        """Write as which pool device a claim has a device; nothing when the object is another one by now."""
+        with contextlib.suppress(Conflict):
+            self._annotate(action.resource, {cohdi.POOL_DEVICE: action.pool_device or None}, unchanged=True)
+
     def forget_intent(self, resource: str) -> None:
         """Record that nothing of an attach is on the fabric: the CDI Manager refused it."""
         self._annotate(resource, {cohdi.ATTACH: cohdi.NOT_ASKED, cohdi.OPERATION: None})
@@ -136,7 +141,7 @@ class Writer:
         intent = cohdi.attach_intent(action.machine, time.time(), present)
         claim = next(iter(self.state.claim_refs([action.claim])), None)
         body = cohdi.resource_body(name, action.request, action.node, action.model, intent, action.type,
-                                   action.force, claim)
+                                   action.force, claim, action.pool_device)
         self.state.resources.upsert(self.client.create(COMPOSABLE_RESOURCES, body))
         self._changes += 1
 

@@ -12,9 +12,12 @@ from pathlib import Path
 from ansible_collections.composable.infra.emulator.pool.parts import machine_uuid
 from ansible_collections.composable.infra.lab.errors import LabError
 
-__all__ = ["DRIVER", "cache_dir", "check_lab_name", "default_state_dir", "machine_uuid", "node_names", "provider_id"]
+__all__ = ["DRIVER", "OWN_DRIVER", "cache_dir", "check_lab_name", "default_state_dir", "machine_uuid", "node_names",
+           "provider_id"]
 
 DRIVER = "gpu.nvidia.com"
+# That of the node agents, where they are one.
+OWN_DRIVER = "devices.composable.infra"
 PROVIDER_SCHEME = "fsas-cdi"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 

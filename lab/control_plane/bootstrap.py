@@ -120,8 +120,10 @@ def autoscaler_documents() -> list[dict[str, Any]]:
     return [document for name in ("rbac", "policy") for document in documents(DEPLOY / "autoscaler" / f"{name}.yaml")]
 
 
-def agent_plugin_documents() -> list[dict[str, Any]]:
-    """What lets the agents restart the vendor's plugin, after the namespace that it is for."""
+def agent_plugin_documents(*, own_driver: bool = False) -> list[dict[str, Any]]:
+    """What lets the agents restart the vendor's plugin, after the namespace that it is for; or be a driver."""
+    if own_driver:
+        return list(documents(DEPLOY / "agent" / "kubelet_plugin.yaml"))
     granted = list(documents(DEPLOY / "agent" / "plugin.yaml"))
     namespaces = sorted({document["metadata"]["namespace"] for document in granted})
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in namespaces] + granted

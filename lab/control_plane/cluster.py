@@ -234,6 +234,7 @@ class Lab:
         patience: float = 10.0,
         announce_patience: float = 30.0,
         rescan: str = "port",
+        dra_driver: str = "",
         seconds: float = 20.0,
     ) -> None:
         """Run the node agents of these nodes, of all by default, and return when they work.
@@ -244,10 +245,10 @@ class Lab:
         self.stop_agents()
         options = AgentsOptions(
             str(self.state_dir), tuple(nodes or self.nodes), event_patience, search_patience, patience,
-            announce_patience, rescan,
+            announce_patience, rescan, dra_driver,
         )  # fmt: skip
         command = agents_command(options)
-        for document in bootstrap.agent_plugin_documents():
+        for document in bootstrap.agent_plugin_documents(own_driver=bool(dra_driver)):
             self.api.apply(document)
         with ThreadPoolExecutor(_AT_ONCE) as executor:
             list(executor.map(self._agent_kubeconfig, options.nodes))

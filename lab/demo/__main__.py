@@ -26,7 +26,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import HANDOVERS
 
 PODS = {"train": (A100, 1), "infer": (H100, 1), "big": (A100, 2)}
-OTHER = "ungated"
+OTHER, AGAIN = "ungated", "again"
 Running = front_doors.Process | Installed
 HOLD = 3.0
 
@@ -113,6 +113,8 @@ class Demo:
             self._play(stage)
         self._expect("its GPU is back in the pool", lambda: free(stage) == 1, 30)
         # between runs of the playbook no pod is held: all have gone the pool's way already
+        if self.mode == "direct" and self.front_door != "playbook":
+            self._at_once(stage, timeline)
         if self.mode == "gated" and stage.pooled and self.front_door != "playbook":
             self._other_way(stage, timeline)
 
@@ -122,6 +124,16 @@ class Demo:
         stage.pod(OTHER, A100, gated=False)
         ran = timeline.wait(lambda: timeline.running(OTHER), 60)
         self._expect(f"pod {OTHER} runs", lambda: ran, 0)
+
+    def _at_once(self, stage: Stage, timeline: Timeline) -> None:
+        """One pod for a device that is attached and idle: it needs no attach, and the scheduler waits for nothing."""
+        node = timeline.claims["infer"].node
+        stage.delete_pod("infer")
+        self._expect(f"the device of pod infer is idle on {node}", lambda: local(stage, node) == 1, 30)
+        self.say("user", f"creates pod {AGAIN}, which asks for 1 x {H100}")
+        stage.pod(AGAIN, H100)
+        ran = timeline.wait(lambda: timeline.running(AGAIN), 30)
+        self._expect(f"pod {AGAIN} runs", lambda: ran, 0)
 
     def _show_containers(self, stage: Stage) -> None:
         """What each container says about itself: those that ask for devices, and those beside them."""
@@ -146,7 +158,7 @@ class Demo:
         self.say("demo", what)
 
     def _close(self, stage: Stage, timeline: Timeline, keep: bool, process: Running | None) -> None:
-        claims = [c for c in timeline.finish() if c.name in (*PODS, OTHER)]
+        claims = [c for c in timeline.finish() if c.name in (*PODS, OTHER, AGAIN)]
         print("\n" + table(claims))
         show(claims, self.svg)
         if self.failed and process is not None:
@@ -172,6 +184,12 @@ class Demo:
 def pools(stage: Stage) -> list[str]:
     """Names of published pools."""
     return [s["spec"]["pool"]["name"] for s in stage.client.list(SLICES).items if not s["spec"].get("nodeName")]
+
+
+def local(stage: Stage, node: str) -> int:
+    """Devices that a node's own slices show."""
+    return sum(len(s["spec"].get("devices") or ()) for s in stage.client.list(SLICES).items
+               if s["spec"].get("nodeName") == node)
 
 
 def free(stage: Stage) -> int:

@@ -64,6 +64,7 @@ def role_variables(stage: Stage) -> Json:
     return {
         "ansible_python_interpreter": sys.executable,
         "composable_kubeconfig": str(stage.lab.kubeconfig),
+        "controllers_agent_dra_driver": stage.own_driver,
         "controllers_image": COLLECTION,
         "controllers_command": [sys.executable, "-m", f"{PACKAGE}.controller"],
         "controllers_agent_command": [sys.executable, "-m", f"{PACKAGE}.controller.agent"],

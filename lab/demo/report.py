@@ -14,9 +14,9 @@ COLUMNS = ("claim", "node", "handover", "allocated", "asked", "attached", "on bu
 TEXTS = 3
 NOTE = ("Seconds since the claim was created. 'on bus' to 'plugin' are the node's steps: its bus shows the device, the"
         "\ndriver is bound, the device was touched, the vendor's DRA plugin was restarted."
-        "\n'told': the gate was removed, or FabricDeviceReschedule was written."
-        "\n'sched. tick' is the time from the condition to the next look of the scheduler (every 5 s), which only"
-        "\nreschedule waits for; everything up to 'told' is ours, the node's and the fabric's.")
+        "\n'told': the gate was removed, or FabricDeviceReschedule or FabricDeviceReady was written."
+        "\n'sched. tick' is the time from the condition to the next look of the scheduler (every 5 s), for which only"
+        "\nreschedule and direct wait; everything up to 'told' is ours, the node's and the fabric's.")
 
 
 def table(claims: Iterable[ClaimTimes]) -> str:
@@ -34,13 +34,20 @@ def _cell(row: tuple[str, ...], widths: list[int], i: int) -> str:
 
 def _row(claim: ClaimTimes) -> tuple[str, ...]:
     start = claim.created or 0.0
-    way = "gated" if claim.opened and not claim.allocated else "reschedule"
     allocated = claim.allocated or claim.reallocated
     moments = (allocated, claim.asked, claim.attached, claim.on_bus, claim.bound, claim.touched,
-               claim.plugin_restarted, claim.visible, claim.condition or claim.opened)
-    tick = claim.deallocated - claim.condition if claim.deallocated and claim.condition else None
-    return (claim.name, claim.node, way, *(_since(m, start) for m in moments), _seconds(tick),
+               claim.plugin_restarted, None if claim.ready else claim.visible, claim.condition or claim.opened)
+    looked = claim.bound_at if claim.ready else claim.deallocated
+    tick = looked - claim.condition if looked and claim.condition else None
+    return (claim.name, claim.node, _way(claim), *(_since(m, start) for m in moments), _seconds(tick),
             _since(claim.running, start))
+
+
+def _way(claim: ClaimTimes) -> str:
+    """Its handover; ``idle``: it got a device that was there already."""
+    if claim.allocated is None:
+        return "gated" if claim.opened else "idle"
+    return "direct" if claim.ready else "reschedule"
 
 
 def _since(moment: float | None, start: float) -> str:

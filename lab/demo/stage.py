@@ -20,6 +20,8 @@ from ansible_collections.composable.infra.lab.api import ApiRefusal
 from ansible_collections.composable.infra.lab.binaries.releases import find_release
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import gate_documents
 from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
+from ansible_collections.composable.infra.lab.hardware.plugin import daemonset
+from ansible_collections.composable.infra.lab.names import DRIVER, OWN_DRIVER
 from ansible_collections.composable.infra.lab.options import LabOptions
 from ansible_collections.composable.infra.lab.real_nodes.images import WORKLOAD
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, NAMESPACES, PODS
@@ -41,7 +43,8 @@ class StageOptions:
 
     ``managers``: CDI Managers that the emulator stands for, all over the same devices; the first one is used, until
     ``use`` says otherwise. ``handover`` gated: pods of the default namespace are held by the admission policy, or by
-    their template where the release does not serve it.
+    their template where the release does not serve it. ``driver``: that of the vendor's plugin, or the node agents'
+    own, in the place of the vendor's plugin; always their own with the handover direct.
     """
 
     nodes: int = 2
@@ -61,6 +64,7 @@ class StageOptions:
     binding_timeout: float | None = None
     audit: bool = False
     handover: str = "reschedule"
+    driver: str = DRIVER
     managers: tuple[str, ...] = ("fm",)
     manager_settings: Mapping[str, t.Any] = field(default_factory=dict)
     extra: Mapping[str, t.Any] = field(default_factory=dict)
@@ -77,6 +81,7 @@ class Stage:
     def __init__(self, options: StageOptions | None = None, *,
                  say: t.Callable[[str], None] = lambda line: None) -> None:
         self.options = options or StageOptions()
+        self.driver = OWN_DRIVER if self.options.handover == "direct" else self.options.driver
         self._folder = tempfile.TemporaryDirectory(prefix="composable-infra-stage-")
         self.folder = Path(self._folder.name)
         lab_options = LabOptions(nodes=self.options.nodes, real_nodes=self.options.real_nodes,
@@ -100,8 +105,11 @@ class Stage:
         self._emulator = Emulator.run(spec, self.folder / "emulator", self.lab.address)
         self.emulator: Emulator = self._emulator.__enter__()
         self.lab.attach_hardware(self.emulator.url, Path(self.emulator.ca_path), plugin_start=o.announce)
+        if self.own_driver:
+            plugin = f"/apis/apps/v1/namespaces/{daemonset.NAMESPACE}/daemonsets/{daemonset.NAME}"
+            self.lab.api.request("DELETE", plugin)
         if o.hands == "agent" and o.nodes:
-            self.lab.start_agents()
+            self.lab.start_agents(dra_driver=self.own_driver)
         self.client = Client(Connection.load(str(self.lab.kubeconfig)))
         self.kubeconfig = self.lab.service_account_kubeconfig("composable-infra", "composable-infra")
         self.config_path = self.folder / "config.yml"
@@ -145,13 +153,18 @@ class Stage:
         }
 
     def _row(self, index: int, model: str) -> Json:
-        return {"index": index, "cdi-model-name": model, "driver-name": "gpu.nvidia.com",
+        return {"index": index, "cdi-model-name": model, "driver-name": self.driver,
                 "k8s-device-name": device_name(model), "cannot-coexist-with": [],
                 "dra-attributes": {"type": "gpu", "productName": self.product(model), "uuid": ""}}
 
     def product(self, model: str) -> str:
         """productName that the simulated nodes announce for a model."""
         return next(str(m["product_name"]) for m in self.spec["models"] if m["name"] == model)
+
+    @property
+    def own_driver(self) -> str:
+        """The name of the node agents as a DRA driver; empty where the devices are the vendor's plugin's."""
+        return self.driver if self.driver == OWN_DRIVER else ""
 
     @property
     def policed(self) -> bool:
@@ -170,6 +183,10 @@ class Stage:
         ``gated`` False: it opts out; ``by_template``: it has the gate itself, whether or not the policy would give it.
         """
         self.claim(name, model, count)
+        self.pod_only(name, node, gated=gated, by_template=by_template)
+
+    def pod_only(self, name: str, node: str | None = None, *, gated: bool = True, by_template: bool = False) -> None:
+        """Create a pod that uses the claim of its name, which is there already; else as `pod`."""
         body = real_pod_body(name, node) if self.options.real_nodes else pod_body(name, node)
         if self.gated and not gated:
             body["metadata"]["labels"] = {pods.OPT: "false"}
@@ -179,10 +196,10 @@ class Stage:
 
     def claim(self, name: str, model: str, count: int = 1, *, local: bool = False) -> None:
         """Create a claim; ``local``: only for a device that a node shows itself."""
-        cel = f'device.attributes["gpu.nvidia.com"].productName == "{self.product(model)}"'
+        cel = f'device.attributes["{self.driver}"].productName == "{self.product(model)}"'
         if local:
-            cel += ' && device.attributes["gpu.nvidia.com"].uuid != ""'
-        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount",
+            cel += f' && device.attributes["{self.driver}"].uuid != ""'
+        request = {"name": "gpu", "exactly": {"deviceClassName": self.driver, "allocationMode": "ExactCount",
                                               "count": count, "selectors": [{"cel": {"expression": cel}}]}}
         self.client.create(CLAIMS, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
                                     "metadata": {"name": name, "namespace": "default"},

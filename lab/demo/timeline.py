@@ -22,6 +22,10 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.times import
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.reflector import Reflector
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.plugins.module_utils.node import evidence
+from ansible_collections.composable.infra.plugins.module_utils.planning.pool.plan import (
+    FAILURE_CONDITIONS,
+    READY_CONDITION,
+)
 
 Json = dict[str, t.Any]
 
@@ -43,6 +47,8 @@ class ClaimTimes:
     plugin_restarted: float | None = None
     visible: float | None = None
     condition: float | None = None
+    ready: bool = False
+    bound_at: float | None = None
     deallocated: float | None = None
     reallocated: float | None = None
     running: float | None = None
@@ -62,10 +68,10 @@ class Timeline:
         self._steps: dict[str, dict[str, list[float]]] = {}
         self._uuid_of: dict[tuple[str, str, str], str] = {}
         self.changed = threading.Condition()
-        self.pods = Store({})
+        self.pods, self._resources = Store({}), Store({})
         self._reflectors = [Reflector(stage.client, CLAIMS, Store({}), self._claim),
                             Reflector(stage.client, SLICES, Store({}), self._slice),
-                            Reflector(stage.client, COMPOSABLE_RESOURCES, Store({}), self._resource),
+                            Reflector(stage.client, COMPOSABLE_RESOURCES, self._resources, self._resource),
                             Reflector(stage.client, PODS, self.pods, self._pod)]
         for reflector in self._reflectors:
             reflector.start()
@@ -106,10 +112,11 @@ class Timeline:
             if it.allocated is None:
                 it.allocated, it.first_node = now, claims.node(claim) or ""
                 self._said(it.name, f"allocated a pool device for node {it.first_node}; the scheduler waits")
-            for name in ("FabricDeviceReschedule", "FabricDeviceFailed"):
+            for name in (READY_CONDITION, *FAILURE_CONDITIONS):
                 if it.condition is None and any(claims.condition(claim, r, [name])
                                                 for r in claims.binding_results(claim)):
-                    it.condition = now
+                    it.condition, it.ready = now, name == READY_CONDITION
+                    self._name_kept(it, claim)
                     self._said(it.name, f"condition {name} written")
         elif claims.results(claim) and it.reallocated is None:
             it.reallocated, it.node = now, claims.node(claim) or ""
@@ -118,6 +125,17 @@ class Timeline:
             self._said(it.name, f"allocated {', '.join(it.devices)} on node {it.node}")
         elif it.condition and not claims.results(claim) and it.deallocated is None:
             it.deallocated = now
+
+    def _name_kept(self, it: ClaimTimes, claim: Json) -> None:
+        """What it keeps stands on the ComposableResources, which were written before."""
+        it.keys = [(r["driver"], r["pool"], r["device"]) for r in claims.binding_results(claim)] if it.ready else []
+        node = claims.node(claim)
+        for raw in self._resources.list() if it.ready else ():
+            pool, _slash, device = cohdi.annotation(raw, cohdi.POOL_DEVICE).partition("/")
+            key = next((k for k in it.keys if k[1:] == (pool, device) and raw["spec"]["target_node"] == node), None)
+            if key and (serial := (raw.get("status") or {}).get("device_id")):
+                self._uuid_of[key] = str(serial)
+        self._name_devices(it)
 
     def _slice(self, kind: str, item: Json, old: Json | None) -> None:
         if slices.node(item) is None:
@@ -165,6 +183,8 @@ class Timeline:
         with self.changed:
             it = self._times(name)
             self._note_gate(it, pod, kind)
+            if it.bound_at is None and pods.bound(pod) and kind != "DELETED":
+                it.bound_at = time.time()
             if phase == "Running" and kind != "DELETED" and it.running is None:
                 it.running, it.node = time.time(), pod["spec"].get("nodeName", "")
                 self._said(name, f"pod runs on {it.node}")

@@ -12,18 +12,22 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from argparse import Namespace
 from pathlib import Path
 
 from ansible_collections.composable.infra.controller.agent.agent import AgentOptions, NodeAgent
 from ansible_collections.composable.infra.controller.agent.device_work import Patience
 from ansible_collections.composable.infra.controller.agent.host_files import only_agent
 from ansible_collections.composable.infra.controller.agent.host_hands import HostHands
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.beside_agent import kubelet_plugin
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.devices import DEFAULT_KINDS
 from ansible_collections.composable.infra.controller.agent.main import COMPONENT
 from ansible_collections.composable.infra.controller.agent.metrics import AgentMetrics
 from ansible_collections.composable.infra.controller.logs import set_up_logging
 from ansible_collections.composable.infra.controller.tracing.exporter import OtlpTracer
 from ansible_collections.composable.infra.controller.tracing.start import start_tracer
 from ansible_collections.composable.infra.lab.hardware.agents_options import AgentsOptions
+from ansible_collections.composable.infra.lab.hardware.registration import register_always
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
@@ -45,7 +49,11 @@ class _One:
         settings = Options(event_patience=options.event_patience, search_patience=options.search_patience,
                            patience=options.patience, rescan=options.rescan)
         mine = AgentOptions(node, patience=Patience(options.event_patience, options.search_patience),
-                            announce_seconds=options.announce_patience)
+                            announce_seconds=options.announce_patience, own_driver=options.dra_driver)
+        # A path that a socket can have.
+        self._kubelet = folder / "kubelets" / node
+        self._plugin = Namespace(dra_driver=options.dra_driver, dra_kinds=DEFAULT_KINDS, node_name=node,
+                                 kubelet_folder=self._kubelet, cdi_folder=self._root / "run/cdi", root=self._root)
         self._hands = HostHands(Host(self._root), settings)
         self.agent = NodeAgent(self._client, self._hands, mine, AgentMetrics(), self._recorder, tracer=tracer)
         self.thread = threading.Thread(target=self._run, name=f"only-{node}", daemon=True)
@@ -54,9 +62,12 @@ class _One:
         with only_agent(self._root, self._stop) as alone:
             if alone:
                 self._hands.take_stock()
-                self.agent.start()
-                self._stop.wait()
-                self.agent.stop()
+                with kubelet_plugin(self._plugin, self._client, self.agent):
+                    if self._plugin.dra_driver:
+                        register_always(self._kubelet, self._plugin.dra_driver, self._stop)
+                    self.agent.start()
+                    self._stop.wait()
+                    self.agent.stop()
         self._recorder.close()
         self._client.close()
 

@@ -21,7 +21,7 @@ _PACKAGE = __package__ or ""
 
 @dataclass(frozen=True, slots=True)
 class AgentsOptions:
-    """Whose agents run. Times are in seconds, as the agent's options of the same names."""
+    """Whose agents run. Times are in seconds, as the agent's options of the same names; so is `dra_driver`."""
 
     state_dir: str
     nodes: tuple[str, ...]
@@ -30,6 +30,7 @@ class AgentsOptions:
     patience: float = 10.0
     announce_patience: float = 30.0
     rescan: str = "port"
+    dra_driver: str = ""
 
     @property
     def file(self) -> Path:

@@ -193,16 +193,17 @@ options:
         description:
           - How a pod gets its devices. V(gated) holds the pod by a scheduling gate until they are attached.
             V(reschedule) is CoHDI's way, in which the scheduler binds to a device of the pool and is told to try
-            again.
+            again. With V(direct) the claim keeps the device of the pool, for which the node agents must be the DRA
+            driver of C(device_info[].driver-name).
         type: str
-        choices: [gated, reschedule]
+        choices: [gated, direct, reschedule]
         default: gated
       handover_namespaces:
         description: Exceptions from O(config.handover), a mapping of namespaces to V(gated) or V(reschedule).
         type: dict
         default: {}
       handover_models:
-        description: Exceptions from O(config.handover), a mapping of C(cdi-model-name) to V(gated) or V(reschedule).
+        description: Exceptions from O(config.handover), a mapping of C(cdi-model-name) to one of its values.
         type: dict
         default: {}
       unserved:

@@ -30,8 +30,10 @@ BASELINE = [
 ]
 # "Over 4 nodes" means it: by itself ours would put all eight on one.
 GATED = [replace(s, gated=True, alone=True, twice=True, policy="differentnode") for s in BASELINE]
+# The vendor's plugin has no part in it.
+DIRECT = [replace(s, direct=True, announce=0.05) for s in BASELINE]
 SCALE = [Scenario("1,000 pods on 500 nodes, F=0", pods=1000, nodes=500, attach=0.0, gated=True, alone=True)]
-SETS = {"hops": HOPS, "baseline": BASELINE, "gated": GATED, "scale": SCALE}
+SETS = {"hops": HOPS, "baseline": BASELINE, "gated": GATED, "direct": DIRECT, "scale": SCALE}
 # Sets that are no scenarios: our HTTP client beside urllib3 and an engine beside stand-ins, both without a lab; agents;
 # pods that come and go for a long time.
 OTHERS: dict[str, Callable[[argparse.Namespace], list[dict[str, t.Any]]]] = {

@@ -15,6 +15,7 @@ class Scenario:
 
     ``spread``: pods are pinned to nodes in turn; ``policy``: allocation_policy, by which ours chooses nodes;
     ``twice``: the first burst of the fresh control plane is a run of its own, with the devices returned after it.
+    ``direct``: that handover, with the node agents' own driver; a second burst then meets the idle devices of the first.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Scenario:
     alone: bool = False
     twice: bool = False
     policy: str = "samenode"
+    direct: bool = False
 
 
 @dataclass(slots=True)
@@ -40,7 +42,8 @@ class Figures:
     device in a slice. ``rate`` is pods per second from the first to the last binding; ``alone`` and ``alone_total`` are
     rate and total of the scheduler with the same pods and claims when their devices are there already. ``overhead`` is
     the total without F and the node's share (these two), ``first_overhead`` that of the burst before. ``loop_seconds``:
-    ten million additions in Python at that time.
+    ten million additions in Python at that time. Direct: ``conditioned`` counts from the device touched, ``scheduler``
+    from the condition to the binding, and ``alone_total`` is the burst that meets idle devices.
     """
 
     scenario: Scenario

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, StageOptions, pod_body
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS, SLICES
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.tests.bench import reduce
 from ansible_collections.composable.infra.tests.bench.figures import Figures, Scenario
@@ -30,7 +30,7 @@ def run(scenario: Scenario) -> Figures:
     """One run. RuntimeError when a pod did not run in time."""
     options = StageOptions(nodes=scenario.nodes, devices={A100: scenario.pods * scenario.gpus},
                            attach=scenario.attach, announce=scenario.announce, attach_timeout=180.0, audit=True,
-                           handover="gated" if scenario.gated else "reschedule",
+                           handover="gated" if scenario.gated else "direct" if scenario.direct else "reschedule",
                            hold=HOLD if scenario.twice else 600.0, extra={"allocation_policy": scenario.policy})
     with Stage(options) as stage:
         process = front_doors.controller(stage)
@@ -54,6 +54,13 @@ def _on(stage: Stage, scenario: Scenario, process: front_doors.Process) -> Figur
         names = _names("pod", scenario)
     figures = _burst(stage, scenario, process, names)
     figures.first_overhead = first
+    if scenario.direct:
+        delete_all(stage)
+        wait(lambda: idle(stage) == scenario.pods * scenario.gpus, 60, "all devices are idle on their nodes")
+        again = _names("again", scenario)
+        _create(stage, again, lambda name: stage.pod(name, A100, scenario.gpus))
+        wait(lambda: running(stage) >= len(again), 120, "all pods run with devices that are there")
+        reduce.alone(stage, again, figures)
     if scenario.alone:
         delete_all(stage)
         alone = _names("alone", scenario)
@@ -75,7 +82,8 @@ def _burst(stage: Stage, scenario: Scenario, process: front_doors.Process, names
     wait(lambda: running(stage) >= len(names), 120 + 3 * scenario.attach, "all pods run")
     figures = Figures(scenario, loop_seconds=loop, cpu_seconds=round(cpu(process.pid) - used, 3),
                       rss_mib=rss(process.pid))
-    (reduce.gated if scenario.gated else reduce.rescheduled)(stage, names, begin, figures)
+    how = reduce.gated if scenario.gated else reduce.direct if scenario.direct else reduce.rescheduled
+    how(stage, names, begin, figures)
     return figures
 
 
@@ -101,6 +109,12 @@ def gated(stage: Stage) -> bool:
     """
     would_be = stage.client.create(PODS, pod_body("first", None), dry_run=True)
     return pods.held(would_be)
+
+
+def idle(stage: Stage) -> int:
+    """Devices that nodes show as their own."""
+    return sum(len(item["spec"].get("devices") or ()) for item in stage.client.list(SLICES).items
+               if item["spec"].get("nodeName"))
 
 
 def running(stage: Stage) -> int:

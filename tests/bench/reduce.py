@@ -58,6 +58,22 @@ def rescheduled(stage: Stage, names: Sequence[str], since: float, figures: Figur
                           for name, m in zip(names, marks, strict=True))
 
 
+def direct(stage: Stage, names: Sequence[str], since: float, figures: Figures) -> None:
+    """A burst of pods that kept the pool devices that the scheduler gave them."""
+    marks, attaches, gpus = _marks(stage, names), _attaches(stage, since), figures.scenario.gpus
+    figures.total = max(m.running for m in marks) - min(m.created for m in marks)
+    allocated = [(m.node, m.allocated) for m in marks for _unused in range(gpus)]
+    figures.asked = differences(_asked(stage, attaches), allocated)
+    touched = [(node, moment) for e, (node, _moment) in zip(attaches, _asked(stage, attaches), strict=True)
+               for moment in _touched(stage, {e["device"]})]
+    figures.node_found = max(moment for _node, moment in touched) - max(e["time_replied"] for e in attaches)
+    figures.conditioned = differences([(m.node, m.condition) for m in marks], last_of(touched, gpus))
+    figures.scheduler = [m.bound - m.condition for m in marks]
+    figures.overhead = figures.total - figures.scenario.attach - figures.node_found
+    figures.at_home = sum(m.node == stage.client.get(PODS, name, "default")["spec"]["nodeName"]
+                          for name, m in zip(names, marks, strict=True))
+
+
 def alone(stage: Stage, names: Sequence[str], figures: Figures) -> None:
     """A burst of pods whose devices were there already."""
     marks = _marks(stage, names)

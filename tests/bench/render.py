@@ -70,6 +70,21 @@ def gated_table(rows: list[dict[str, t.Any]]) -> str:
     return "\n".join(lines)
 
 
+def direct_table(rows: list[dict[str, t.Any]]) -> str:
+    """Totals of the handover direct, and of the same pods when their devices are attached and idle, in seconds."""
+    lines = ["| Scenario | runs | direct, median [min..max] (s) | node: found, bound, used (s) | touched → condition "
+             "p50 / p99 / max (ms) | scheduler after the condition (s) | direct − F − node (s) | devices attached and "
+             "idle (s) | pods on the node attached for | loop (s) |", "|---|---|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        total = row["total_seconds"]
+        lines.append(f"| {row['name']} | {row['runs']} | {total['median']:.2f} [{total['min']:.2f}..{total['max']:.2f}] "
+                     f"| {row['node_found_seconds']:.2f} | {_hop(row['visible_to_condition_ms'])} | "
+                     f"{row['scheduler_after_condition_seconds']:.2f} | **{row['overhead_seconds']:.2f}** | "
+                     f"**{row['scheduler_alone_seconds']:.2f}** | {row['pods_on_their_node']} | "
+                     f"{row['loop_seconds']:.2f} |")
+    return "\n".join(lines)
+
+
 def scale_table(rows: list[dict[str, t.Any]]) -> str:
     """Throughput beside the scheduler's own."""
     lines = ["| Scenario | runs | gated (pods/s) | scheduler alone, devices attached (pods/s) | device visible → "
@@ -165,7 +180,7 @@ def soak_table(rows: list[dict[str, t.Any]]) -> str:
 
 TABLES = {
     "agents": agents_table, "soak": soak_table, "client": client_table, "hops": hops_table, "baseline": baseline_table,
-    "gated": gated_table, "scale": scale_table, "large": large_table,
+    "gated": gated_table, "direct": direct_table, "scale": scale_table, "large": large_table,
 }
 
 

@@ -20,7 +20,8 @@ UNKNOWN_UUID = "GPU-????????-????-????-????-????????????"
 def show(root: Path, device: BusDevice) -> None:
     """What /proc/driver/nvidia/gpus says of a device that the driver has. `root`: the node's folder."""
     rows = {
-        "Model:": device.model,
+        # The driver knows the product, not what the fabric calls it.
+        "Model:": str(device.properties.get("product_name") or device.model),
         "IRQ:": "128",
         "GPU UUID:": device.uuid if device.touched else UNKNOWN_UUID,
         "Bus Type:": "PCIe",

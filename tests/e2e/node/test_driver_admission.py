@@ -67,19 +67,19 @@ def refuses_a_foreign_slice(agent: Client) -> bool:
     return False
 
 
-def allocated(lab: Lab, name: str, node: str = MINE, driver: str = DRIVER) -> PreparedClaim:
-    """A claim that has a device on a node."""
+def allocated(lab: Lab, name: str, node: str = MINE, driver: str = DRIVER, **more: t.Any) -> PreparedClaim:
+    """A claim that has a device on a node; ``more``: of its result."""
     request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER}}
     body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
     claim = lab.api.request("POST", NAMESPACE, body)
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    results = [{"request": "gpu", "driver": driver, "pool": node, "device": "gpu-a"}]
+    results = [{"request": "gpu", "driver": driver, "pool": node, "device": "gpu-a", **more}]
     allocation = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]}}
     merge = "application/merge-patch+json"
     protected = {"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}}
     lab.api.request("PATCH", f"{NAMESPACE}/{name}", protected, merge)
     lab.api.request("PATCH", f"{NAMESPACE}/{name}/status", {"status": {"allocation": allocation}}, merge)
-    device = PreparedDevice("gpu", node, "gpu-a", "0000:10:00.0", "GPU-a")
+    device = PreparedDevice("gpu", results[0]["pool"], "gpu-a", "0000:10:00.0", "GPU-a")
     return PreparedClaim(claim["metadata"]["uid"], "default", name, (device,))
 
 
@@ -141,6 +141,27 @@ def test_claim_of_another_node_or_driver_is_refused(lab: Lab, agent: Client) -> 
         with pytest.raises((Forbidden, Invalid)):
             ClaimStatus(agent, driver).write(prepared)
         assert "devices" not in lab.api.get(f"{NAMESPACE}/{name}")["status"]
+
+
+READY: Json = {"pool": "h100-fabric1", "bindingConditions": ["FabricDeviceReady"],
+               "bindingFailureConditions": ["FabricDeviceFailed"]}
+
+
+def test_agent_writes_a_pool_device_that_a_claim_keeps_on_its_node(lab: Lab, agent: Client) -> None:
+    assert ClaimStatus(agent, DRIVER).write(allocated(lab, "direct", **READY))
+    assert entry(lab, "direct")["data"]["uuid"] == "GPU-a"
+
+
+@pytest.mark.parametrize(("name", "node", "more"), [
+    ("far", OTHER, READY), ("other-pool", MINE, {"pool": "h100-fabric1"}),
+    ("theirs-direct", MINE, {**READY, "driver": THEIRS}),
+])
+def test_pool_device_elsewhere_or_without_conditions_is_refused(
+        lab: Lab, agent: Client, name: str, node: str, more: Json) -> None:
+    prepared = allocated(lab, name, node, **more)
+    with pytest.raises((Forbidden, Invalid)):
+        ClaimStatus(agent, more.get("driver", DRIVER)).write(prepared)
+    assert "devices" not in lab.api.get(f"{NAMESPACE}/{name}")["status"]
 
 
 def test_agent_may_not_give_a_claim_free(lab: Lab, agent: Client) -> None:

@@ -86,12 +86,12 @@ def test_publisher_owns_slices_and_labels_nodes() -> None:
     assert "resource.k8s.io/resourceclaims/status" not in rights
 
 
-def test_scaler_may_write_conditions_of_the_vendors_driver_only() -> None:
+def test_scaler_may_write_conditions_of_the_vendors_driver_and_our_own_only() -> None:
     rights = allowed(ROLES[1])
     (driver,) = [
         rule for rule in of_kind("ClusterRole")[ROLES[1]]["rules"] if rule["resources"] == ["resourceclaims/driver"]
     ]
-    assert driver["resourceNames"] == ["gpu.nvidia.com"]
+    assert driver["resourceNames"] == ["gpu.nvidia.com", "devices.composable.infra"]
     assert sorted(driver["verbs"]) == ["arbitrary-node:patch", "arbitrary-node:update"]
     assert rights["/pods/status"] == {"patch"}
     assert "create" not in rights["resource.k8s.io/resourceclaims"]

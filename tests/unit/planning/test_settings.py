@@ -10,7 +10,15 @@ import typing as t
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting, Settings
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, model_of, row, rows, settings
+from ansible_collections.composable.infra.tests.unit.planning.builders import (
+    A100,
+    H100,
+    T4,
+    model_of,
+    row,
+    rows,
+    settings,
+)
 
 
 def table(**changes: t.Any) -> dict[str, t.Any]:
@@ -130,10 +138,33 @@ def test_label_prefix_is_refused(value: object) -> None:
         settings(label_prefix=value)
 
 
-@pytest.mark.parametrize("value", ["direct", "", None, [], "Reschedule"])
+@pytest.mark.parametrize("value", ["at once", "", None, [], "Reschedule"])
 def test_handover_is_refused(value: object) -> None:
-    with pytest.raises(BadSetting, match=r"^handover: .* must be one of gated, reschedule"):
+    with pytest.raises(BadSetting, match=r"^handover: .* must be one of gated, direct, reschedule"):
         settings(handover=value)
+
+
+def test_each_model_may_have_its_own_handover() -> None:
+    found = settings(handover="gated", handover_models={A100: "direct", T4: "reschedule"})
+    assert found.direct_models == (A100,)
+    assert found.ungated_models == {A100, T4}
+    assert [found.is_direct(name) for name in (A100, H100, T4)] == [True, False, False]
+    assert found.handover_of("any") == "gated"
+
+
+def test_pods_are_held_where_any_model_is_gated() -> None:
+    """That all others are direct does not open the gates of the pods that ask for it."""
+    found = settings(handover="direct", handover_models={H100: "gated"})
+    assert (found.handover_of("any"), found.gating, found.direct_models) == ("gated", True, (A100, T4))
+    assert found.ungated_models == {A100, T4}
+    alone = settings(handover="direct", handover_namespaces={"lab": "gated"})
+    assert (alone.handover_of("any"), alone.handover_of("lab"), alone.ungated_models) == (
+        "direct", "gated", frozenset({A100, H100, T4}))
+
+
+def test_a_namespace_is_not_direct() -> None:
+    with pytest.raises(BadSetting, match=r"^handover_namespaces.lab: 'direct' .* must be one of gated, reschedule"):
+        settings(handover_namespaces={"lab": "direct"})
 
 
 DURATIONS = ["device_no_removal_duration", "device_no_allocation_duration"]

@@ -116,6 +116,13 @@ def test_hands_are_one_of_three(hands: str) -> None:
     assert EngineConfig.from_dict(document(node_hands=hands)).node_hands == hands
 
 
+@pytest.mark.parametrize("hands", ["ssh", "none"])
+def test_direct_needs_the_node_agents(hands: str) -> None:
+    said = refused({**document(), "node_hands": hands, "handover": "direct"})
+    assert said.startswith(f"node_hands: {hands!r} is not usable: must be agent: ")
+    assert EngineConfig.from_dict(document(handover="direct")).settings.direct_models
+
+
 @pytest.mark.parametrize("hands", ["Agent", "", None, 5, ["agent"]])
 def test_other_hands_are_refused(hands: object) -> None:
     said = refused({**document(), "node_hands": hands})

@@ -26,6 +26,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.clai
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import (
     ATTACH,
     NODE,
+    POOL_DEVICE,
     RELEASE,
     TARGET_NODE,
 )
@@ -145,10 +146,12 @@ class FakeHands:
 
 
 def resource(name: str, device: str = "", uuid: str = "", **more: t.Any) -> Json:
-    """A ComposableResource of the node, attached when it has a ``device``; ``more``: deleted, release, node, claim."""
+    """A ComposableResource of the node, attached when it has a ``device``; ``more``: deleted, release, node, claim,
+    pool_device."""
     meta: Json = {"name": name, "uid": f"uid-{name}", "labels": {TARGET_NODE: NODE_NAME}, "finalizers": ["f"],
                   "annotations": {ATTACH: "{}", **({RELEASE: more["release"]} if more.get("release") else {}),
                                   **({CLAIM: more["claim"]} if more.get("claim") else {}),
+                                  **({POOL_DEVICE: more["pool_device"]} if more.get("pool_device") else {}),
                                   **({NODE: more["node"]} if more.get("node") else {})}}
     if more.get("deleted"):
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"

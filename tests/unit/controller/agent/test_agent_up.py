@@ -67,6 +67,29 @@ def test_steps_in_their_order_one_restart_and_the_lease() -> None:
         assert [node.metrics.registry.get_sample_value(count, {"step": s}) for s in STEPS_UP] == [1.0] * 5
 
 
+def test_pool_device_is_ready_when_it_was_touched_and_no_plugin_is_restarted() -> None:
+    with running() as node:
+        node.boot()
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1", pool_device="pool-fabric1/gpu-0"))
+        until("the device is ready", lambda: node.phase("gpu-1") == READY)
+        assert node.steps("gpu-1") == ["OnBus", "Bound", "Touched"]
+        assert node.deleted_pods() == []
+
+
+def test_device_that_was_one_claims_is_announced_afterwards() -> None:
+    with running() as node:
+        node.boot()
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1", pool_device="pool-fabric1/gpu-0"))
+        until("the device is ready", lambda: node.phase("gpu-1") == READY)
+        raw = node.api.one(COMPOSABLE_RESOURCES, "gpu-1")
+        del raw["metadata"]["annotations"]["composable.infra/pool-device"]
+        node.api.put(COMPOSABLE_RESOURCES, raw)
+        node.start_plugin()
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+
+
 def test_only_the_evidence_is_written() -> None:
     with running() as node:
         node.hands.bus["dev-1"] = "GPU-1"

@@ -209,3 +209,14 @@ def test_any_history_of_counts_and_promises(seed: int) -> None:
         assert len(devices) >= seen.free
         assert plan_pool(PoolSnapshot(MODEL, 1, seen.free, promised, seen.arrived, tuple(slices.values())),
                          SETTINGS).empty, f"seed {seed}: the second plan is not empty"
+
+
+def test_names_that_claims_keep_stay_and_are_not_free() -> None:
+    found = plan_pool(PoolSnapshot(MODEL, 1, 2, kept=frozenset(names(0, 7))), SETTINGS)
+    assert found.devices == tuple(names(0, 1, 2, 7))
+    assert found.reason == "2 free, 0 promised, 0 of them arrived, 2 kept"
+
+
+def test_name_that_a_claim_keeps_and_another_promise() -> None:
+    view_ = PoolSnapshot(MODEL, 1, 1, frozenset(names(1)), kept=frozenset(names(0)))
+    assert device_names(view_) == names(0, 1)

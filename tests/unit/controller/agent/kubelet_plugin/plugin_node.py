@@ -23,7 +23,7 @@ from ansible_collections.composable.infra.lab.hardware.fabric import PluggedDevi
 from ansible_collections.composable.infra.lab.hardware.node import driver_files
 from ansible_collections.composable.infra.lab.hardware.node.kernel import NodeKernel
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, NODES
-from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import READY, Evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 
@@ -40,6 +40,7 @@ class PluginNode:
         self.root, self.cdi = self.kernel.root, folder / "cdi"
         self.evidences: list[Evidence] = []
         self.slices: list[Json] = []
+        self.kept: dict[str, Evidence | None] = {}
         self.prepared: list[PreparedClaim] = []
         self.api.put(NODES, {"metadata": {"name": NODE, "uid": "node-uid"}})
 
@@ -69,9 +70,14 @@ class PluginNode:
         meta = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
         return self.api.put(CLAIMS, {"metadata": meta, "status": {"allocation": allocation} if devices else {}})
 
+    def keep(self, name: str, pool_device: str, **more: t.Any) -> None:
+        """One claim has the GPU ``name`` as a pool device of the fabric."""
+        evidence = Evidence(**{"phase": READY, "device": f"uid-{name}", "uuid": f"GPU-{name}", **more})
+        self.evidences, self.kept = [*self.evidences, evidence], {**self.kept, pool_device: evidence}
+
     def sight(self) -> Sight:
         """Of all kinds."""
-        return Sight(DRIVER, self.root, KINDS, lambda: self.evidences, lambda: self.slices)
+        return Sight(DRIVER, self.root, KINDS, lambda: self.evidences, lambda: self.slices, lambda: self.kept)
 
     def preparation(self) -> Preparation:
         """As after a start: what was before is read from the files."""

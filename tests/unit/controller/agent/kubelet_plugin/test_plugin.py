@@ -64,7 +64,8 @@ class Running:
     def start(self) -> KubeletPlugin:
         """A plugin, as after a crash of the one before."""
         options = PluginOptions(DRIVER, kubelet=self.kubelet, cdi=self.node.cdi)
-        agent = Agent(NODE, Host(self.node.root), self.store, lambda: self.node.evidences, lambda: self.synced)
+        agent = Agent(NODE, Host(self.node.root), self.store, lambda: self.node.evidences, lambda: self.synced,
+                      lambda: self.node.kept)
         self.plugin = KubeletPlugin(self.node.api.client, options, agent)
         self.plugin.start()
         return self.plugin

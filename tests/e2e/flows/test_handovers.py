@@ -1,0 +1,118 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Three handovers at once in one cluster, with the node agents' own driver, and a model that moves between them."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.composable.infra.lab.demo import front_doors
+from ansible_collections.composable.infra.lab.demo.stage import A100, H100, Stage
+from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.lab.names import OWN_DRIVER
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABLE_RESOURCES,
+    PODS,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi
+from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess, StageFactory
+from ansible_collections.composable.infra.tests.e2e.support.lab_support import wait_for
+from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all
+
+L40S = "NVIDIA-L40S"
+GATED, DIRECT, RESCHEDULE = "gated", "direct", "reschedule"
+
+
+@pytest.fixture(scope="module")
+def stage(stage_factory: StageFactory) -> Stage:
+    """Each of three models has its own handover; pods of the namespace are gated, unless their model is not."""
+    models = {H100: DIRECT, L40S: RESCHEDULE}
+    return stage_factory(nodes=2, devices={A100: 2, H100: 2, L40S: 2}, handover=GATED, driver=OWN_DRIVER, hold=1.0,
+                         extra={"handover_models": models})
+
+
+@pytest.fixture
+def empty(stage: Stage) -> Iterator[Stage]:
+    """Nothing is attached before and after."""
+    wait_for("all devices are free", lambda: all_free(stage), 60)
+    yield stage
+    delete_all(stage)
+    wait_for("all devices are free again", lambda: all_free(stage), 60)
+
+
+def way(timeline: Timeline, name: str) -> str:
+    """By which handover a claim got its device."""
+    it = timeline.claims[name]
+    if it.allocated is None:
+        return GATED if it.opened else "idle"
+    return DIRECT if it.ready else RESCHEDULE
+
+
+def kept(stage: Stage) -> list[str]:
+    """Models whose devices are pool devices of claims."""
+    return [raw["spec"]["model"] for raw in stage.client.list(COMPOSABLE_RESOURCES).items
+            if cohdi.annotation(raw, cohdi.POOL_DEVICE)]
+
+
+def controller(stage: Stage, open_process: OpenProcess, **models: str) -> front_doors.Process:
+    """A controller with these handovers; who ran before has ended."""
+    named = {"a100": A100, "h100": H100, "l40s": L40S}
+    stage.options = replace(stage.options, extra={"handover_models": {named[k]: v for k, v in models.items()}})
+    stage.use("fm")
+    return open_process(front_doors.controller, stage)
+
+
+def test_each_model_goes_its_own_way(empty: Stage, timeline: Timeline, open_process: OpenProcess) -> None:
+    controller(empty, open_process, h100=DIRECT, l40s=RESCHEDULE)
+    wait_for("new pods are held", lambda: empty.policed)
+    for name, model in (("a", A100), ("h", H100), ("l", L40S)):
+        empty.pod(name, model)
+    assert timeline.wait(lambda: timeline.running("a", "h", "l"), 60)
+    assert {name: way(timeline, name) for name in "ahl"} == {"a": GATED, "h": DIRECT, "l": RESCHEDULE}
+    assert kept(empty) == [H100]
+    used = {key for it in timeline.claims.values() for key in it.devices}
+    assert len(used) == 3
+
+
+def test_model_moves_while_its_claims_run(empty: Stage, timeline: Timeline, open_process: OpenProcess) -> None:
+    first = controller(empty, open_process, h100=DIRECT, l40s=RESCHEDULE)
+    empty.pod("before", H100)
+    assert timeline.wait(lambda: timeline.running("before"), 60)
+    results = claims.results(empty.client.get(CLAIMS, "before", "default"))
+    first.stop()
+    second = controller(empty, open_process, l40s=DIRECT)
+    empty.pod("after", H100)
+    empty.pod("late", L40S)
+    assert timeline.wait(lambda: timeline.running("after", "late"), 60)
+    assert [way(timeline, name) for name in ("before", "after", "late")] == [DIRECT, GATED, DIRECT]
+    assert claims.results(empty.client.get(CLAIMS, "before", "default")) == results
+    assert sorted(kept(empty)) == sorted([H100, L40S])
+    second.stop()
+    controller(empty, open_process, h100=DIRECT, l40s=RESCHEDULE)
+    empty.delete_pod("before")
+    wait_for("its device is free", lambda: kept(empty) == [L40S])
+    phases = {pod["metadata"]["name"]: pod["status"]["phase"] for pod in empty.client.list(PODS, "default").items}
+    assert phases == {"after": "Running", "late": "Running"}
+
+
+def test_claim_for_two_models_of_two_handovers_is_served(
+        empty: Stage, timeline: Timeline, open_process: OpenProcess) -> None:
+    """As a whole it moves by reschedule: a claim is allocated once, or anew."""
+    controller(empty, open_process, h100=DIRECT, l40s=RESCHEDULE)
+    cel = [f'device.attributes["{empty.driver}"].productName == "{empty.product(model)}"' for model in (H100, L40S)]
+    requests: list[t.Any] = [
+        {"name": name, "exactly": {"deviceClassName": empty.driver, "selectors": [{"cel": {"expression": text}}]}}
+        for name, text in zip(("first", "second"), cel, strict=True)]
+    empty.client.create(CLAIMS, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+                                 "metadata": {"name": "both", "namespace": "default"},
+                                 "spec": {"devices": {"requests": requests}}})
+    empty.pod_only("both")
+    assert timeline.wait(lambda: timeline.running("both"), 90)
+    assert way(timeline, "both") == RESCHEDULE
+    assert kept(empty) == []

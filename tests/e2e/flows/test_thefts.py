@@ -1,0 +1,107 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Strangers wait for any device of a node while claims get theirs by the handover direct: nobody takes any.
+
+A stranger's claim is for a device that a node shows itself. So it gets idle devices, which are anybody's, and never one
+that a claim keeps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from functools import partial
+
+from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
+from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, SLICES
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.reflector import Reflector
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.tests.e2e.support.front_doors import FrontDoor
+from ansible_collections.composable.infra.tests.e2e.support.lab_support import wait_for
+
+AT_ONCE = 10
+# In all 200 claims.
+ROUNDS = int(os.environ.get("THEFT_ROUNDS", "20"))
+STAGE = {"nodes": 4, "devices": {A100: AT_ONCE}, "handover": "direct", "attach": 0.05, "detach": 0.05, "hold": 0.0,
+         "scan_interval": 0.5}
+FRONT_DOOR = "controller"
+
+
+class Shown:
+    """UUIDs that slices of nodes show, and those that are shown although a claim keeps the device."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.seen: set[str] = set()
+        self._stage = stage
+        self._reflector = Reflector(stage.client, SLICES, Store({}), self._note)
+        self._reflector.start()
+        self._reflector.synced.wait(10)
+
+    def stop(self) -> None:
+        """End the watch."""
+        self._reflector.stop()
+
+    def _note(self, _kind: str, item: dict[str, object], _old: object) -> None:
+        if slices.node(item):
+            self.seen.update(uuid for uuid, _key in slices.uuids(item))
+
+
+def devices_of(stage: Stage) -> dict[str, str]:
+    """The UUID of the device that each claim keeps, by the name of its pool device."""
+    return {cohdi.annotation(raw, cohdi.POOL_DEVICE).partition("/")[2]: raw["status"]["device_id"]
+            for raw in stage.client.list(COMPOSABLE_RESOURCES).items if cohdi.annotation(raw, cohdi.POOL_DEVICE)}
+
+
+def test_no_stranger_takes_a_device_that_a_claim_waits_for(
+        stage: Stage, front_door: FrontDoor, timeline: Timeline) -> None:
+    for number in range(AT_ONCE):
+        stage.claim(f"stranger-{number}", A100, local=True)
+        stage.pod_only(f"stranger-{number}")
+    thefts, shown, served = [], Shown(stage), 0
+    for turn in range(ROUNDS):
+        shown.seen.clear()
+        names = [f"mine-{turn}-{number}" for number in range(AT_ONCE)]
+        for name in names:
+            stage.pod(name, A100)
+        assert timeline.wait(partial(timeline.running, *names), 60), f"round {turn}"
+        kept = devices_of(stage)
+        for name in names:
+            (result,) = claims.results(stage.client.get(CLAIMS, name, "default"))
+            if not result.get("bindingConditions") or kept.get(result["device"]) in {None, *shown.seen}:
+                thefts.append((name, result))
+            served += 1
+        assert not strangers(stage), f"round {turn}"
+        end(stage, names)
+    shown.stop()
+    print(f"{served} claims served beside {AT_ONCE} strangers, {len(thefts)} thefts")
+    assert not thefts
+
+
+def strangers(stage: Stage) -> list[str]:
+    """Those that have a device while all are kept."""
+    return [claim["metadata"]["name"] for claim in stage.client.list(CLAIMS, "default").items
+            if claim["metadata"]["name"].startswith("stranger") and claims.results(claim)]
+
+
+def end(stage: Stage, names: list[str]) -> None:
+    """The claims of a round are over; their devices are the strangers' for a while, and then go back."""
+    for name in names:
+        stage.delete_pod(name)
+    wait_for("all devices are free", lambda: went_back(stage), 60)
+    there = {claim["metadata"]["name"] for claim in stage.client.list(CLAIMS, "default").items}
+    for name in (f"stranger-{number}" for number in range(AT_ONCE)):
+        if name not in there:
+            stage.claim(name, A100, local=True)
+            stage.pod_only(name)
+
+
+def went_back(stage: Stage) -> bool:
+    """Whether all devices are free; strangers that got one end."""
+    for name in strangers(stage):
+        with contextlib.suppress(NotFound):
+            stage.delete_pod(name)
+    return all(device["state"] == "free" for device in stage.emulator.state()["devices"])

@@ -268,6 +268,15 @@ options:
           - Largest number of devices that the label C(size-min) of a node keeps attached to it. From 0 to 86400.
         type: int
         default: 8
+      prewarm:
+        description:
+          - Devices that stay attached and idle, so that a claim gets one at once. A list of mappings with C(model), the
+            C(cdi-model-name), C(idle), how many of them in all, and C(node_selector), the labels of the nodes on which
+            they are; without labels that is any node. What a claim takes is attached anew, from devices that nobody
+            waits for. Where somebody waits in vain nothing is kept.
+        type: list
+        elements: dict
+        default: []
       namespace_quotas:
         description:
           - Devices that a namespace may have, a mapping of namespaces to a mapping of C(cdi-model-name) to a number.

@@ -15,7 +15,8 @@ class Scenario:
 
     ``spread``: pods are pinned to nodes in turn; ``policy``: allocation_policy, by which ours chooses nodes;
     ``twice``: the first burst of the fresh control plane is a run of its own, with the devices returned after it.
-    ``direct``: that handover, with the node agents' own driver; a second burst then meets the idle devices of the first.
+    ``direct``: that handover, with the node agents' own driver; a second burst then meets the idle devices of
+    the first.
     """
 
     name: str

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from .device_info import DNS_LABEL, DNS_SUBDOMAIN, BadSetting, DeviceModel, device_info, dns_text
 from .fairness import ANY, Shares
+from .prewarm import Floor, floors
 
 __all__ = ["DNS_LABEL", "BadSetting", "DeviceModel", "Settings", "device_info"]
 
@@ -25,7 +26,7 @@ KNOWN = frozenset({"device_info", "label_prefix", "handover", "handover_namespac
                    "allocation_policy", "device_classes", "device_no_removal_duration",
                    "device_no_allocation_duration", "max_devices_per_node", "handover_timeout", "hold_timeout",
                    "placement_timeout", "max_group_size", "max_size_min", "gone_node_duration", "namespace_quotas",
-                   "namespace_attaches_per_minute"})
+                   "namespace_attaches_per_minute", "prewarm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,8 @@ class Settings:
     a held pod may take to come to the chosen node; after twice that time in all the pod is let go. ``max_group_size``:
     pods of a group; a larger one is let go. ``max_size_min``: the largest number of devices that a node's label
     ``size-min`` keeps attached to it, since a kubelet can write it. ``shares``: what a namespace may take.
-    ``gone_node_duration``: how long a node must be gone before its devices are returned.
+    ``gone_node_duration``: how long a node must be gone before its devices are returned. ``floors``: how many devices
+    stay attached and idle (``prewarm``).
     """
 
     models: tuple[DeviceModel, ...]
@@ -67,6 +69,7 @@ class Settings:
     max_group_size: int = 256
     max_size_min: int = 8
     shares: Shares = field(default_factory=Shares)
+    floors: tuple[Floor, ...] = ()
     _by_pool: dict[str, DeviceModel] = field(default_factory=dict, compare=False, repr=False)
     _by_cdi: dict[str, DeviceModel] = field(default_factory=dict, compare=False, repr=False)
 
@@ -151,6 +154,7 @@ class Settings:
             max_size_min=_whole(data, "max_size_min", 8, low=0),
             shares=Shares(_quotas(data, "namespace_quotas", {m.cdi_model_name for m in models}),
                           _counts(data, "namespace_attaches_per_minute", low=1)),
+            floors=floors(data.get("prewarm", []), [m.cdi_model_name for m in models]),
         )
 
 

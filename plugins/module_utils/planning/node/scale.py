@@ -35,7 +35,7 @@ class _ScalePlan:
 
     def __init__(self, snapshot: NodeSnapshot, settings: Settings) -> None:
         self.snapshot, self.settings = snapshot, settings
-        self.names = sorted({*snapshot.models(), *wanted_at_least(snapshot, settings)})
+        self.names = sorted({*snapshot.models(), *wanted_at_least(snapshot, settings), *snapshot.prewarm})
         self.supply: dict[str, Supply] = {m: supply(snapshot, m, settings) for m in self.names}
         self.idle: dict[str, list[ComposableResource]] = {m: list(s.idle) for m, s in self.supply.items()}
         self.arriving = {m: sum(1 for r in s.coming if r.device_uid) for m, s in self.supply.items()}
@@ -217,6 +217,7 @@ class _ScalePlan:
         self.wake += [w for w in rested if w > self.snapshot.now]
         wanted = have.bound + self.taken[name] + self.waiting[name]
         low, high = limits(self.snapshot, model, self.settings)
+        staying = max(staying, self.snapshot.prewarm.get(name, 0) if self.snapshot.machine else 0)
         size = min(max(wanted + staying, low), max(high, have.bound)) - self.snapshot.elsewhere(name)
         self._set_size(model, max(0, size), wanted, staying)
 
@@ -228,7 +229,10 @@ class _ScalePlan:
             return
         reason = f"{wanted} x {model} wanted on node {self.snapshot.name}"
         if staying:
-            reason += f", {staying} more kept for {self.settings.device_no_removal_duration:g} s after use"
+            ready = self.snapshot.prewarm.get(model, 0)
+            why = (f"for {self.settings.device_no_removal_duration:g} s after use" if staying > ready
+                   else "ready for claims to come (prewarm)")
+            reason += f", {staying} more kept {why}"
         name = request.name if request else request_name(self.snapshot.name, model)
         self.actions.append(SetSize(self.snapshot.name, reason, model, size, before, name, row.type,
                                     tuple(dict.fromkeys(waiting_for(self.snapshot, model)))))

@@ -205,7 +205,7 @@ class NodeSnapshot:
     held that an earlier process may have attached devices for. ``lost``: why its node is certainly out of use, empty
     when it is not; ``lost_at``: when it will count as that, in seconds since the epoch. ``last_machine``: which one a
     node had that is gone now. ``sizes``: by model, the smallest and largest number of devices that the CDI Manager
-    allows on the machine; a number that is None is not limited.
+    allows on the machine; a number that is None is not limited. ``prewarm``: by model, how many idle devices stay.
     """
 
     name: str
@@ -232,6 +232,7 @@ class NodeSnapshot:
     lost_at: float | None = None
     last_machine: str = ""
     sizes: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    prewarm: Mapping[str, int] = field(default_factory=dict)
 
     def forced(self, resource: ComposableResource) -> bool:
         """Whether the device leaves whatever is found: by its own word, or by that of its ComposabilityRequest now."""

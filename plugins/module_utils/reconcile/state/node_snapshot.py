@@ -18,6 +18,7 @@ from . import adapters, pool_devices
 from .cluster_state import ClusterState, Json
 from .device_fit import with_misfits
 from .device_holds import NONE
+from .prewarm import idle_shares
 from .scale_ups import requested_claims
 from .usage import over_quota
 
@@ -54,7 +55,7 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
         leaving=frozenset(uid for uid in attached or () if _leaves_another(state, name, uid)),
         blocked=_blocked(state, name, resources, now), unread=unread, no_hands=state.hands.missing(name),
         fabric_seen=state.snapshot is not None, may_release=may_release, lost=lost, lost_at=lost_at,
-        last_machine=last_machine, sizes=adapters.sizes_of(state.snapshot, machine))
+        last_machine=last_machine, sizes=adapters.sizes_of(state.snapshot, machine), prewarm=idle_shares(state, name))
 
 
 def _leaves_another(state: ClusterState, node: str, uid: str) -> bool:

@@ -1,0 +1,85 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Idle devices ahead of claims, as they come and go with what else happens in the cluster."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.prewarm import idle_shares, short_nodes
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def ready(name: str = "node-0", machine: str = "machine-0", **labels: str) -> dict[str, t.Any]:
+    return {**objects.node(name, machine, **labels), "status": READY}
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    """One device is kept idle on nodes with a label."""
+    made = Bench(prewarm=[{"model": A100, "idle": 1, "node_selector": {"gpu": "yes"}}], device_no_removal_duration=0)
+    made.fabric.others = ("machine-1",)
+    made.build()
+    yield made
+    made.close()
+
+
+def test_device_is_attached_before_anybody_asks(bench: Bench) -> None:
+    bench.put(ready(gpu="yes"), ready("node-1", "machine-1"))
+    bench.run()
+    assert [raw["spec"]["target_node"] for raw in bench.api.of(COMPOSABLE_RESOURCES)] == ["node-0"]
+    bench.put(objects.local_slice("GPU-d1"))
+    bench.run(5)
+    assert len(bench.fabric.attaches) == 1
+    assert not bench.fabric.detaches
+
+
+def test_one_that_is_taken_is_followed_by_another(bench: Bench) -> None:
+    bench.put(ready(gpu="yes"))
+    bench.run()
+    bench.put(objects.local_slice("GPU-d1"), objects.claim("train", objects.local_result()))
+    bench.run()
+    assert len(bench.fabric.attaches) == 2
+
+
+@pytest.mark.parametrize("node", [
+    {**ready(gpu="yes"), "status": {}},
+    {**ready(gpu="yes"), "spec": {"providerID": "fsas-cdi://machine-0", "unschedulable": True}},
+    ready(gpu="no"), ready(),
+], ids=["not ready", "cordoned", "another label", "no label"])
+def test_node_that_no_pod_would_use_gets_none(bench: Bench, node: dict[str, t.Any]) -> None:
+    bench.put(node)
+    bench.run()
+    assert not bench.fabric.attaches
+
+
+def test_nothing_is_kept_from_a_pod_that_finds_no_device(bench: Bench) -> None:
+    bench.put(ready(gpu="yes"))
+    bench.run()
+    bench.put(objects.local_slice("GPU-d1"))
+    bench.look()
+    assert idle_shares(bench.state, "node-0") == {A100: 1}
+    bench.fabric.free_count = 0
+    bench.look()
+    assert idle_shares(bench.state, "node-0") == {A100: 1}
+    bench.put(objects.pod("other"), objects.claim("other", pods=[]))
+    assert idle_shares(bench.state, "node-0") == {A100: 0}
+
+
+def test_nodes_that_lack_some_are_planned(bench: Bench) -> None:
+    bench.put(ready(gpu="yes"), ready("node-1", "machine-1"))
+    assert short_nodes(bench.state) == set()
+    bench.look()
+    assert short_nodes(bench.state) == {"node-0"}
+    bench.reconcile(NodeKey("node-1"))
+    assert NodeKey("node-0") in bench.keys

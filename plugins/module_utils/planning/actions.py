@@ -123,10 +123,12 @@ class CreateResource(Action):
 
 @dataclass(frozen=True, slots=True)
 class SetPoolDevice(Action):
-    """Write down as which pool device a claim has the device of a ComposableResource; empty: as none any more."""
+    """Write down as which pool device a claim (its uid) has the device of a ComposableResource; empty: as none any
+    more."""
 
     resource: str
     pool_device: str
+    claim: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -288,7 +288,7 @@ class _Compose:
     def _assign(self, live: list[ComposableResource], wanted: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Let what is under way for nobody be pool devices that claims wait for; returns what is still wanted."""
         ready = sorted((r for r in live if r.assignable), key=lambda r: r.name)
-        self.actions += [SetPoolDevice(self.snapshot.name, f"claim {uid} waits for {name}", r.name, name)
+        self.actions += [SetPoolDevice(self.snapshot.name, f"a claim waits for {name}", r.name, name, uid)
                          for r, (name, uid) in zip(ready, wanted, strict=False)]
         return wanted[len(ready):]
 

@@ -56,7 +56,9 @@ class Watches:
                   COMPOSABILITY_REQUESTS: state.requests, COMPOSABLE_RESOURCES: state.resources,
                   NAMESPACES: state.namespaces, DEVICE_CLASSES: state.classes}
         drivers = state.settings.drivers
-        selectors = {SLICES: f"spec.driver={drivers[0]}" if len(drivers) == 1 else None,
+        # A device that a claim keeps must not be shown by another driver either.
+        alone = len(drivers) == 1 and not state.settings.direct_models
+        selectors = {SLICES: f"spec.driver={drivers[0]}" if alone else None,
                      PODS: None if gating else "spec.nodeName="}
 
         def told(kind: ApiResource) -> Callable[[str, Json, Json | None], None]:

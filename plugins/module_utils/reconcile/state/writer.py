@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from ...kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, NODES, PODS
 from ...kube.client.verbs import Client
 from ...kube.errors import AlreadyExists, Conflict, NotFound
-from ...kube.objects import claims, cohdi, pods
-from ...kube.objects.claim_ref import CLAIM, ClaimRef
+from ...kube.objects import claims, cohdi, device_users, pods
+from ...kube.objects.claim_ref import CLAIM, ClaimRef, read_claim
 from ...kube.objects.conditions import already_set, device_conditions
 from ...kube.objects.ready import with_ready
 from ...kube.objects.taints import DeviceTaints
@@ -116,9 +116,31 @@ class Writer:
         self._annotate(resource, {ANNOTATION: dump([*others, timeline])})
 
     def set_pool_device(self, action: SetPoolDevice) -> None:
-        """Write as which pool device a claim has a device; nothing when the object is another one by now."""
+        """Write as which pool device a claim has a device; nothing when the object is another one by now.
+
+        That a claim has it no more is read anew: the watch of the claims may be behind what an earlier leader knew.
+        """
+        if not action.pool_device and self._is_kept(action.resource):
+            return
+        claim = next(iter(self.state.claim_refs([action.claim])), None)
+        notes = {cohdi.POOL_DEVICE: action.pool_device or None, **({CLAIM: claim.note} if claim else {})}
         with contextlib.suppress(Conflict):
-            self._annotate(action.resource, {cohdi.POOL_DEVICE: action.pool_device or None}, unchanged=True)
+            self._annotate(action.resource, notes, unchanged=True)
+
+    def _is_kept(self, resource: str) -> bool:
+        """Whether the claim that a pool device was written down for has it, as the API server knows it now."""
+        raw = self.state.resources.get(resource)
+        claim = read_claim(raw) if raw else None
+        if raw is None or claim is None:
+            return False
+        namespace, _unused, name = claim.key.partition("/")
+        try:
+            fresh = self.client.get(CLAIMS, name, namespace)
+        except NotFound:
+            return False
+        self.state.claims.upsert(fresh)
+        return bool(device_users.keeper([fresh], raw["spec"]["target_node"],
+                                        cohdi.annotation(raw, cohdi.POOL_DEVICE)))
 
     def forget_intent(self, resource: str) -> None:
         """Record that nothing of an attach is on the fabric: the CDI Manager refused it."""

@@ -104,7 +104,7 @@ def test_device_on_its_way_for_nobody_becomes_the_pool_device() -> None:
     coming = it.resource("r", asked=it.NOW - 1, busy=True)
     view = node(direct(), coming, it.request(1))
     action = one(plan_compose(view, ATTACH_DEADLINE), SetPoolDevice)
-    assert (action.resource, action.pool_device) == ("r", FIRST)
+    assert (action.resource, action.pool_device, action.claim) == ("r", FIRST, "uid-c")
     assert not of(plan_compose(view, ATTACH_DEADLINE), CreateResource)
 
 

@@ -157,6 +157,21 @@ def test_object_that_changed_meanwhile_gets_no_pool_device(bench: Bench) -> None
     assert cohdi.annotation(bench.api.one(COMPOSABLE_RESOURCES, "gpu-a"), cohdi.POOL_DEVICE) == ""
 
 
+def test_watch_that_is_behind_takes_no_device_from_its_claim(bench: Bench) -> None:
+    claim = served(bench)
+    bench.state.claims.remove(claim)
+    bench.run()
+    (raw,) = resources(bench)
+    assert cohdi.annotation(raw, cohdi.POOL_DEVICE) == NAME
+
+
+def test_pool_device_of_another_claim_says_so(bench: Bench) -> None:
+    bench.put(objects.resource("gpu-a", asked=1), objects.claim("train", objects.pool_result()))
+    bench.writer.set_pool_device(SetPoolDevice("node-0", "why", "gpu-a", NAME, "uid-train"))
+    notes = bench.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"]["annotations"]
+    assert notes["composable.infra/claim"] == "default/train uid-train"
+
+
 def test_claim_that_keeps_a_device_is_found_by_a_fresh_look() -> None:
     claim = objects.claim("train", objects.pool_result())
     assert device_users.keeper([claim], "node-0", NAME) == "claim default/train uses the device"

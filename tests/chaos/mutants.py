@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from ansible_collections.composable.infra.tests.chaos import invariants
 from ansible_collections.composable.infra.tests.chaos.scenario import Scenario, Step
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, T4
 
 _ENGINE = "ansible_collections.composable.infra.plugins.module_utils."
 
@@ -112,4 +112,6 @@ MUTANTS: t.Final = (
     _mutant("no idle device is given back", _COMPOSE + "_release", "[:n]", "[:0]", invariants.LEAK),
     _mutant("a claim is never told that its device is there", "reconcile.state.writer.Writer.mark_claim",
             "not _waits_on(raw, action.node)", "True", invariants.LOST, known=2),
+    _mutant("a device that others were shown becomes a pool device", _COMPOSE + "_assign", "if r.assignable",
+            "if not r.pool_device", invariants.LOST, invariants.THEFT, known=8, direct=(A100, T4), faults=_BUSY),
 )

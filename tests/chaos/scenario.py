@@ -28,7 +28,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """``seed``: of everything that the steps leave open, latencies above all. Times in seconds."""
+    """``seed``: of everything that the steps leave open, latencies above all. Times in seconds. ``direct``: models with
+    this handover; the plugin is then the node agents' own in all respects that a controller sees."""
 
     seed: int
     nodes: int = 3
@@ -43,6 +44,7 @@ class Scenario:
     hold: float = 5.0
     scan: float = 3.0
     lag: float = 0.02
+    direct: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
 
     def without(self, dropped: set[int]) -> Scenario:
@@ -57,4 +59,5 @@ class Scenario:
     def from_json(text: str) -> Scenario:
         """What to_json gave."""
         data = json.loads(text)
-        return Scenario(**{**data, "steps": tuple(Step(**step) for step in data["steps"])})
+        return Scenario(**{**data, "direct": tuple(data.get("direct", ())),
+                           "steps": tuple(Step(**step) for step in data["steps"])})

@@ -119,7 +119,8 @@ class World:
         return EngineConfig.from_dict({
             "device_info": rows(), "fabric": _FABRIC, "scan_interval": scenario.scan, "workers": 4,
             "node_hands": "agent", "device_no_removal_duration": scenario.hold, "handover_timeout": 15.0,
-            "hold_timeout": HOLD_TIMEOUT, "placement_timeout": PLACEMENT_TIMEOUT, "gone_node_duration": 60.0})
+            "hold_timeout": HOLD_TIMEOUT, "placement_timeout": PLACEMENT_TIMEOUT, "gone_node_duration": 60.0,
+            "handover_models": dict.fromkeys(scenario.direct, "direct")})
 
     def _drawn(self, whom: str) -> str | None:
         return next((fate for part, fate, share in self.fates if part == whom and self.rng.random() < share), None)

@@ -17,7 +17,7 @@ import random
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, pods, slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time
 from ansible_collections.composable.infra.tests.chaos.models.api_server import ApiServer
 from ansible_collections.composable.infra.tests.chaos.models.patches import Json
@@ -210,10 +210,22 @@ class KubeScheduler:
     def _bind(self, pod: Json, current: list[Json]) -> None:
         meta, (node,) = pod["metadata"], {claims.node(claim) for claim in current} or {None}
         self._tries.pop(meta["uid"], None)
+        for claim in current:
+            self._note_kept(claim)
         node = node or self.rng.choice([n["metadata"]["name"] for n in self.server.of("nodes")])
         self.server.update("pods", meta["name"], meta["namespace"], {
             "spec": {"nodeName": node},
             "status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}})
+
+    def _note_kept(self, claim: Json) -> None:
+        """Which devices the pool devices of a claim are by now (handover direct)."""
+        node, uid = claims.node(claim), claim["metadata"]["uid"]
+        for raw in self.server.of("composableresources") if claims.binding_results(claim) else ():
+            for r in claims.binding_results(claim):
+                name = cohdi.pool_device(r["pool"], r["device"])
+                if raw["spec"]["target_node"] == node and cohdi.annotation(raw, cohdi.POOL_DEVICE) == name:
+                    key = (r["driver"], r["pool"], r["device"])
+                    self.granted.setdefault(uid, {})[key] = str((raw.get("status") or {}).get("device_id") or "")
 
     def _failed(self, pod: Json, known: _Try, message: str) -> None:
         meta = pod["metadata"]

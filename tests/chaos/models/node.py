@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 
 from ansible_collections.composable.infra.controller.agent.agent_lease import DURATION_SECONDS
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, pods
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, device_users, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     CLAIM_IN_USE,
@@ -108,13 +108,23 @@ class Node:
             self._plugin_starts = 0.0
             self._announce()
 
+    def _kept(self) -> dict[str, str]:
+        """UUIDs of the devices that claims have as pool devices here, by the names of these (handover direct)."""
+        mine = [raw for raw in self.server.of("composableresources") if raw["spec"]["target_node"] == self.name]
+        return {cohdi.annotation(raw, cohdi.POOL_DEVICE): str((raw.get("status") or {}).get("device_id") or "")
+                for raw in mine if cohdi.annotation(raw, cohdi.POOL_DEVICE)}
+
+    def _shown(self) -> dict[str, int]:
+        kept = set(self._kept().values())
+        return {uuid: minor for uuid, minor in self.bus.items() if uuid not in kept}
+
     def _announce(self) -> None:
-        self._announced = dict(self.bus)
+        self._announced = self._shown()
         name = f"{self.name}-{self.driver}"
         models = {d.spec.serial: d.spec.model for d in self.manager.pool.devices.values()}
         devices = [{"name": f"gpu-{minor}", "attributes": {
             "uuid": {"string": uuid}, "productName": {"string": f"NVIDIA {models[uuid]}"}}}
-            for uuid, minor in sorted(self.bus.items(), key=lambda pair: pair[1])]
+            for uuid, minor in sorted(self._announced.items(), key=lambda pair: pair[1])]
         old = self.server.find("resourceslices", name)
         generation = old["spec"]["pool"]["generation"] + 1 if old else 1
         spec = {"driver": self.driver, "nodeName": self.name, "devices": devices,
@@ -139,11 +149,13 @@ class Node:
     def _prepared(self, pod: Json) -> list[str] | None:
         """UUIDs of the pod's devices, None as long as one of them is not there."""
         by_name = {f"gpu-{minor}": uuid for uuid, minor in self._announced.items()}
-        found = []
+        kept, found = self._kept(), []
         for name in pods.claim_names(pod).values():
             claim = self.server.find("resourceclaims", name or "", pod["metadata"]["namespace"])
             for result in claims.results(claim) if claim else [None]:
                 uuid = by_name.get(result["device"]) if result and result["pool"] == self.name else None
+                if result and result.get("bindingConditions"):
+                    uuid = kept.get(cohdi.pool_device(result["pool"], result["device"]))
                 if uuid is None or uuid not in self.bus or uuid in self.open:
                     return None
                 found.append(uuid)
@@ -167,7 +179,7 @@ class Node:
             device = (raw.get("status") or {}).get("cdi_device_id")
             if device and (raw["metadata"].get("labels") or {}).get(cohdi.TARGET_NODE) == label:
                 self._work(raw, device)
-        if self._announced.keys() != self.bus.keys():
+        if self._announced.keys() != self._shown().keys():
             self.restart_plugin()
 
     def _work(self, raw: Json, device: str) -> None:
@@ -180,7 +192,8 @@ class Node:
             return
         self._removed.discard(uuid)
         ready = known and known.phase == READY and not known.trouble
-        if uuid in self.bus and uuid in self._announced and not ready:
+        seen = uuid in self._announced or uuid in self._kept().values()
+        if uuid in self.bus and seen and not ready:
             self._write(raw, Evidence(READY, device, uuid=uuid))
 
     def _release(self, raw: Json, device: str, uuid: str, known: Evidence | None) -> None:
@@ -202,6 +215,9 @@ class Node:
         if uuid in self.open:
             return OPEN_ON_NODE, "a process has it open"
         name = f"gpu-{self._announced.get(uuid)}"
+        kept = next((pool_device for pool_device, each in self._kept().items() if each == uuid), "")
+        if said := device_users.keeper(self.server.of("resourceclaims"), self.name, kept):
+            return CLAIM_IN_USE, said
         for claim in self.server.of("resourceclaims") if self.reads_claims else ():
             if any(pool == self.name and device == name for _driver, pool, device in claims.device_keys(claim)):
                 return CLAIM_IN_USE, f"claim {claim['metadata']['name']} uses it"

@@ -25,8 +25,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
                "guides/alerts", "guides/tracing", "guides/event-driven", "guides/awx",
                "guides/node-agent", "guides/tenants", "guides/permissions", "guides/air-gap",
                "guides/moving-from-cohdi", "guides/troubleshooting"),
-    "Background": ("handover", "gated", "autoscaling", "architecture", "managers", "gpu_stack", "compatibility", "performance",
-                   "reliability", "limits"),
+    "Background": ("handover", "gated", "autoscaling", "architecture", "managers", "gpu_stack", "compatibility",
+                   "performance", "reliability", "limits"),
 }
 
 

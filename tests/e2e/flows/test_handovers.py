@@ -21,9 +21,10 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     PODS,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi
+from ansible_collections.composable.infra.tests.bench.measure import gated
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess, StageFactory
 from ansible_collections.composable.infra.tests.e2e.support.lab_support import wait_for
-from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all
+from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all, returned
 
 L40S = "NVIDIA-L40S"
 GATED, DIRECT, RESCHEDULE = "gated", "direct", "reschedule"
@@ -38,9 +39,9 @@ def stage(stage_factory: StageFactory) -> Stage:
 
 
 @pytest.fixture
-def empty(stage: Stage) -> Iterator[Stage]:
-    """Nothing is attached before and after."""
-    wait_for("all devices are free", lambda: all_free(stage), 60)
+def empty(stage: Stage, open_process: OpenProcess) -> Iterator[Stage]:
+    """Nothing is attached before and after; the controller that a test opened still runs at its end."""
+    wait_for("nothing is attached", lambda: returned(stage), 60)
     yield stage
     delete_all(stage)
     wait_for("all devices are free again", lambda: all_free(stage), 60)
@@ -65,12 +66,14 @@ def controller(stage: Stage, open_process: OpenProcess, **models: str) -> front_
     named = {"a100": A100, "h100": H100, "l40s": L40S}
     stage.options = replace(stage.options, extra={"handover_models": {named[k]: v for k, v in models.items()}})
     stage.use("fm")
-    return open_process(front_doors.controller, stage)
+    process = open_process(front_doors.controller, stage)
+    wait_for("new pods are held", lambda: gated(stage))
+    return process
 
 
 def test_each_model_goes_its_own_way(empty: Stage, timeline: Timeline, open_process: OpenProcess) -> None:
     controller(empty, open_process, h100=DIRECT, l40s=RESCHEDULE)
-    wait_for("new pods are held", lambda: empty.policed)
+    wait_for("the pools are published", lambda: all_free(empty), 60)
     for name, model in (("a", A100), ("h", H100), ("l", L40S)):
         empty.pod(name, model)
     assert timeline.wait(lambda: timeline.running("a", "h", "l"), 60)

@@ -25,7 +25,7 @@ from ansible_collections.composable.infra.controller.ui.stream import Broadcaste
 from ansible_collections.composable.infra.controller.ui.view import View, compact
 
 ROOT: t.Final = "/ui/"
-WORLD, CHANGES, STORY, WAITS = "world", "changes", "story", "waits"
+SNAPSHOT, CHANGES, STORY, WAITS = "snapshot", "changes", "story", "waits"
 # A proxy of the API server takes the header Authorization for itself.
 TOKEN_HEADER: t.Final = "X-Composable-Infra-Token"
 _LABEL: t.Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -83,7 +83,7 @@ class Ui:
         name = asked.path.removeprefix(ROOT)
         if (found := self._files.get(name)) is not None:
             return _file(found, request.headers.get("If-None-Match") or "")
-        answers = {WORLD: self._world, CHANGES: self._changes, STORY: self._story, WAITS: self._waits}
+        answers = {SNAPSHOT: self._snapshot, CHANGES: self._changes, STORY: self._story, WAITS: self._waits}
         if name not in answers:
             return _said(404, f"{asked.path} is not served; the page is {ROOT}")
         query = {key: values[0] for key, values in parse_qs(asked.query).items()}
@@ -105,9 +105,9 @@ class Ui:
         authorization = f"Bearer {token}" if token else request.headers.get("Authorization") or ""
         return self._access.judge(peer, authorization, ROOT.rstrip("/"), namespace or "")
 
-    def _world(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
+    def _snapshot(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
         self.broadcaster.looked_at()
-        return _json(self._view.world(scope), request)
+        return _json(self._view.snapshot(scope), request)
 
     def _changes(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
         position = request.headers.get("Last-Event-ID") or query.get("since") or ""

@@ -250,7 +250,7 @@ class View:
         row: Json | None = plain(_safely(name, lambda: read_rows.claim_row(self._state, raw, reason)))
         return row
 
-    def world(self, scope: Scope) -> str:
+    def snapshot(self, scope: Scope) -> str:
         """All rows as JSON, with the number of the last change that is in them."""
         with self._lock:
             if scope.namespace is None:

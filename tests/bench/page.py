@@ -45,9 +45,9 @@ def main() -> int:
         began = time.process_time()
         shown.view.open()
         first = time.process_time() - began
-        world = shown.view.world(Scope()).encode()
+        snapshot = shown.view.snapshot(Scope()).encode()
         told("rows read for the first page", f"{first:.2f} s of processor time")
-        told("all rows", f"{len(world) / 1e6:.2f} MB, packed {len(zlib.compress(world, 1)) / 1e3:.0f} kB")
+        told("all rows", f"{len(snapshot) / 1e6:.2f} MB, packed {len(zlib.compress(snapshot, 1)) / 1e3:.0f} kB")
         alone = processor(shown)
         with pages(shown, PAGES) as received:
             told(f"processor, {CHANGES} changes/s, no page open", f"{alone:.1%} of a core")
@@ -82,7 +82,7 @@ def change(shown: Shown, seconds: float) -> None:
 def pages(shown: Shown, count: int) -> Iterator[list[int]]:
     """So many open pages in a process of their own; the list has the bytes that the first has got."""
     host, _unused, port = shown.server.address.partition(":")
-    at = json.loads(shown.view.world(Scope()))["at"]
+    at = json.loads(shown.view.snapshot(Scope()))["at"]
     ends, received = [], [0]
     child = os.fork()
     if child:

@@ -9,7 +9,7 @@ export class Refused extends Error {
 }
 
 export class Feed {
-  // told: {world(rows), change(rows, gone), state(name)}; refused(error): resolves once there is another token.
+  // told: {snapshot(rows), change(rows, gone), state(name)}; refused(error): resolves once there is another token.
   constructor(told, refused) {
     Object.assign(this, { told, refused, token: "", namespace: "", at: null, bytes: 0, changes: 0 });
   }
@@ -18,7 +18,7 @@ export class Feed {
     for (let pause = SHORTEST; ;) {
       const began = performance.now();
       try {
-        if (this.at === null) await this.world();
+        if (this.at === null) await this.snapshot();
         await this.stream();
       } catch (error) {
         if (error instanceof Refused && (error.status === 401 || error.status === 403)) {
@@ -48,10 +48,10 @@ export class Feed {
     return (await this.get(name, query)).json();
   }
 
-  async world() {
-    const { at, rows } = await this.json("world");
+  async snapshot() {
+    const { at, rows } = await this.json("snapshot");
     this.at = at;
-    this.told.world(new Map(Object.entries(rows)));
+    this.told.snapshot(new Map(Object.entries(rows)));
   }
 
   async stream() {

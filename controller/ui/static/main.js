@@ -13,7 +13,7 @@ const model = new Model(), chosen = new Set();
 let words = [], frame = null, storyTimer = null;
 
 const feed = new Feed({
-  world: (rows) => { model.reset(rows); soon(); waits(); },
+  snapshot: (rows) => { model.reset(rows); soon(); waits(); },
   change: (rows, gone) => { model.change(rows, gone); soon(); },
   state: (name) => {
     const place = document.getElementById("connection");

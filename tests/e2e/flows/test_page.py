@@ -132,21 +132,21 @@ def test_token_of_a_tenant_shows_its_own_claims_only(stage: Stage, address: str)
         api.request("POST", f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims", body)
     token = tenant(stage)
     elsewhere = {"Host": "fabric.example.com", "X-Composable-Infra-Token": token}
-    wait_for("it is let in", lambda: get(address, "world?namespace=mine", **elsewhere) is not None)
-    for path in ("world", "world?namespace=rival", "waits", "story?key=claim/rival/claim-of-rival",
+    wait_for("it is let in", lambda: get(address, "snapshot?namespace=mine", **elsewhere) is not None)
+    for path in ("snapshot", "snapshot?namespace=rival", "waits", "story?key=claim/rival/claim-of-rival",
                  "story?namespace=mine&key=claim/rival/claim-of-rival", "story?namespace=mine&key=node/node-0"):
         assert get(address, path, **elsewhere) is None, path
     wait_for("its claim is shown", lambda: "claim/mine/claim-of-mine" in shown(address, elsewhere))
     text = json.dumps(shown(address, elsewhere))
     assert not [word for word in ("rival", "default", "train", "node-") if word in text]
-    everything = get(address, "world")
+    everything = get(address, "snapshot")
     assert everything is not None
     assert "claim/rival/claim-of-rival" in everything["rows"]
 
 
 def shown(address: str, headers: dict[str, str]) -> Json:
     """All rows for the namespace mine."""
-    found = get(address, "world?namespace=mine", **headers)
+    found = get(address, "snapshot?namespace=mine", **headers)
     assert found is not None
     rows: Json = found["rows"]
     return rows

@@ -74,9 +74,9 @@ def get(server: HealthServer, path: str, **headers: str) -> http.client.HTTPResp
     return connection.getresponse()
 
 
-def world(server: HealthServer, query: str = "", **headers: str) -> Json:
+def snapshot(server: HealthServer, query: str = "", **headers: str) -> Json:
     """All rows."""
-    answer = get(server, f"/ui/world{query}", **headers)
+    answer = get(server, f"/ui/snapshot{query}", **headers)
     assert answer.status == 200, answer.read()
     rows: Json = json.loads(answer.read())["rows"]
     return rows
@@ -99,7 +99,7 @@ def test_way_to_the_page_is_relative_so_that_a_prefix_before_it_stays(server: He
     assert (answer.status, answer.headers["Location"]) == (302, "ui/")
 
 
-@pytest.mark.parametrize("path", ["/ui/", "/ui/main.js", "/ui/world", "/ui/story?key=node/node-0", "/ui/waits",
+@pytest.mark.parametrize("path", ["/ui/", "/ui/main.js", "/ui/snapshot", "/ui/story?key=node/node-0", "/ui/waits",
                                   "/ui/changes", "/ui/nothing"])
 def test_every_answer_tells_browsers_what_they_may_do(server: HealthServer, path: str) -> None:
     headers = get(server, path).headers
@@ -126,21 +126,21 @@ def test_no_path_leads_anywhere_else(server: HealthServer, path: str) -> None:
 def test_nothing_can_be_changed(server: HealthServer, method: str) -> None:
     host, _unused, port = server.address.partition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=10)
-    connection.request(method, "/ui/world", body="{}")
+    connection.request(method, "/ui/snapshot", body="{}")
     assert connection.getresponse().status == 501
 
 
 def test_loopback_sees_everything(server: HealthServer) -> None:
-    assert "node/node-0" in world(server)
+    assert "node/node-0" in snapshot(server)
 
 
 @pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1", "[::1]:8080"])
 def test_loopback_is_named_so(server: HealthServer, host: str) -> None:
-    assert get(server, "/ui/world", Host=host).status == 200
+    assert get(server, "/ui/snapshot", Host=host).status == 200
 
 
-@pytest.mark.parametrize("path", ["/ui/world", "/ui/changes", "/ui/story?key=node/node-0", "/ui/waits",
-                                  "/ui/world?namespace=mine"])
+@pytest.mark.parametrize("path", ["/ui/snapshot", "/ui/changes", "/ui/story?key=node/node-0", "/ui/waits",
+                                  "/ui/snapshot?namespace=mine"])
 def test_name_from_elsewhere_that_leads_to_loopback_needs_a_token(server: HealthServer, path: str) -> None:
     answer = get(server, path, **ELSEWHERE)
     assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
@@ -150,7 +150,7 @@ def test_name_from_elsewhere_that_leads_to_loopback_needs_a_token(server: Health
 @pytest.mark.parametrize("header", ["Authorization", TOKEN_HEADER])
 def test_token_of_who_may_see_everything(server: HealthServer, header: str) -> None:
     value = "Bearer admin" if header == "Authorization" else "admin"
-    assert "node/node-0" in world(server, **ELSEWHERE, **{header: value})
+    assert "node/node-0" in snapshot(server, **ELSEWHERE, **{header: value})
 
 
 def test_token_of_a_tenant_shows_its_namespace_only(server: HealthServer, looked: Looked) -> None:
@@ -159,33 +159,33 @@ def test_token_of_a_tenant_shows_its_namespace_only(server: HealthServer, looked
     theirs["metadata"] |= {"namespace": "rival", "uid": "u2"}
     looked.put(own, theirs)
     tenant = {**ELSEWHERE, TOKEN_HEADER: "tenant"}
-    assert get(server, "/ui/world", **tenant).status == 403
-    assert get(server, "/ui/world?namespace=rival", **tenant).status == 403
+    assert get(server, "/ui/snapshot", **tenant).status == 403
+    assert get(server, "/ui/snapshot?namespace=rival", **tenant).status == 403
     assert get(server, "/ui/changes?namespace=rival", **tenant).status == 403
     assert get(server, "/ui/story?namespace=rival&key=claim/rival/other", **tenant).status == 403
     assert get(server, "/ui/story?namespace=mine&key=claim/rival/other", **tenant).status == 404
     assert get(server, "/ui/story?namespace=mine&key=node/node-0", **tenant).status == 404
     looked.view.refresh()
-    found = world(server, "?namespace=mine", **tenant)
+    found = snapshot(server, "?namespace=mine", **tenant)
     assert sorted(found) == ["claim/mine/train", "fabric/1", "process"]
 
 
 def test_answer_about_one_namespace_is_not_taken_for_another(server: HealthServer, reviews: Reviews) -> None:
     tenant = {**ELSEWHERE, TOKEN_HEADER: "tenant"}
-    assert [get(server, f"/ui/world?namespace={each}", **tenant).status for each in ("mine", "rival", "mine")] == [
+    assert [get(server, f"/ui/snapshot?namespace={each}", **tenant).status for each in ("mine", "rival", "mine")] == [
         200, 403, 200]
     assert len([spec for spec in reviews.asked if "token" in spec]) == 2
 
 
 @pytest.mark.parametrize("namespace", ["Mine", "a/b", "-", "x" * 64, "*"])
 def test_namespace_that_is_none(server: HealthServer, namespace: str) -> None:
-    answer = get(server, f"/ui/world?namespace={namespace}")
+    answer = get(server, f"/ui/snapshot?namespace={namespace}")
     assert answer.status == 400
     assert "must be the name of a namespace" in answer.read().decode()
 
 
 def test_changes_come_over_the_same_connection(server: HealthServer, looked: Looked) -> None:
-    position = json.loads(get(server, "/ui/world").read())["at"]
+    position = json.loads(get(server, "/ui/snapshot").read())["at"]
     answer = get(server, f"/ui/changes?since={position}")
     assert (answer.status, answer.headers["Content-Type"]) == (200, "text/event-stream; charset=utf-8")
     assert answer.readline().startswith(b"id: ")
@@ -198,7 +198,7 @@ def test_changes_come_over_the_same_connection(server: HealthServer, looked: Loo
 
 def test_stream_outlives_the_time_that_a_request_may_take(
         server: HealthServer, looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
-    position = json.loads(get(server, "/ui/world").read())["at"]
+    position = json.loads(get(server, "/ui/snapshot").read())["at"]
     answer = get(server, f"/ui/changes?since={position}")
     assert answer.readline()
     monkeypatch.setattr(health, "REQUEST_SECONDS", 0.0)
@@ -217,8 +217,8 @@ def test_long_answers_are_packed_where_the_browser_unpacks(server: HealthServer,
     for number in range(20):
         looked.put(objects.claim(f"claim-{number}", objects.local_result()))
     looked.view.refresh()
-    plain = get(server, "/ui/world").read()
-    packed = get(server, "/ui/world", Accept_Encoding="gzip")
+    plain = get(server, "/ui/snapshot").read()
+    packed = get(server, "/ui/snapshot", Accept_Encoding="gzip")
     assert packed.headers["Content-Encoding"] == "gzip"
     assert len(packed.read()) < len(plain) / 3
 
@@ -226,14 +226,14 @@ def test_long_answers_are_packed_where_the_browser_unpacks(server: HealthServer,
 def test_without_the_page_there_is_nothing_at_its_address() -> None:
     made = HealthServer("127.0.0.1:0", FakeEngine(), PrometheusMetrics(), dict)
     made.start()
-    assert [get(made, path).status for path in ("/", "/ui/", "/ui/world")] == [404, 404, 404]
+    assert [get(made, path).status for path in ("/", "/ui/", "/ui/snapshot")] == [404, 404, 404]
     made.stop()
 
 
 def test_api_server_that_is_away_lets_nobody_in(server: HealthServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access_module, "AT_ONCE", 0)
     monkeypatch.setattr(Access, "_ask", lambda *unused: 503)
-    assert get(server, "/ui/world", **ELSEWHERE, Authorization="Bearer admin").status == 503
+    assert get(server, "/ui/snapshot", **ELSEWHERE, Authorization="Bearer admin").status == 503
 
 
 def test_files_hold_nothing_from_elsewhere_and_nothing_inline() -> None:

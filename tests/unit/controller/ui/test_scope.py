@@ -43,19 +43,19 @@ def shared(looked: Looked) -> Looked:
 
 
 def test_everything_shows_all_of_it(shared: Looked) -> None:
-    text = shared.view.world(EVERYTHING)
+    text = shared.view.snapshot(EVERYTHING)
     assert [name for name in SECRETS if name not in text] == []
 
 
 def test_a_namespace_sees_its_own_claims_and_the_sums(shared: Looked) -> None:
-    rows = json.loads(shared.view.world(MINE))["rows"]
+    rows = json.loads(shared.view.snapshot(MINE))["rows"]
     assert sorted(rows) == ["claim/mine/more", "claim/mine/train", "fabric/1", "process"]
     assert rows["claim/mine/train"]["pods"] == ["train-pod"]
     assert rows["fabric/1"]["models"][0]["states"] == {"in-use": 1}
 
 
 def test_a_namespace_sees_no_name_of_another(shared: Looked) -> None:
-    text = shared.view.world(MINE)
+    text = shared.view.snapshot(MINE)
     assert [name for name in SECRETS if name in text] == []
     row = json.loads(text)["rows"]["claim/mine/more"]
     assert (row["position"], row["of"], "waits_for" in row) == (2, 3, False)
@@ -103,7 +103,7 @@ def test_waits_are_of_the_namespace_s_own_claims(shared: Looked) -> None:
 
 
 def test_the_process_s_troubles_and_leader_are_nobody_s_business(shared: Looked) -> None:
-    process = json.loads(shared.view.world(MINE))["rows"]["process"]
+    process = json.loads(shared.view.snapshot(MINE))["rows"]["process"]
     assert not {"troubles", "leader", "manager"} & process.keys()
 
 

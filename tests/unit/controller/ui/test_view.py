@@ -24,9 +24,9 @@ from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric impor
 Json = dict[str, t.Any]
 
 
-def world(looked: Looked, scope: Scope = EVERYTHING) -> dict[str, Json]:
+def snapshot(looked: Looked, scope: Scope = EVERYTHING) -> dict[str, Json]:
     """All rows, as a browser gets them."""
-    rows: dict[str, Json] = json.loads(looked.view.world(scope))["rows"]
+    rows: dict[str, Json] = json.loads(looked.view.snapshot(scope))["rows"]
     return rows
 
 
@@ -34,12 +34,12 @@ def the_device(looked: Looked, *raws: Json) -> Json:
     """The row of the only device of node-0, once these were seen."""
     looked.put(*raws)
     looked.view.refresh()
-    (found,) = world(looked)["node/node-0"]["devices"]
+    (found,) = snapshot(looked)["node/node-0"]["devices"]
     return dict(found)
 
 
 def test_a_node_and_its_fabric(looked: Looked) -> None:
-    rows = world(looked)
+    rows = snapshot(looked)
     assert rows["node/node-0"] == {"name": "node-0", "is_node": True, "machine": "machine-0", "fabric": 1}
     assert rows["fabric/1"]["models"][0] == {"model": A100, "free": 4, "in_pool": 0}
     assert rows["process"]["leads"] is True
@@ -90,9 +90,9 @@ def test_device_that_no_object_knows_is_shown_as_unmanaged(looked: Looked) -> No
     looked.bench.fabric.attached["d9"] = device("d9")
     looked.bench.look()
     looked.view.refresh()
-    (found,) = world(looked)["node/node-0"]["devices"]
+    (found,) = snapshot(looked)["node/node-0"]["devices"]
     assert (found["name"], found["state"]) == ("d9", "unmanaged")
-    (counted,) = [m for m in world(looked)["fabric/1"]["models"] if m["model"] == A100]
+    (counted,) = [m for m in snapshot(looked)["fabric/1"]["models"] if m["model"] == A100]
     assert counted["states"] == {"unmanaged": 1}
 
 
@@ -107,8 +107,8 @@ def test_machine_that_is_no_node_has_a_row_of_its_own(looked: Looked) -> None:
     looked.bench.fabric.others = ("machine-9",)
     looked.bench.look()
     looked.view.refresh()
-    assert "is_node" not in world(looked)["machine/machine-9"]
-    assert "machine/machine-0" not in world(looked)
+    assert "is_node" not in snapshot(looked)["machine/machine-9"]
+    assert "machine/machine-0" not in snapshot(looked)
 
 
 def test_claim_says_what_claim_info_says(looked: Looked) -> None:
@@ -116,7 +116,7 @@ def test_claim_says_what_claim_info_says(looked: Looked) -> None:
     said = "1 x A100 40G on node node-0"
     looked.reasons["default/train"] = WaitReason("default/train", said, 5.0, {"node": "node-0"})
     looked.view.refresh()
-    row = world(looked)["claim/default/train"]
+    row = snapshot(looked)["claim/default/train"]
     assert (row["state"], row["waits_for"], row["since"], row["node"]) == (
         "waiting", said, 5.0, "node-0")
     looked.reasons.clear()
@@ -130,7 +130,7 @@ def test_claims_for_other_devices_are_not_shown(looked: Looked) -> None:
     raw["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "camera.example.com"
     looked.put(raw)
     looked.view.refresh()
-    assert "claim/default/camera" not in world(looked)
+    assert "claim/default/camera" not in snapshot(looked)
 
 
 def test_only_what_is_other_now_is_sent(looked: Looked) -> None:
@@ -152,7 +152,7 @@ def test_what_is_gone_is_said_to_be_gone(looked: Looked) -> None:
     change = looked.view.refresh()
     assert change is not None
     assert change.gone == ("claim/default/train",)
-    assert "claim/default/train" not in world(looked)
+    assert "claim/default/train" not in snapshot(looked)
 
 
 def test_page_that_was_away_gets_what_it_missed_or_is_told_to_begin_anew(looked: Looked) -> None:
@@ -178,9 +178,9 @@ def test_nothing_is_noted_or_kept_while_nobody_looks(looked: Looked) -> None:
     looked.view.close()
     looked.put(objects.claim("train", objects.local_result()))
     assert looked.view.refresh() is None
-    assert world(looked) == {}
+    assert snapshot(looked) == {}
     looked.view.open()
-    assert "claim/default/train" in world(looked)
+    assert "claim/default/train" in snapshot(looked)
     assert looked.view.since(position) is None
 
 
@@ -191,8 +191,8 @@ def test_one_object_that_cannot_be_read_takes_no_other_from_the_page(looked: Loo
     looked.view.object_changed("ADDED", COMPOSABLE_RESOURCES, bad, None)
     looked.put(objects.claim("train", objects.local_result()))
     looked.view.refresh()
-    assert "claim/default/train" in world(looked)
-    assert "node/node-9" not in world(looked)
+    assert "claim/default/train" in snapshot(looked)
+    assert "node/node-9" not in snapshot(looked)
 
 
 def test_row_of_5000_nodes_is_read_once_and_then_only_when_it_changes(looked: Looked) -> None:
@@ -200,7 +200,7 @@ def test_row_of_5000_nodes_is_read_once_and_then_only_when_it_changes(looked: Lo
         looked.bench.state.nodes.upsert(objects.node(f"node-{number}", f"machine-{number}"))
     looked.view.close()
     looked.view.open()
-    assert sum(key.startswith("node/") for key in world(looked)) == 5000
+    assert sum(key.startswith("node/") for key in snapshot(looked)) == 5000
     looked.put(objects.resource("gpu-a", device="d1", state="Online", node="node-4999"))
     change = looked.view.refresh()
     assert change is not None
@@ -211,11 +211,11 @@ def test_row_of_5000_nodes_is_read_once_and_then_only_when_it_changes(looked: Lo
 def test_times_are_seconds_since_the_epoch(looked: Looked) -> None:
     looked.put(objects.claim("train", objects.local_result()))
     looked.view.refresh()
-    assert time.time() - 400 < world(looked)["claim/default/train"]["created"] < time.time()
+    assert time.time() - 400 < snapshot(looked)["claim/default/train"]["created"] < time.time()
 
 
 def test_claims_of_the_same_name_in_two_namespaces_are_two_rows(looked: Looked) -> None:
     raw = objects.claim("train", objects.local_result())
     looked.put(raw, elsewhere(raw, "mine"))
     looked.view.refresh()
-    assert {"claim/default/train", "claim/mine/train"} <= world(looked).keys()
+    assert {"claim/default/train", "claim/mine/train"} <= snapshot(looked).keys()

@@ -18,7 +18,7 @@ class SharedParts:
     """Remembers parts by their value. Of two generations of ``size`` parts the older one is forgotten when the younger
     is full, so that a part which is alike goes on being found and one that came once does not stay. Thread-safe."""
 
-    def __init__(self, size: int = 10_000) -> None:
+    def __init__(self, size: int = 2000) -> None:
         self._size = size
         self._young: dict[bytes, t.Any] = {}
         self._old: dict[bytes, t.Any] = {}

@@ -18,7 +18,7 @@ Trim = Callable[[Object], Object]
 Objects = list[Object]
 
 _log = logging.getLogger(__name__)
-_TOMBSTONES = 10_000
+_TOMBSTONES = 2000
 
 
 def key_of(obj: Object) -> Key:

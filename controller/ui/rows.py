@@ -120,5 +120,9 @@ def plain(value: t.Any) -> t.Any:
     """A row as what JSON knows, without fields that are empty. The number 0 is none of these, but no moment is."""
     if hasattr(value, "__dataclass_fields__"):
         told = {each.name: getattr(value, each.name) for each in fields(value)}
-        return {name: plain(each) for name, each in told.items() if each or type(each) is int}
+        return {name: plain(each) for name, each in told.items() if each or _is_number(each)}
     return [plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

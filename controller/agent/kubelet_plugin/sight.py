@@ -31,7 +31,7 @@ from .devices import NodeDevice, offered
 from .errors import Refused
 
 Json = dict[str, t.Any]
-Kept: t.TypeAlias = "Mapping[str, Evidence | None]"
+Kept: t.TypeAlias = Mapping[str, Evidence | None]
 # Troubles of the device itself; others are about a release that cannot be.
 _ILL = (LOST_ON_BUS, REMOVAL_HUNG, NOT_ON_BUS, NO_ROOM_FOR_BARS, DRIVER_FAILED, DRIVER_NOT_BOUND)
 

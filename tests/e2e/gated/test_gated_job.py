@@ -119,7 +119,7 @@ def test_jobs_serve_held_pods_and_return_devices(stage: Stage, timeline: Timelin
     delete_all(stage)
     wait_for("all devices are free", lambda: all_free(stage))
     assert {job["status"] for job in awx.jobs} <= {"successful", "running"}
-    assert all(job["extra_vars"] == {"timeout": 600} for job in awx.jobs)
+    assert all(job["extra_vars"] == {"composable_timeout": 600} for job in awx.jobs)
 
 
 def test_new_pods_are_held_only_while_jobs_serve_them(stage: Stage, timeline: Timeline, awx: Working) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A world, its provider behind real gRPC with TLS, and Cluster Autoscaler's stand-in that asks it."""
+"""A testbed, its provider behind real gRPC with TLS, and Cluster Autoscaler's stand-in that asks it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.composable.infra.controller.autoscaler.server import Ce
 from ansible_collections.composable.infra.controller.autoscaler.service import ProviderService
 from ansible_collections.composable.infra.lab.autoscaling.processes import Certificates as Issued
 from ansible_collections.composable.infra.lab.autoscaling.stand_in import AutoscalerStandIn, Times
-from ansible_collections.composable.infra.tests.unit.controller.autoscaler.world import World, WorldView
+from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import Testbed, WorldView
 
 
 class Clock:
@@ -35,9 +35,9 @@ def issued(tmp_path_factory: pytest.TempPathFactory) -> Issued:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def testbed() -> Iterator[Testbed]:
     """Two nodes, four devices."""
-    made = World()
+    made = Testbed()
     yield made
     made.close()
 
@@ -56,15 +56,15 @@ def channel(issued: Issued, port: int, certificate: Path, key: Path) -> grpc.Cha
 
 
 @pytest.fixture
-def asking(world: World, issued: Issued, clock: Clock) -> Iterator[Callable[..., AutoscalerStandIn]]:
-    """Opens a stand-in that asks the world's provider."""
+def asking(testbed: Testbed, issued: Issued, clock: Clock) -> Iterator[Callable[..., AutoscalerStandIn]]:
+    """Opens a stand-in that asks the testbed's provider."""
     certificates = Certificates(str(issued.server.certificate), str(issued.server.key), str(issued.ca))
-    server = Server("127.0.0.1:0", ProviderService(world.provider, world.measurements), certificates)
+    server = Server("127.0.0.1:0", ProviderService(testbed.provider, testbed.measurements), certificates)
     server.start()
     opened = channel(issued, server.port, issued.client.certificate, issued.client.key)
 
     def start(**times: float) -> AutoscalerStandIn:
-        return AutoscalerStandIn(opened, WorldView(world), Times(**times), clock)
+        return AutoscalerStandIn(opened, WorldView(testbed), Times(**times), clock)
 
     yield start
     opened.close()

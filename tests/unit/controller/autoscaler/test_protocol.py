@@ -21,7 +21,7 @@ from ansible_collections.composable.infra.lab.autoscaling.stand_in import Autosc
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABILITY_REQUESTS, NODES
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.conftest import Clock, channel
-from ansible_collections.composable.infra.tests.unit.controller.autoscaler.world import GPU, World
+from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import GPU, Testbed
 
 Asking = Callable[..., AutoscalerStandIn]
 INCREASE = "NodeGroupIncreaseSize"
@@ -35,49 +35,49 @@ def names(standin: AutoscalerStandIn) -> list[str]:
     return found
 
 
-def test_ok_target_raised_device_comes_target_back(world: World, asking: Asking) -> None:
+def test_ok_target_raised_device_comes_target_back(testbed: Testbed, asking: Asking) -> None:
     """Row 1: packed on a node that is coming, no second call, then finished: no error, no backoff, no node."""
     standin = asking()
-    world.pod("train")
-    world.sync()
+    testbed.pod("train")
+    testbed.sync()
     standin.loop()
-    assert world.provider.target_size("vertical") == 1, "raised when the call returns"
+    assert testbed.provider.target_size("vertical") == 1, "raised when the call returns"
     for _unused in range(3):
         standin.loop()
     assert len(standin.asked(INCREASE)) == 1
-    world.tick()
-    assert world.bound("train")
-    assert world.provider.target_size("vertical") == 0
+    testbed.tick()
+    assert testbed.bound("train")
+    assert testbed.provider.target_size("vertical") == 0
     for _unused in range(3):
         standin.loop()
     assert names(standin) == ["TriggeredScaleUp", "ScaleUpFinished"]
     assert len(standin.asked(INCREASE)) == 1
-    assert len(world.fabric.attaches) == 1
-    assert len(world.api.of(NODES)) == 2
+    assert len(testbed.fabric.attaches) == 1
+    assert len(testbed.api.of(NODES)) == 2
 
 
 def test_a_target_that_is_not_raised_would_be_asked_for_each_loop(
-        world: World, asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+        testbed: Testbed, asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     """Row 2: what the raised target prevents; the stand-in is as harsh as the real one."""
-    monkeypatch.setattr(world.provider.scale_ups, "target", lambda group: 0)
+    monkeypatch.setattr(testbed.provider.scale_ups, "target", lambda group: 0)
     standin = asking()
-    world.pod("train")
-    world.sync()
+    testbed.pod("train")
+    testbed.sync()
     for _unused in range(10):
         standin.loop()
     assert len(standin.asked(INCREASE)) == 10
-    world.tick()
-    assert len(world.fabric.attaches) == 1, "ten calls are one attach all the same"
+    testbed.tick()
+    assert len(testbed.fabric.attaches) == 1, "ten calls are one attach all the same"
 
 
 def test_error_sends_the_group_into_backoff_with_our_reason(
-        world: World, asking: Asking, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+        testbed: Testbed, asking: Asking, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Row 3."""
-    world.fabric.total = 0
-    monkeypatch.setattr(world.cluster, "free_devices", lambda: 1)
+    testbed.fabric.total = 0
+    monkeypatch.setattr(testbed.cluster, "free_devices", lambda: 1)
     standin = asking(backoff=30.0)
-    world.pod("train")
-    world.sync()
+    testbed.pod("train")
+    testbed.sync()
     for _unused in range(3):
         standin.loop()
     assert len(standin.asked(INCREASE)) == 1
@@ -89,31 +89,31 @@ def test_error_sends_the_group_into_backoff_with_our_reason(
     assert len(standin.asked(INCREASE)) == 2, "asked again after the backoff"
 
 
-def test_instance_that_could_not_be_created_is_told_and_deleted(world: World, asking: Asking) -> None:
+def test_instance_that_could_not_be_created_is_told_and_deleted(testbed: Testbed, asking: Asking) -> None:
     """Row 4: ScaleUpFailed with our code and text, backoff, DeleteNodes for its id, and the target is back."""
     standin = asking()
-    world.pod("train")
-    world.sync()
+    testbed.pod("train")
+    testbed.sync()
     standin.loop()
-    later(world, 61)
-    world.provider.step()
+    later(testbed, 61)
+    testbed.provider.step()
     standin.loop()
     reason, group, words = standin.events[-1]
     assert (reason, group) == ("ScaleUpFailed", "vertical")
     assert words.startswith("Timeout: not served within 60 s")
     (deleted,) = standin.asked("NodeGroupDeleteNodes")
     assert [node.providerID for node in deleted.nodes] == ["composable-infra://vertical/1-0"]
-    assert world.provider.target_size("vertical") == 0
+    assert testbed.provider.target_size("vertical") == 0
     standin.loop()
     assert names(standin)[-1] == "NotTriggerScaleUp", "in backoff"
-    assert entries(world) == []
+    assert entries(testbed) == []
 
 
-def test_target_that_stays_up_is_decreased_after_its_own_time(world: World, asking: Asking, clock: Clock) -> None:
+def test_target_that_stays_up_is_decreased_after_its_own_time(testbed: Testbed, asking: Asking, clock: Clock) -> None:
     """Row 5."""
     standin = asking(max_node_provision_time=20.0)
-    world.pod("train")
-    world.sync()
+    testbed.pod("train")
+    testbed.sync()
     standin.loop()
     clock.now += 21
     standin.loop()
@@ -121,100 +121,100 @@ def test_target_that_stays_up_is_decreased_after_its_own_time(world: World, aski
     assert names(standin) == ["TriggeredScaleUp", "ScaleUpTimedOut", "NotTriggerScaleUp"]
     (decreased,) = standin.asked("NodeGroupDecreaseTargetSize")
     assert (decreased.id, decreased.delta) == ("vertical", -1)
-    assert world.provider.target_size("vertical") == 0
-    assert entries(world) == []
+    assert testbed.provider.target_size("vertical") == 0
+    assert entries(testbed) == []
 
 
-def later(world: World, seconds: float) -> None:
+def later(testbed: Testbed, seconds: float) -> None:
     """The provider's calls are so much older."""
-    for record in world.provider.scale_ups._open:
+    for record in testbed.provider.scale_ups._open:
         record.began -= seconds
 
 
-def entries(world: World) -> list[str]:
+def entries(testbed: Testbed) -> list[str]:
     """What ComposabilityRequests say of waiting pods."""
-    return [text for raw in world.api.of(COMPOSABILITY_REQUESTS)
+    return [text for raw in testbed.api.of(COMPOSABILITY_REQUESTS)
             if (text := (raw["metadata"].get("annotations") or {}).get("composable.infra/scale-up"))]
 
 
-def test_call_that_comes_again_joins_what_is_under_way(world: World) -> None:
+def test_call_that_comes_again_joins_what_is_under_way(testbed: Testbed) -> None:
     """A call that took too long counts as failed there, and was carried out here."""
-    world.pod("train")
-    world.sync()
-    world.provider.increase("vertical", 1)
-    world.provider.increase("vertical", 1)
-    assert world.provider.target_size("vertical") == 2
-    world.tick()
-    assert len(world.fabric.attaches) == 1
-    assert world.provider.target_size("vertical") == 0
+    testbed.pod("train")
+    testbed.sync()
+    testbed.provider.increase("vertical", 1)
+    testbed.provider.increase("vertical", 1)
+    assert testbed.provider.target_size("vertical") == 2
+    testbed.tick()
+    assert len(testbed.fabric.attaches) == 1
+    assert testbed.provider.target_size("vertical") == 0
 
 
-def test_several_pods_share_a_call_that_counts_maximum_nodes(world: World, asking: Asking) -> None:
+def test_several_pods_share_a_call_that_counts_maximum_nodes(testbed: Testbed, asking: Asking) -> None:
     standin = asking()
     for number in range(4):
-        world.pod(f"p{number}")
-    world.sync()
+        testbed.pod(f"p{number}")
+    testbed.sync()
     standin.loop()
     (asked,) = standin.asked(INCREASE)
     assert asked.delta == 1, "four devices are one node of the largest kind"
-    world.tick()
-    assert all(world.bound(f"p{number}") for number in range(4))
-    assert world.provider.target_size("vertical") == 0
+    testbed.tick()
+    assert all(testbed.bound(f"p{number}") for number in range(4))
+    assert testbed.provider.target_size("vertical") == 0
 
 
-def test_pods_of_several_calls_are_each_served_once(world: World, asking: Asking) -> None:
+def test_pods_of_several_calls_are_each_served_once(testbed: Testbed, asking: Asking) -> None:
     standin = asking()
-    world.pod("first")
-    world.sync()
+    testbed.pod("first")
+    testbed.sync()
     standin.loop()
-    world.pod("second", 4)
-    world.sync()
+    testbed.pod("second", 4)
+    testbed.sync()
     standin.loop()
     assert len(standin.asked(INCREASE)) == 2
-    assert world.provider.target_size("vertical") >= 1
-    world.tick()
-    assert world.bound("first")
-    assert len(world.fabric.attaches) == 1, "four more are not there"
+    assert testbed.provider.target_size("vertical") >= 1
+    testbed.tick()
+    assert testbed.bound("first")
+    assert len(testbed.fabric.attaches) == 1, "four more are not there"
 
 
-def test_restart_of_the_provider_goes_on_with_what_was_written_down(world: World) -> None:
-    world.pod("train")
-    world.sync()
-    world.provider.increase("vertical", 1)
-    again = world.start()
+def test_restart_of_the_provider_goes_on_with_what_was_written_down(testbed: Testbed) -> None:
+    testbed.pod("train")
+    testbed.sync()
+    testbed.provider.increase("vertical", 1)
+    again = testbed.start()
     again.refresh()
     assert again.target_size("vertical") == 1
-    world.tick()
-    assert world.bound("train")
+    testbed.tick()
+    assert testbed.bound("train")
     assert again.target_size("vertical") == 0
-    assert len(world.fabric.attaches) == 1
+    assert len(testbed.fabric.attaches) == 1
 
 
 def test_loop_ends_while_the_cluster_is_not_read(
-        world: World, asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world.cluster.engine, "ready", lambda: False)
+        testbed: Testbed, asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testbed.cluster.engine, "ready", lambda: False)
     standin = asking()
     with pytest.raises(LoopEnded, match="UNAVAILABLE"):
         standin.loop()
     assert standin.asked("NodeGroups") == []
 
 
-def test_template_is_the_largest_that_a_node_can_be(world: World, asking: Asking) -> None:
+def test_template_is_the_largest_that_a_node_can_be(testbed: Testbed, asking: Asking) -> None:
     standin = asking()
-    world.pod("train", 4, cpu="8")
-    world.pod("too-large", 5)
-    world.pod("elsewhere", nodeSelector={"zone": "b"})
-    world.sync()
+    testbed.pod("train", 4, cpu="8")
+    testbed.pod("too-large", 5)
+    testbed.pod("elsewhere", nodeSelector={"zone": "b"})
+    testbed.sync()
     standin.loop()
     (asked,) = standin.asked(INCREASE)
     assert asked.delta == 1
-    world.tick()
-    assert world.bound("train")
-    assert not world.bound("too-large")
+    testbed.tick()
+    assert testbed.bound("train")
+    assert not testbed.bound("too-large")
 
 
-def test_template_is_a_node_as_kubernetes_writes_it(world: World) -> None:
-    service = ProviderService(world.provider, world.measurements).methods()
+def test_template_is_a_node_as_kubernetes_writes_it(testbed: Testbed) -> None:
+    service = ProviderService(testbed.provider, testbed.measurements).methods()
     request = message_class(f"{PROVIDER}.NodeGroupTemplateNodeInfoRequest")(id="vertical")
     node = message_class(NODE).FromString(service["NodeGroupTemplateNodeInfo"](request, t.cast(t.Any, None)).nodeBytes)
     assert node.metadata.name == "vertical-template"
@@ -223,7 +223,7 @@ def test_template_is_a_node_as_kubernetes_writes_it(world: World) -> None:
     assert [(each.type, each.status) for each in node.status.conditions] == [("Ready", "True")]
 
 
-def test_vertical_group_never_owns_a_node_and_the_other_is_full(world: World, asking: Asking) -> None:
+def test_vertical_group_never_owns_a_node_and_the_other_is_full(testbed: Testbed, asking: Asking) -> None:
     standin = asking()
     standin.loop()
     assert standin.members("vertical") == []
@@ -232,20 +232,20 @@ def test_vertical_group_never_owns_a_node_and_the_other_is_full(world: World, as
     assert sizes == {"vertical": (0, 4, 0), "nodes": (0, 2, 2)}
 
 
-def test_no_node_has_the_label_of_gpus(world: World, asking: Asking) -> None:
+def test_no_node_has_the_label_of_gpus(testbed: Testbed, asking: Asking) -> None:
     """Trap C: a node with the label and without a GPU would never be ready."""
     standin = asking()
     standin.loop()
     assert standin._label == NO_LABEL
-    assert not any(NO_LABEL in node["metadata"]["labels"] for node in world.api.of(NODES))
+    assert not any(NO_LABEL in node["metadata"]["labels"] for node in testbed.api.of(NODES))
     assert standin.unready == set()
 
 
 @pytest.mark.parametrize("method", ["PricingNodePrice", "PricingPodPrice", "NodeGroupGetOptions"])
-def test_what_is_left_out_is_unimplemented(world: World, issued: Issued, method: str) -> None:
+def test_what_is_left_out_is_unimplemented(testbed: Testbed, issued: Issued, method: str) -> None:
     """NodeGroupGetOptions above all: any real answer would set MaxNodeStartupTime to 0."""
     certificates = Certificates(str(issued.server.certificate), str(issued.server.key), str(issued.ca))
-    server = Server("127.0.0.1:0", ProviderService(world.provider, world.measurements), certificates)
+    server = Server("127.0.0.1:0", ProviderService(testbed.provider, testbed.measurements), certificates)
     server.start()
     with channel(issued, server.port, issued.client.certificate, issued.client.key) as opened:
         call = opened.unary_unary(f"/{SERVICE}/{method}")
@@ -256,9 +256,9 @@ def test_what_is_left_out_is_unimplemented(world: World, issued: Issued, method:
 
 
 @pytest.mark.parametrize("who", ["a stranger", "nobody"])
-def test_only_clients_of_the_authority_are_answered(world: World, issued: Issued, who: str) -> None:
+def test_only_clients_of_the_authority_are_answered(testbed: Testbed, issued: Issued, who: str) -> None:
     certificates = Certificates(str(issued.server.certificate), str(issued.server.key), str(issued.ca))
-    server = Server("127.0.0.1:0", ProviderService(world.provider, world.measurements), certificates)
+    server = Server("127.0.0.1:0", ProviderService(testbed.provider, testbed.measurements), certificates)
     server.start()
     stranger = issued.strange_client
     opened = (channel(issued, server.port, stranger.certificate, stranger.key) if who == "a stranger" else
@@ -276,7 +276,7 @@ def test_certificate_files_that_are_missing_are_named(issued: Issued) -> None:
 
 @pytest.mark.parametrize(("group", "delta", "kind"), [
     ("vertical", 0, Kind.INVALID_ARGUMENT), ("nodes", 1, Kind.FAILED_PRECONDITION), ("other", 1, Kind.NOT_FOUND)])
-def test_calls_that_make_no_sense_are_refused(world: World, group: str, delta: int, kind: Kind) -> None:
+def test_calls_that_make_no_sense_are_refused(testbed: Testbed, group: str, delta: int, kind: Kind) -> None:
     with pytest.raises(Refused) as raised:
-        world.provider.increase(group, delta)
+        testbed.provider.increase(group, delta)
     assert raised.value.kind == kind

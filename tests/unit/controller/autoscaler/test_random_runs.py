@@ -20,7 +20,6 @@ from ansible_collections.composable.infra.controller.autoscaler.server import Se
 from ansible_collections.composable.infra.controller.autoscaler.service import ProviderService
 from ansible_collections.composable.infra.lab.autoscaling.stand_in import AutoscalerStandIn, LoopEnded, Times
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Busy
-from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Refused as FabricRefused
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     COMPOSABLE_RESOURCES,
     NODES,
@@ -29,7 +28,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import Placement
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.memory import AttachBlocks
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.conftest import Clock
-from ansible_collections.composable.infra.tests.unit.controller.autoscaler.world import GPU, World, WorldView, gpus
+from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import GPU, Testbed, WorldView, gpus
 
 Json = dict[str, t.Any]
 RUNS = int(os.environ.get("AUTOSCALER_RUNS", "40"))
@@ -41,15 +40,15 @@ class Run:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.world = World(nodes=self.random.randint(1, 3), devices=self.random.randint(1, 5))
+        self.testbed = Testbed(nodes=self.random.randint(1, 3), devices=self.random.randint(1, 5))
         self.clock, self.count = Clock(), 0
         self.decided: dict[str, int] = {}
         self.serve()
 
     def serve(self) -> None:
         """A new server for the provider as it is now, without TLS."""
-        world = self.world
-        asking = world.provider.scale_ups._writer
+        testbed = self.testbed
+        asking = testbed.provider.scale_ups._writer
         ask = asking.ask
 
         def counted(placements: Iterable[Placement], until: float) -> None:
@@ -59,11 +58,11 @@ class Run:
             ask(found, until)
 
         vars(asking)["ask"] = counted
-        self.server = Server("127.0.0.1:0", ProviderService(world.provider, world.measurements), None)
+        self.server = Server("127.0.0.1:0", ProviderService(testbed.provider, testbed.measurements), None)
         self.server.start()
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.server.port}")
         times = Times(max_node_provision_time=120.0, backoff=20.0, scale_down_unneeded_time=25.0)
-        self.standin = AutoscalerStandIn(self.channel, WorldView(world), times, self.clock)
+        self.standin = AutoscalerStandIn(self.channel, WorldView(testbed), times, self.clock)
 
     def stop(self) -> None:
         """The provider's process ends, and Cluster Autoscaler's."""
@@ -77,71 +76,72 @@ class Run:
 
     def turn(self) -> None:
         """Each once."""
-        self.world.sync()
+        self.testbed.sync()
         with contextlib.suppress(LoopEnded):
             self.standin.loop()
-        self.world.tick(1)
+        self.testbed.tick(1)
         self.clock.now += 10
 
     def come(self) -> None:
         """A pod."""
         self.count += 1
-        self.world.pod(f"p{self.count:02}", self.random.randint(1, 2), cpu=str(self.random.randint(1, 3)))
+        self.testbed.pod(f"p{self.count:02}", self.random.randint(1, 2), cpu=str(self.random.randint(1, 3)))
 
     def go(self) -> None:
         """A pod ends."""
-        names = sorted(raw["metadata"]["name"] for raw in self.world.api.of(PODS))
+        names = sorted(raw["metadata"]["name"] for raw in self.testbed.api.of(PODS))
         if names:
-            self.world.end(self.random.choice(names))
+            self.testbed.end(self.random.choice(names))
 
     def refuse(self) -> None:
         """The next attach is refused for now."""
-        self.world.fabric.answers.append(Busy("try again"))
+        self.testbed.fabric.answers.append(Busy("try again"))
 
     def lose(self) -> None:
         """The CDI Manager refuses everything from now on, or no longer."""
-        self.world.fabric.down = None if self.world.fabric.down else FabricRefused("closed for repairs")
+        self.testbed.fabric.closed = "" if self.testbed.fabric.closed else "closed for repairs"
 
     def restart(self) -> None:
         """Provider and Cluster Autoscaler start anew, with what is written down."""
         self.stop()
-        self.world.cluster.engine.stop()
-        self.world.start()
+        self.testbed.cluster.engine.stop()
+        self.testbed.start()
         self.serve()
 
     def settle(self) -> None:
         """All is well again, and there is time."""
-        self.world.fabric.down = None
-        self.world.fabric.answers.clear()
+        self.testbed.fabric.closed = ""
+        self.testbed.fabric.answers.clear()
         for _unused in range(12):
             self.turn()
-            self.world.bench.state.blocks, self.world.cluster.state.blocks = AttachBlocks(), AttachBlocks()
+            self.testbed.bench.state.blocks, self.testbed.cluster.state.blocks = AttachBlocks(), AttachBlocks()
 
     def check(self) -> None:
         """No device lost or doubled, no node lost, no pod left that could be served, and nobody swings to and fro."""
-        world = self.world
-        attached = {device.uid for device in world.fabric.devices()}
-        owned = [raw["status"]["cdi_device_id"] for raw in world.api.of(COMPOSABLE_RESOURCES)
+        testbed = self.testbed
+        attached = {device.uid for device in testbed.fabric.devices()}
+        owned = [raw["status"]["cdi_device_id"] for raw in testbed.api.of(COMPOSABLE_RESOURCES)
                  if (raw.get("status") or {}).get("cdi_device_id")]
         assert sorted(owned) == sorted(attached), "each attached device has one ComposableResource"
-        left = world.fabric.total - sum(gpus(pod) for pod in world.api.of(PODS) if pod["spec"].get("nodeName"))
-        for pod in world.api.of(PODS):
+        left = testbed.fabric.total - sum(gpus(pod) for pod in testbed.api.of(PODS) if pod["spec"].get("nodeName"))
+        for pod in testbed.api.of(PODS):
             if not pod["spec"].get("nodeName") and gpus(pod) <= left and self.has_room(pod):
                 raise AssertionError(f"{pod['metadata']['name']} is not served, and {left} devices are left")
         assert all(n <= DECISIONS for n in self.decided.values()), self.decided
-        unused = sum(len(world.idle(node["metadata"]["name"])) for node in world.api.of(NODES))
-        assert unused <= world.fabric.total
-        assert world.provider.target_size("vertical") == 0 or any(
-            not pod["spec"].get("nodeName") for pod in world.api.of(PODS))
+        unused = sum(len(testbed.idle(node["metadata"]["name"])) for node in testbed.api.of(NODES))
+        assert unused <= testbed.fabric.total
+        assert testbed.provider.target_size("vertical") == 0 or any(
+            not pod["spec"].get("nodeName") for pod in testbed.api.of(PODS))
 
     def has_room(self, pod: Json) -> bool:
         """Whether some node has cpu for a pod, and may have its devices."""
-        return any(self.world._fits({**pod, "spec": _without_devices(pod)}, node) for node in self.world.api.of(NODES))
+        plain = {**pod, "spec": _without_devices(pod)}
+        return any(self.testbed._fits(plain, node) for node in self.testbed.api.of(NODES))
 
     def close(self) -> None:
         """End all."""
         self.stop()
-        self.world.close()
+        self.testbed.close()
 
 
 def _without_devices(pod: Json) -> Json:

@@ -17,7 +17,7 @@ from ansible_collections.composable.infra.controller.autoscaler.config import Au
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
 from ansible_collections.composable.infra.controller.autoscaler.provider import Provider
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot, Task
-from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Busy
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Busy, Refused
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
     COMPOSABILITY_REQUESTS,
@@ -51,7 +51,7 @@ class CountedFabric(FakeFabric):
     def __init__(self, total: int) -> None:
         super().__init__()
         self.total = total
-        self.down: BaseException | None = None
+        self.closed = ""
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
         """What is free is what is attached nowhere."""
@@ -61,8 +61,8 @@ class CountedFabric(FakeFabric):
 
     def attach(self, machine_uid: str, model: str, *args: t.Any, **more: t.Any) -> Task:
         """Never more than there are."""
-        if self.down:
-            raise self.down
+        if self.closed:
+            raise Refused(self.closed)
         if len(self.attached) >= self.total:
             raise Busy("no device is free")
         return super().attach(machine_uid, model, *args, **more)
@@ -72,7 +72,7 @@ class CountedFabric(FakeFabric):
         return tuple(self.attached.values())
 
 
-class World:
+class Testbed:
     """``nodes``: how many; ``devices``: on the fabric; ``groups``: the provider's configuration."""
 
     def __init__(self, nodes: int = 2, devices: int = 4, groups: Json | None = None, **options: t.Any) -> None:
@@ -238,10 +238,10 @@ def _cpu(pod: Json) -> int:
 
 
 class WorldView:
-    """The world as Cluster Autoscaler's stand-in sees it."""
+    """The testbed as Cluster Autoscaler's stand-in sees it."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, testbed: Testbed) -> None:
+        self._world = testbed
 
     def nodes(self) -> list[Json]:
         """All nodes."""

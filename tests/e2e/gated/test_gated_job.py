@@ -39,7 +39,7 @@ pytestmark = pytest.mark.e2e
 Json = dict[str, t.Any]
 SERVED_WITHIN = 4
 STAGE: Json = {"handover": "gated", "nodes": 2, "devices": {A100: 3}}
-QUESTION = {"question_name": "Seconds to wait", "variable": "timeout", "type": "integer", "required": False}
+QUESTION = {"question_name": "Seconds to wait", "variable": "composable_timeout", "type": "integer", "required": False}
 
 
 class Working(Awx):
@@ -54,7 +54,7 @@ class Working(Awx):
         _status, owner = self.answer("POST", "/api/v2/organizations/", {}, {"name": "Composable infrastructure"})
         _status, template = self.answer("POST", "/api/v2/job_templates/", {}, {
             "name": "Composable scale pass", "playbook": "playbooks/attach.yml", "organization": owner["id"],
-            "survey_enabled": True, "extra_vars": json.dumps({"config": config})})
+            "survey_enabled": True, "extra_vars": json.dumps({"composable_config": config})})
         self.answer("POST", f"{template['url']}survey_spec/", {}, {"name": "", "description": "", "spec": [QUESTION]})
 
     def _launch(self, template: Json, body: Json) -> tuple[int, t.Any]:

@@ -98,7 +98,7 @@ MUTANTS: t.Final = (
             faults=(*_LOST, *(Step(1.0, "place", {"node": node, "model": A100}) for node in range(2)))),
     _mutant("no wait for a request without an answer", _COMPOSE + "_past_deadline",
             "self.snapshot.now - resource.asked >= self.attach_deadline", "True", invariants.DOUBLE, invariants.LEAK,
-            known=31, attach=4.0, faults=(*_BUSY, *_KILLED)),
+            known=31, attach=4.0, direct=(), faults=(*_BUSY, *_KILLED)),
     _mutant("an end without a look for what came", _COMPOSE + "_leave",
             "(not self._adopt(resource) and self._past_deadline(resource))", "True", invariants.LEAK,
             faults=(*_BUSY, *_LOST)),

@@ -71,11 +71,7 @@ class Cluster:
                      if raw["metadata"]["uid"] not in asked and (only is None or raw["metadata"]["uid"] in only))
 
     def _pod(self, raw: Json) -> GatedPod:
-        namespace = raw["metadata"]["namespace"]
-        found = {entry: self.state.claims.get(name, namespace) if name else None
-                 for entry, name in pods.claim_names(raw).items()}
-        since = parse_time(raw["metadata"].get("creationTimestamp"))
-        return GatedPod(raw, found, since)
+        return GatedPod(raw, self.state.claims_by_entry(raw), parse_time(raw["metadata"].get("creationTimestamp")))
 
     def plan(self, waiting: tuple[GatedPod, ...], options: tuple[NodeOption, ...]) -> ScaleUpPlan:
         """Attach or add a node for these pods, at this moment."""

@@ -18,6 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.autoscal
     ScaleDownPolicy,
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import ScaleUpPolicy
+from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import known_keys
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.quantity import (
     BadQuantity,
     amount,
@@ -182,9 +183,7 @@ def _id(where: str, found: Json) -> str:
 def _mapping(where: str, data: object, known: set[str]) -> Json:
     if not isinstance(data, Mapping):
         raise BadSetting(where, data, "must be a mapping")
-    for key in data:
-        if key not in known:
-            raise BadSetting(f"{where}.{key}", data[key], f"unknown key, known are {', '.join(sorted(known))}")
+    known_keys(data, sorted(known), where)
     return data
 
 

@@ -14,7 +14,7 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.composable.infra.controller.autoscaler.config import NodeGroup
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, slices
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 
 Json = dict[str, t.Any]
@@ -62,8 +62,7 @@ class NodeGroups:
     def _foreign_pools(self, name: str) -> Iterator[str]:
         """Pools that are not the node's own from which pods there, bound or nominated, have claims."""
         for pod in self._state.pods.by("node", name):
-            for claim_name in pods.claim_names(pod).values():
-                claim = self._state.claims.get(claim_name, pod["metadata"]["namespace"]) if claim_name else None
+            for claim in self._state.claims_by_entry(pod).values():
                 for result in claims.results(claim) if claim else ():
                     if self._state.settings.of_pool(result["pool"]) or self._state.slices.by("pool", result["pool"]):
                         yield str(result["pool"])

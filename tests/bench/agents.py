@@ -20,6 +20,7 @@ from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, StageOptions
 from ansible_collections.composable.infra.lab.hardware.agents_options import NAME as AGENTS
 from ansible_collections.composable.infra.tests.bench import audit, measure
+from ansible_collections.composable.infra.tests.bench.process import cpu, peak_rss
 from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all
 
 USER = "system:serviceaccount:composable-infra:composable-infra-agent"
@@ -60,7 +61,7 @@ def run() -> list[dict[str, t.Any]]:
         finally:
             process.stop()
         pid = stage.lab.processes.record(AGENTS).pid
-        return [phase.row(measure.rss(pid)) for phase in phases]
+        return [phase.row(peak_rss(pid)) for phase in phases]
 
 
 def _phases(stage: Stage) -> Iterator[Phase]:
@@ -76,9 +77,9 @@ def _phases(stage: Stage) -> Iterator[Phase]:
 @contextmanager
 def _watched(stage: Stage, phase: Phase) -> Iterator[None]:
     pid, began = stage.lab.processes.record(AGENTS).pid, time.time()
-    before = measure.cpu(pid)
+    before = cpu(pid)
     yield
-    phase.seconds, phase.cpu = round(time.time() - began, 1), measure.cpu(pid) - before
+    phase.seconds, phase.cpu = round(time.time() - began, 1), cpu(pid) - before
     phase.asked = _since(stage, began)
 
 

@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 import typing as t
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, StageOptions, pod_body
@@ -18,6 +16,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.tests.bench import reduce
 from ansible_collections.composable.infra.tests.bench.figures import Figures, Scenario
+from ansible_collections.composable.infra.tests.bench.process import cpu, peak_rss
 from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all
 
 THREADS = 8
@@ -81,7 +80,7 @@ def _burst(stage: Stage, scenario: Scenario, process: front_doors.Process, names
     _create(stage, names, lambda name: stage.pod(name, A100, scenario.gpus, pinned[name]))
     wait(lambda: running(stage) >= len(names), 120 + 3 * scenario.attach, "all pods run")
     figures = Figures(scenario, loop_seconds=loop, cpu_seconds=round(cpu(process.pid) - used, 3),
-                      rss_mib=rss(process.pid))
+                      rss_mib=peak_rss(process.pid))
     how = reduce.gated if scenario.gated else reduce.direct if scenario.direct else reduce.rescheduled
     how(stage, names, begin, figures)
     return figures
@@ -128,17 +127,3 @@ def _loop() -> float:
     while total < LOOP:
         total += 1
     return (time.perf_counter() - began) * 10_000_000 / LOOP
-
-
-def cpu(pid: int) -> float:
-    """Processor seconds that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def rss(pid: int) -> float:
-    """The most memory that a process had, in MiB."""
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmHWM:"):
-            return round(int(line.split()[1]) / 1024, 1)
-    return 0.0

@@ -18,10 +18,12 @@ import sys
 import tempfile
 import time
 import typing as t
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
 from ansible_collections.composable.infra.emulator import Emulator, simple_spec
+from ansible_collections.composable.infra.tests.bench.process import peak_rss
 
 Json = dict[str, t.Any]
 MODEL = "NVIDIA-A100-PCIE-40GB"
@@ -42,15 +44,16 @@ def measured(folder: Path, *command: str) -> Json:
         raise RuntimeError((folder / "output").read_text(encoding="utf-8")[-3000:])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"seconds": round(time.monotonic() - began, 2), "cpu": round(cpu, 2), "mib": largest // 1024}
+    return {"seconds": round(time.monotonic() - began, 2), "cpu": round(cpu, 2), "mib": round(largest)}
 
 
-def _largest(process: subprocess.Popen[bytes]) -> int:
-    """KiB of the largest process of the program's tree, watched until the program ends."""
-    largest = 0
+def _largest(process: subprocess.Popen[bytes]) -> float:
+    """MiB of the largest process of the program's tree, watched until the program ends."""
+    largest = 0.0
     while process.poll() is None:
         for pid in _tree(process.pid):
-            largest = max(largest, _kib(pid))
+            with suppress(OSError):
+                largest = max(largest, peak_rss(pid))
         time.sleep(0.01)
     return largest
 
@@ -61,14 +64,6 @@ def _tree(pid: int) -> list[int]:
     except OSError:
         return [pid]
     return [pid, *(p for child in children for p in _tree(int(child)))]
-
-
-def _kib(pid: int) -> int:
-    try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")), 0)
 
 
 def play(folder: Path, tasks: list[Json]) -> list[str]:

@@ -19,13 +19,13 @@ import time
 import typing as t
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, StageOptions
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
 from ansible_collections.composable.infra.tests.bench import audit, measure
 from ansible_collections.composable.infra.tests.bench.figures import quantiles
+from ansible_collections.composable.infra.tests.bench.process import cpu, rss, transferred
 from ansible_collections.composable.infra.tests.bench.reduce import CONTROLLER
 from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all
 
@@ -62,17 +62,13 @@ class Arrivals:
     def act(self, now: float) -> None:
         """Do what is due."""
         while self._ends and self._ends[0][0] <= now:
-            self._delete(heapq.heappop(self._ends)[1])
+            self.stage.delete_pod(heapq.heappop(self._ends)[1])
         if self._next <= now:
             name = f"soak-{len(self.names)}"
             self.stage.pod(name, A100)
             self.names.append(name)
             heapq.heappush(self._ends, (now + self.rng.uniform(*LIFE), name))
             self._next = now + self.rng.expovariate(RATE)
-
-    def _delete(self, name: str) -> None:
-        for kind in (PODS, CLAIMS):
-            self.stage.client.delete(kind, name, namespace="default")
 
 
 def run(minutes: float) -> list[dict[str, t.Any]]:
@@ -87,13 +83,13 @@ def run(minutes: float) -> list[dict[str, t.Any]]:
 
 
 def _soak(stage: Stage, process: front_doors.Process, minutes: float) -> dict[str, t.Any]:
-    began, used, moved = time.time(), measure.cpu(process.pid), _bytes(process.pid)
+    began, used, moved = time.time(), cpu(process.pid), transferred(process.pid)
     arrivals = Arrivals(stage, random.Random(SEED))
     samples = list(_live(stage, process, arrivals, minutes))
     seconds = time.time() - began
     delete_all(stage)
     measure.wait(lambda: all_free(stage), 120, "all devices are back in the pool, and no object is left")
-    spent, after = measure.cpu(process.pid) - used, _bytes(process.pid)
+    spent, after = cpu(process.pid) - used, transferred(process.pid)
     requests = Counter(f"{e['verb']} {e['objectRef']['resource']}" for e in audit.requests_of(
         stage.lab.audit_log, CONTROLLER) if audit.moment(e) > began)
     marks, pods = audit.claim_marks(stage.lab.audit_log, CONTROLLER), len(arrivals.names)
@@ -121,22 +117,14 @@ def _live(stage: Stage, process: front_doors.Process, arrivals: Arrivals, minute
 
 
 def _sample(stage: Stage, process: front_doors.Process, now: float) -> Sample:
-    status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
-    rss = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")) / 1024
     waiting = stage.client.list(PODS, namespace="default", field_selector="status.phase=Pending").items
-    return Sample(now, rss, len(waiting))
+    return Sample(now, rss(process.pid), len(waiting))
 
 
 def _over_time(samples: t.Sequence[Sample]) -> list[float]:
     """The median of each tenth of the time, in MiB."""
     size = max(1, len(samples) // 10)
     return [round(statistics.median(s.rss for s in samples[i:i + size]), 1) for i in range(0, len(samples), size)][:10]
-
-
-def _bytes(pid: int) -> tuple[int, int]:
-    """Bytes that a process has read and written: its connections to API server and CDI Manager, and its log."""
-    found = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text(encoding="utf-8").splitlines())
-    return int(found["rchar"]), int(found["wchar"])
 
 
 def _tell(text: str) -> None:

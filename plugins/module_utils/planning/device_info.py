@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -30,6 +30,14 @@ class BadSetting(ValueError):
     def __init__(self, field_name: str, value: object, allowed: str) -> None:
         super().__init__(f"{field_name}: {value!r} is not usable: {allowed}")
         self.field, self.value, self.allowed = field_name, value, allowed
+
+
+def known_keys(data: Mapping[str, object], known: Collection[str], where: str = "") -> None:
+    """Raise BadSetting for the first key of a mapping that is none of ``known``. ``where``: the mapping's name."""
+    for key in data:
+        if key not in known:
+            name = f"{where}.{key}" if where else key
+            raise BadSetting(name, data[key], f"unknown key, known are {', '.join(known)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +92,7 @@ def device_info(rows: object) -> tuple[DeviceModel, ...]:
 def _model(row: object, where: str) -> DeviceModel:
     if not isinstance(row, Mapping):
         raise BadSetting(where, row, "must be a mapping")
-    for key in row:
-        if key not in MODEL_KEYS:
-            raise BadSetting(f"{where}.{key}", row[key], f"unknown key, known are {', '.join(MODEL_KEYS)}")
+    known_keys(row, MODEL_KEYS, where)
     index = row.get("index")
     if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index <= 10000:
         raise BadSetting(f"{where}.index", index, "must be an integer from 0 to 10000")

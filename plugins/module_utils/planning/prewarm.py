@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from .device_info import BadSetting
+from .device_info import BadSetting, known_keys
 
 KEYS = ("model", "idle", "node_selector")
 MOST = 1000
@@ -77,9 +77,7 @@ def floors(rows: object, models: Collection[str]) -> tuple[Floor, ...]:
 def _floor(row: object, where: str, models: Collection[str]) -> Floor:
     if not isinstance(row, Mapping):
         raise BadSetting(where, row, f"must be a mapping with {', '.join(KEYS)}")
-    for key in row:
-        if key not in KEYS:
-            raise BadSetting(f"{where}.{key}", row[key], f"unknown key, known are {', '.join(KEYS)}")
+    known_keys(row, KEYS, where)
     if row.get("model") not in models:
         raise BadSetting(f"{where}.model", row.get("model"), f"no such model, known are {', '.join(models)}")
     idle, selector = row.get("idle"), row.get("node_selector", {})

@@ -10,7 +10,7 @@ import typing as t
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .device_info import DNS_LABEL, DNS_SUBDOMAIN, BadSetting, DeviceModel, device_info, dns_text
+from .device_info import DNS_LABEL, DNS_SUBDOMAIN, BadSetting, DeviceModel, device_info, dns_text, known_keys
 from .fairness import ANY, Shares
 from .prewarm import Floor, floors
 
@@ -130,9 +130,7 @@ class Settings:
         ``data``: the keys of ``KNOWN``, as in the configuration file; all but ``device_info`` may be missing.
         Raises BadSetting for the first field that cannot be used, unknown keys included.
         """
-        for key in data:
-            if key not in KNOWN:
-                raise BadSetting(key, data[key], f"unknown key, known are {', '.join(sorted(KNOWN))}")
+        known_keys(data, sorted(KNOWN))
         models = device_info(data.get("device_info"))
         return cls(
             models=models,

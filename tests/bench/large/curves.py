@@ -10,6 +10,7 @@ CDI Manager is made of values. Times are processor seconds of this process, so t
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -45,6 +46,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 )
 from ansible_collections.composable.infra.tests.bench.large import objects
 from ansible_collections.composable.infra.tests.bench.large.api_server import running
+from ansible_collections.composable.infra.tests.bench.process import peak_rss, rss
 
 SIZES = (50, 500, 5000)
 TRIES = 5
@@ -121,11 +123,11 @@ def cpu() -> Iterator[Spent]:
 
 def measure(nodes: int, url: str) -> dict[str, t.Any]:
     """All figures of one size; seconds of CPU, MiB."""
-    found: dict[str, t.Any] = {"nodes": nodes, "devices": nodes * objects.GPUS, "empty_mib": _rss()}
+    found: dict[str, t.Any] = {"nodes": nodes, "devices": nodes * objects.GPUS, "empty_mib": rss(os.getpid())}
     with cpu() as spent:
         made = engine(url, nodes)
     spare_collections()
-    found |= {"list_seconds": spent.seconds, "rss_mib": _rss(), "peak_mib": _rss("VmHWM:")}
+    found |= {"list_seconds": spent.seconds, "rss_mib": rss(os.getpid()), "peak_mib": peak_rss(os.getpid())}
     recorded = Recorded(made)
     made.enqueue_all()
     with cpu() as spent:
@@ -139,7 +141,7 @@ def measure(nodes: int, url: str) -> dict[str, t.Any]:
     with cpu() as spent:
         made._look(time.time())
         recorded.work()
-    found |= {"look_seconds": spent.seconds, "worked_mib": _rss()}
+    found |= {"look_seconds": spent.seconds, "worked_mib": rss(os.getpid())}
     made.stop(0.1)
     return found
 
@@ -194,11 +196,6 @@ def _event(made: ControllerManager, recorded: Recorded, kind: ApiResource, raws:
         if old is None:
             store.remove(obj)
     return 1000 * statistics.median(taken)
-
-
-def _rss(field: str = "VmRSS:") -> float:
-    with open("/proc/self/status", encoding="utf-8") as lines:
-        return round(next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024, 1)
 
 
 def run(sizes: Iterable[int] = SIZES) -> list[dict[str, t.Any]]:

@@ -86,10 +86,9 @@ def waiting(state: ClusterState, now: float) -> t.Iterator[GatedPod]:
 def _gated_pod(state: ClusterState, raw: Json, now: float, placed: Callable[[], Mapping[str, int]]) -> GatedPod:
     of_group, namespace = gates.group(raw), raw["metadata"]["namespace"]
     group = PodGroup(*of_group, placed=placed().get(of_group[0], 0)) if of_group else None
-    found = {entry: state.claims.get(name, namespace) if name else None
-             for entry, name in gates.claim_names(raw).items()}
     known = state.held.of(raw["metadata"]["uid"])
-    pod = GatedPod(raw, found, parse_time(raw["metadata"].get("creationTimestamp")), group, known.seen or now)
+    created = parse_time(raw["metadata"].get("creationTimestamp"))
+    pod = GatedPod(raw, state.claims_by_entry(raw), created, group, known.seen or now)
     if not _opted_in(state, namespace):
         return replace(pod, problem=f"namespace {namespace} has no label {gates.OPT}=true",
                        problem_from=pod.held_since + OPT_IN_SECONDS)

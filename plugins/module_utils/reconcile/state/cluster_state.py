@@ -200,11 +200,16 @@ class ClusterState:
         """How logs name these claims; those that are not known any more are left out."""
         return tuple(ClaimRef.of(claim) for uid in uids if (claim := self.claim(uid)))
 
+    def claims_by_entry(self, pod: Json) -> dict[str, Json | None]:
+        """The claims of a pod by the entry in ``spec.resourceClaims``; None for one that is not there."""
+        space = pod["metadata"]["namespace"]
+        return {entry: self.claims.get(name, space) if name else None
+                for entry, name in pods.claim_names(pod).items()}
+
     def claims_of_pod(self, pod: Json) -> tuple[ClaimRef, ...]:
         """How logs name the claims of a pod, as far as they exist; none of a pod that cannot be read."""
-        space = pod["metadata"]["namespace"]
         try:
-            found = [self.claims.get(name, space) for name in pods.claim_names(pod).values() if name]
+            found = self.claims_by_entry(pod).values()
         except (AttributeError, KeyError, TypeError, ValueError):
             return ()
         return tuple(ClaimRef.of(claim) for claim in found if claim)

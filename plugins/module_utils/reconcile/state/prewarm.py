@@ -20,7 +20,7 @@ def idle_shares(state: ClusterState, node: str) -> dict[str, int]:
     found: Counter[str] = Counter()
     for floor in state.settings.floors:
         if state.snapshot is not None and floor.holds_for(_labels(state.nodes.get(node))):
-            found[floor.model] += _shares(state, floor).get(node, 0)
+            found[floor.model] += _shares(state, floor, _places(state, floor)).get(node, 0)
     return dict(found)
 
 
@@ -28,16 +28,16 @@ def short_nodes(state: ClusterState) -> set[str]:
     """Nodes that have fewer idle devices than they should keep: they are to be planned."""
     found = set()
     for floor in state.settings.floors if state.snapshot is not None else ():
-        has = {place.node: place.idle for place in _places(state, floor)}
-        found |= {name for name, n in _shares(state, floor).items() if n > has.get(name, 0)}
+        places = _places(state, floor)
+        kept = _shares(state, floor, places)
+        found |= {place.node for place in places if kept.get(place.node, 0) > place.idle}
     return found
 
 
-def _shares(state: ClusterState, floor: Floor) -> dict[str, int]:
+def _shares(state: ClusterState, floor: Floor, places: list[Place]) -> dict[str, int]:
     model, snapshot = state.settings.model(floor.model), state.snapshot
     if model is None or snapshot is None:
         return {}
-    places = _places(state, floor)
     available = {fabric: left(state, model, fabric, snapshot) - placements(state, model, fabric, snapshot).total()
                  for fabric in {place.fabric for place in places}}
     waiting = {fabric for fabric, n in available.items() if n <= 0} if _somebody_waits(state) else set()
@@ -70,8 +70,7 @@ def _labels(raw: Json | None) -> dict[str, str]:
 def _somebody_waits(state: ClusterState) -> bool:
     """Whether a pod without a node has a claim without devices."""
     for pod in state.pods.list():
-        names = () if pods.bound(pod) or pods.ended(pod) else pods.claim_names(pod).values()
-        found = (state.claims.get(name, pod["metadata"]["namespace"]) for name in names if name)
-        if any(claim is not None and not claims.results(claim) for claim in found):
+        found = {} if pods.bound(pod) or pods.ended(pod) else state.claims_by_entry(pod)
+        if any(claim is not None and not claims.results(claim) for claim in found.values()):
             return True
     return False

@@ -115,8 +115,16 @@ class Node:
                 for raw in mine if cohdi.annotation(raw, cohdi.POOL_DEVICE)}
 
     def _shown(self) -> dict[str, int]:
+        """As the node agents' driver has it (kubelet_plugin/sight.py, ``reason_to_hide``): no pool device of a claim,
+        and nothing new that nobody knows while such a device has not come.
+        """
         kept = set(self._kept().values())
-        return {uuid: minor for uuid, minor in self.bus.items() if uuid not in kept}
+        hidden = kept | (self.bus.keys() - self._announced.keys() - self._known() if "" in kept else set())
+        return {uuid: minor for uuid, minor in self.bus.items() if uuid not in hidden}
+
+    def _known(self) -> set[str]:
+        return {str((raw.get("status") or {}).get("device_id") or "")
+                for raw in self.server.of("composableresources") if raw["spec"]["target_node"] == self.name}
 
     def _announce(self) -> None:
         self._announced = self._shown()

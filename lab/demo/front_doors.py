@@ -32,6 +32,8 @@ def environment(stage: Stage) -> dict[str, str]:
     """Environment in which Ansible finds this collection and nothing of the user's."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "COMPOSABLE_", "K8S_AUTH_"))}
     env |= {"ANSIBLE_COLLECTIONS_PATH": str(collections_root()), "ANSIBLE_HOME": str(stage.folder / "ansible"),
+            # Otherwise in the home of the user by /etc/passwd, which need not be that of the environment.
+            "ANSIBLE_ASYNC_DIR": str(stage.folder / "ansible" / "async"),
             "ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_NOCOLOR": "true",
             "PYTHONPATH": str(collections_root()), "PATH": f"{Path(sys.executable).parent}:{env.get('PATH', '')}"}
     return env

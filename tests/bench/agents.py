@@ -21,7 +21,7 @@ from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, Sta
 from ansible_collections.composable.infra.lab.hardware.agents_options import NAME as AGENTS
 from ansible_collections.composable.infra.tests.bench import audit, measure
 from ansible_collections.composable.infra.tests.bench.process import cpu, peak_rss
-from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all
+from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all, holds_new_pods
 
 USER = "system:serviceaccount:composable-infra:composable-infra-agent"
 # Nodes with an agent; devices for each of them in the pool; nodes to which they are attached.
@@ -56,7 +56,7 @@ def run() -> list[dict[str, t.Any]]:
         start = Phase("start", "agent", NODES, asked=_since(stage, 0.0))
         process = front_doors.controller(stage)
         try:
-            measure.wait(lambda: all_free(stage) and measure.gated(stage), LIMIT_SECONDS, "pools and gates are there")
+            measure.wait(lambda: all_free(stage) and holds_new_pods(stage), LIMIT_SECONDS, "pools and gates are there")
             phases = [start, *_phases(stage)]
         finally:
             process.stop()

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.composable.infra.lab.demo import front_doors
-from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, StageOptions, pod_body
+from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, StageOptions
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS, SLICES
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.tests.bench import reduce
 from ansible_collections.composable.infra.tests.bench.figures import Figures, Scenario
 from ansible_collections.composable.infra.tests.bench.process import cpu, peak_rss
-from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all
+from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all, holds_new_pods
 
 THREADS = 8
 # Longer than the scheduler needs for its own run with the devices of the one before, in seconds.
@@ -42,7 +41,7 @@ def run(scenario: Scenario) -> Figures:
 def _on(stage: Stage, scenario: Scenario, process: front_doors.Process) -> Figures:
     wait(lambda: all_free(stage), 60, "pools are published")
     if scenario.gated:
-        wait(lambda: gated(stage), 60, "new pods are gated")
+        wait(lambda: holds_new_pods(stage), 60, "new pods are gated")
     stage.client.warm(THREADS)
     names, first = _names("pod", scenario), 0.0
     if scenario.twice:
@@ -98,16 +97,6 @@ def wait(condition: t.Callable[[], bool], seconds: float, what: str) -> None:
         if time.monotonic() > deadline:
             raise RuntimeError(f"not within {seconds:g} s: {what}")
         time.sleep(0.25)
-
-
-def gated(stage: Stage) -> bool:
-    """True when a new pod would be held.
-
-    Also the API server's first pod of the kind: it prepares a policy when it is first used, which takes 50 ms for one
-    pod, and ten times that for eight at once.
-    """
-    would_be = stage.client.create(PODS, pod_body("first", None), dry_run=True)
-    return pods.held(would_be)
 
 
 def idle(stage: Stage) -> int:

@@ -27,7 +27,7 @@ from ansible_collections.composable.infra.tests.bench import audit, measure
 from ansible_collections.composable.infra.tests.bench.figures import quantiles
 from ansible_collections.composable.infra.tests.bench.process import cpu, rss, transferred
 from ansible_collections.composable.infra.tests.bench.reduce import CONTROLLER
-from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all
+from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all, holds_new_pods
 
 NODES, DEVICES, SEED, SAMPLE_SECONDS = 20, 60, 1, 10.0
 # Pods per second, and seconds that each stays at least and at most: about 28 at a time.
@@ -76,7 +76,7 @@ def run(minutes: float) -> list[dict[str, t.Any]]:
     with Stage(OPTIONS) as stage:
         process = front_doors.controller(stage)
         try:
-            measure.wait(lambda: all_free(stage) and measure.gated(stage), 60, "pools and gates are there")
+            measure.wait(lambda: all_free(stage) and holds_new_pods(stage), 60, "pools and gates are there")
             return [_soak(stage, process, minutes)]
         finally:
             process.stop()

@@ -21,10 +21,14 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     PODS,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi
-from ansible_collections.composable.infra.tests.bench.measure import gated
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess, StageFactory
 from ansible_collections.composable.infra.tests.e2e.support.lab_support import wait_for
-from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all, returned
+from ansible_collections.composable.infra.tests.e2e.support.support import (
+    all_free,
+    delete_all,
+    holds_new_pods,
+    returned,
+)
 
 L40S = "NVIDIA-L40S"
 GATED, DIRECT, RESCHEDULE = "gated", "direct", "reschedule"
@@ -67,7 +71,7 @@ def controller(stage: Stage, open_process: OpenProcess, **models: str) -> front_
     stage.options = replace(stage.options, extra={"handover_models": {named[k]: v for k, v in models.items()}})
     stage.use("fm")
     process = open_process(front_doors.controller, stage)
-    wait_for("new pods are held", lambda: gated(stage))
+    wait_for("new pods are held", lambda: holds_new_pods(stage))
     return process
 
 

@@ -97,14 +97,15 @@ def test_timeline_outlives_the_process(stage: Stage, address: str) -> None:
     def kept() -> list[str]:
         return [each.claim for raw in stage.client.list(COMPOSABLE_RESOURCES).items for each in of_resource(raw)]
 
-    wait_for("the timeline is written down", lambda: "default/train" in kept())
+    stage.pod("lasting", A100)
+    wait_for("the timeline is written down", lambda: "default/lasting" in kept())
     command = front_doors.controller_command(stage, "--ui", "read-only")
     other = OPENED.add(front_doors.Process("standby", command, stage))
     try:
         page = front_doors.page_address(other)
         wait_for("its lists are read", lambda: get(page, "ready?") is not None)
-        wait_for("it tells the story", lambda: (get(page, "story?key=claim/default/train") or {}).get("timeline"))
-        told = get(page, "story?key=claim/default/train")
+        wait_for("it tells the story", lambda: (get(page, "story?key=claim/default/lasting") or {}).get("timeline"))
+        told = get(page, "story?key=claim/default/lasting")
         assert told is not None
         assert "attach" in [span["hop"] for span in told["timeline"]["spans"]]
     finally:

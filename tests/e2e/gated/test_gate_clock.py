@@ -15,7 +15,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.serve
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.gate_lease import GateLease
 from ansible_collections.composable.infra.tests.e2e.gated import test_gated
-from ansible_collections.composable.infra.tests.e2e.support.support import wait_for
+from ansible_collections.composable.infra.tests.e2e.support.support import holds_new_pods, wait_for
 
 pytestmark = pytest.mark.e2e
 STAGE = test_gated.STAGE
@@ -29,7 +29,7 @@ def test_pods_are_held_while_the_lease_is_renewed_and_not_longer(stage: Stage, m
     lease = GateLease(client, "composable-infra")
     lease.start()
     try:
-        wait_for("new pods are held", lambda: test_gated.holds_new_pods(stage), 10)
+        wait_for("new pods are held", lambda: holds_new_pods(stage), 10)
         lease.stop()
         wait_for("new pods are held no more", lambda: test_gated.lets_new_pods_go(stage), 10)
     finally:

@@ -28,6 +28,7 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
     await_served,
     changes_asked,
     delete_all,
+    holds_new_pods,
     lose_api_server_during_an_attach,
     mark,
     run_pods,
@@ -73,11 +74,6 @@ def pod(stage: Stage, name: str) -> Json:
 def gated(stage: Stage, name: str) -> bool:
     """Whether our gate holds a pod."""
     return pods.held(pod(stage, name))
-
-
-def holds_new_pods(stage: Stage) -> bool:
-    """Whether a pod that is created now would be held; none is created."""
-    return pods.held(stage.client.create(PODS, pod_body("never", None), dry_run=True))
 
 
 def lets_new_pods_go(stage: Stage) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
-from ansible_collections.composable.infra.tests.e2e.gated.test_gated import gated, holds_new_pods
+from ansible_collections.composable.infra.tests.e2e.gated.test_gated import gated
 from ansible_collections.composable.infra.tests.e2e.support.front_doors import FrontDoor, open_front_door
 from ansible_collections.composable.infra.tests.e2e.support.modules import run_tasks
 from ansible_collections.composable.infra.tests.e2e.support.support import (
@@ -20,6 +20,7 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
     assert_served,
     await_served,
     changes_asked,
+    holds_new_pods,
     mark,
     run_pods,
     wait_for,

@@ -22,12 +22,13 @@ import pytest
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
-from ansible_collections.composable.infra.tests.e2e.gated.test_gated import gated, holds_new_pods, lets_new_pods_go
+from ansible_collections.composable.infra.tests.e2e.gated.test_gated import gated, lets_new_pods_go
 from ansible_collections.composable.infra.tests.e2e.support.support import (
     OPENED,
     all_free,
     assert_served,
     delete_all,
+    holds_new_pods,
     run_pods,
     wait_for,
 )

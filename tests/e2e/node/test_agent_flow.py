@@ -26,6 +26,7 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
     all_free,
     assert_served,
     delete_all,
+    holds_new_pods,
     run_pods,
     wait_for,
 )
@@ -89,6 +90,7 @@ def test_claims_are_served_with_one_restart_and_devices_come_back(
     stage: Stage, timeline: Timeline, open_process: OpenProcess, collector: Collector
 ) -> None:
     controller = open_process(front_doors.controller, stage)
+    wait_for("new pods are held", lambda: holds_new_pods(stage))
     before = plugin_pods(stage)
     wanted = {"four": (A100, 4)}
     since = run_pods(stage, timeline, lambda: None, wanted)

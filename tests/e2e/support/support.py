@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ansible_collections.composable.infra.lab.demo import front_doors
-from ansible_collections.composable.infra.lab.demo.stage import Stage
+from ansible_collections.composable.infra.lab.demo.stage import Stage, pod_body
 from ansible_collections.composable.infra.lab.demo.timeline import ClaimTimes, Timeline
 from ansible_collections.composable.infra.lab.names import machine_uuid
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
@@ -27,12 +27,22 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     ApiResource,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 
 Json = dict[str, t.Any]
 Found = t.TypeVar("Found")
 # The scheduler looks every 5 s, and a busy machine makes everything slower: a limit is for hangs, not for speed.
 PATIENCE = front_doors.PATIENCE
 LOG_END = 6000
+
+
+def holds_new_pods(stage: Stage) -> bool:
+    """Whether a pod that is created now would be held; none is created.
+
+    Also the API server's first pod of the kind: it prepares a policy when it is first used, which takes 50 ms for one
+    pod, and ten times that for eight at once.
+    """
+    return pods.held(stage.client.create(PODS, pod_body("never", None), dry_run=True))
 
 
 def wait_for(what: str, check: Callable[[], Found], seconds: float = PATIENCE) -> Found:

@@ -38,7 +38,7 @@ class Rescheduler:
     """Pods under way to a node, until they are bound or ``timeout`` seconds have passed."""
 
     def __init__(self, writer: Writer, timeout: float, threads: Threads) -> None:
-        self.renewr, self._timeout = writer, timeout
+        self._writer, self._timeout = writer, timeout
         self._nominations: dict[str, _Nomination] = {}
         self._lock = threading.Lock()
         self._background = threads.background(THREADS, "reschedule")
@@ -80,7 +80,7 @@ class Rescheduler:
 
     def _deallocate(self, claim: Json) -> None:
         try:
-            self.renewr.deallocate(claim)
+            self._writer.deallocate(claim)
         except ApiError:
             return  # the scheduler drops it itself in its next cycle
 
@@ -91,7 +91,7 @@ class Rescheduler:
             return
         try:
             pod = nomination.pod
-            alive = self.renewr.nominate(pod.namespace, pod.name, uid, nomination.node, anyway)
+            alive = self._writer.nominate(pod.namespace, pod.name, uid, nomination.node, anyway)
         except ApiError:
             return  # the next sight of the pod tries again
         if not alive:

@@ -22,6 +22,7 @@ from ...kube.api_resources import (
     LEASES,
     NODES,
     PODS,
+    SLICES,
     ApiResource,
 )
 from ...kube.client.verbs import Client
@@ -262,10 +263,8 @@ class ControllerManager:
             self.gating.node_changed(obj["metadata"]["name"])
         if resource == CLAIMS:
             self._claim_changed(kind, obj, old)
-        elif resource == COMPOSABLE_RESOURCES and kind == "DELETED":
-            self._note_return(obj)
-            self.state.forget(obj["metadata"]["name"])
-            self.nodes.forget(obj["metadata"]["name"])
+        elif kind == "DELETED":
+            self._forget(resource, obj)
         keys = self._keys_of(resource, obj, old)
         for key in keys:
             self.queue.add_change(key)
@@ -283,6 +282,16 @@ class ControllerManager:
         """A DeviceClass may stop any pool, or no longer do so."""
         keys = list(keys_of(resource, obj, old, self.config.settings))
         return [*keys, *pool_keys(self.state)] if resource == DEVICE_CLASSES else keys
+
+    def _forget(self, resource: ApiResource, obj: Json) -> None:
+        """An object is gone, and with it what was remembered of it."""
+        name = obj["metadata"]["name"]
+        if resource == COMPOSABLE_RESOURCES:
+            self._note_return(obj)
+            self.state.forget(name)
+            self.nodes.forget(name)
+        elif resource == SLICES:
+            self.state.forget_slice(name)
 
     def _note_return(self, resource: Json) -> None:
         """A ComposableResource is gone, and its device is on the fabric; the next look shows it."""

@@ -91,6 +91,10 @@ class ClusterState:
         self.doubts.end(resource)
         self.handovers.forget(resource)
 
+    def forget_slice(self, name: str) -> None:
+        """A ResourceSlice is gone."""
+        self._shown.forget(name)
+
     def may_release(self) -> bool:
         """False while pods are held that an earlier process may have attached devices for, and none was planned."""
         return self.held_pods_planned or not self.pods.by("gated", True)

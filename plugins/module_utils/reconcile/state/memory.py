@@ -211,6 +211,10 @@ class ShownDevices:
             known = self._known[name] = (node_slice, read(node_slice))
         return known[1]
 
+    def forget(self, name: str) -> None:
+        """A slice is gone; a kubelet plugin that starts again gives the next one another name (``generateName``)."""
+        self._known.pop(name, None)
+
 
 class Handovers:
     """Devices that were handed to claims: one that the scheduler leaves idle again and again does not fit, whatever we

@@ -13,6 +13,8 @@ version_added: 1.0.0
 description:
   - Reads ResourceClaims, pods, ResourceSlices, ComposabilityRequests, ComposableResources and the CDI Manager.
   - Returns for each claim what it waits for.
+  - A pod that a scheduling gate holds and whose claim does not exist yet is listed as well. Where the scheduler makes
+    the claim of extended resources, its name is C(<pod>-extended-resources).
 author:
   - composable.infra contributors (@composable-infra)
 extends_documentation_fragment:

@@ -30,7 +30,11 @@ MOST_EXPLAINED = 20
 
 
 def explain(engine: ControllerManager) -> list[WaitReason]:
-    """What every claim waits for, sorted by namespace and name; ``waits_for`` is empty for one that is served."""
+    """What every claim waits for, sorted by namespace and name; ``waits_for`` is empty for one that is served.
+
+    A held pod whose claim does not exist yet has a row, too, as ``<pod>-extended-resources`` where the scheduler makes
+    the claim (KEP-5004).
+    """
     return _explained(engine, {v.claim: v for v in forecast(engine).wait_reasons})
 
 
@@ -58,11 +62,11 @@ def _said(name: str, claim: Json, pod: Json) -> WaitReason:
 
 def _explained(engine: ControllerManager, decided: Mapping[str, WaitReason]) -> list[WaitReason]:
     pending = pending_claims(engine)
-    found = []
+    found = dict(decided)
     for claim in engine.state.claims.list():
         name = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
-        found.append(_with_node_steps(engine, claim, decided.get(name) or _verdict(engine, name, claim, pending)))
-    return sorted(found, key=lambda v: v.claim)
+        found[name] = _with_node_steps(engine, claim, decided.get(name) or _verdict(engine, name, claim, pending))
+    return sorted(found.values(), key=lambda v: v.claim)
 
 
 def _with_node_steps(engine: ControllerManager, claim: Json, reason: WaitReason) -> WaitReason:

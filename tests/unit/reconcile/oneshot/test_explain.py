@@ -19,8 +19,8 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100
-from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
+from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
@@ -205,3 +205,15 @@ def test_difference(quiet: Quiet) -> None:
     assert found["after"]["claim default/bad"] == objects.FAILED
     assert found["after"]["pool a100-fabric1"] == ["a100-0", "a100-1", "a100-2", "a100-3"]
     assert found["after"]["node-0 labels"]["cohdi.io/fabric"] == "1"
+
+
+def test_held_pod_whose_claim_the_scheduler_will_make(quiet: Quiet) -> None:
+    cel = f'device.attributes["{DRIVER}"].productName == "NVIDIA {A100}"'
+    raw = held_pods.pod("train")
+    del raw["spec"]["resourceClaims"]
+    raw["spec"]["containers"] = [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]
+    found = said(quiet, held_pods.node(), raw,
+                 {"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")},
+                 {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER),
+                  "spec": {"extendedResourceName": "nvidia.com/gpu", "selectors": [{"cel": {"expression": cel}}]}})
+    assert (found.claim, found.waits_for) == ("default/train-extended-resources", f"1 x {A100} on node node-0")

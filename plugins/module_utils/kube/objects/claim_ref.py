@@ -42,7 +42,7 @@ def read_claim(obj: Json) -> ClaimRef | None:
     return _read((obj["metadata"].get("annotations") or {}).get(CLAIM) or "")
 
 
-@functools.lru_cache(2048)
+@functools.lru_cache(512)
 def _read(text: str) -> ClaimRef | None:
     found = _NOTE.fullmatch(text) if isinstance(text, str) else None
     return ClaimRef(found[1], found[2]) if found else None

@@ -17,7 +17,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 BACKGROUND_TURN = 8
-
+# Appointments that an earlier one replaced are kept until there are so many, and twice as many as others.
+MOST_REPLACED = 64
 
 K = t.TypeVar("K", bound=Hashable)
 
@@ -69,6 +70,13 @@ class WorkQueue(t.Generic[K]):
             heapq.heappush(self._later, (when, self._count, key))
             if self._later[0][1] == self._count:
                 self._changed.notify()
+            if len(self._later) > MOST_REPLACED + 2 * len(self._due):
+                self._drop_replaced()
+
+    def _drop_replaced(self) -> None:
+        """Appointments that an earlier one has replaced would stay until their time, which may be minutes away."""
+        self._later = [each for each in self._later if self._due.get(each[2]) == each[0]]
+        heapq.heapify(self._later)
 
     def get(self) -> K | None:
         """Wait for a key; None once the queue is closed. Call ``done`` when its work has ended."""

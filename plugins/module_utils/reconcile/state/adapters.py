@@ -34,7 +34,7 @@ from ...planning.settings import Settings
 
 Json = dict[str, t.Any]
 # A device is looked at many times between two changes of its evidence; an old text is never asked for again.
-_parsed = functools.lru_cache(2048)(Evidence.parse)
+_parsed = functools.lru_cache(256)(Evidence.parse)
 
 
 def read_claim(raw: Json, settings: Settings) -> Claim | None:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.work_queue import (
     BACKGROUND_TURN,
+    MOST_REPLACED,
     WorkQueue,
 )
 
@@ -270,3 +273,28 @@ def test_keys_that_wait_for_a_worker() -> None:
     assert sorted(queue.ready()) == ["a", "b", "background", "now"]
     assert queue.get() == "a"
     assert sorted(queue.ready()) == ["b", "background", "now"]
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Passing:
+    """A key of which every appointment has an object of its own."""
+
+    name: str = "pass"
+
+
+def test_appointments_that_were_replaced_are_not_kept_until_their_time(clock: Clock) -> None:
+    queue: WorkQueue[Passing] = WorkQueue()
+    made: list[weakref.ref[Passing]] = []
+    for _unused in range(10 * MOST_REPLACED):
+        key = Passing()
+        made.append(weakref.ref(key))
+        queue.add_at(key, clock.now + 300)
+        queue.add_at(Passing(), clock.now + 1)
+        clock.now += 1
+        queue.done(queue.get() or key)
+    del key
+    assert sum(each() is not None for each in made) <= MOST_REPLACED + 2
+    queue.add_at(Passing(), clock.now + 300)
+    assert not queue.ready()
+    clock.now += 300
+    assert queue.ready() == [Passing()]

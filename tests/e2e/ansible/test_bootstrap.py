@@ -107,8 +107,10 @@ class Bare:
 def bare(stage: Stage, hosts: Path, run: Run) -> Iterator[Bare]:
     """A cluster without anything of ours (a lab brings CRDs, RBAC, a DeviceClass and a plugin along), and its hosts.
 
-    Somebody else made one of the namespaces that the roles want, and one that they do not know.
+    Somebody else made one of the namespaces that the roles want, and one that they do not know. The lab's node agents
+    go, too: their pods and accounts are among what it brings along.
     """
+    _end_agents(stage)
     for path in (DEVICE_CLASS, PLUGIN):
         stage.lab.api.request("DELETE", path)
     for name in FOREIGN:
@@ -197,6 +199,10 @@ def agents(stage: Stage, installed: Played) -> Iterator[None]:
     """The lab's node agents, as accounts that bootstrap has made: those that a lab brings are gone."""
     stage.lab.start_agents()
     yield
+    _end_agents(stage)
+
+
+def _end_agents(stage: Stage) -> None:
     stage.lab.stop_agents()
     for node in stage.lab.nodes:
         stage.lab.api.request("DELETE", f"/api/v1/namespaces/composable-infra/pods/lab-node-agent-{node}")

@@ -22,9 +22,10 @@ _SIZE: t.Final = re.compile(r"[1-9][0-9]{0,3}")
 _CONTAINER: t.Final = ("name", "resources", "ports", "restartPolicy", "restartPolicyRules")
 _BOUND: t.Final = ("nodeName", "schedulingGates", "overhead", "resources", "affinity", "hostNetwork", "priority",
                    "resourceClaims")
-_UNREAD: t.Final = ("containers", "initContainers", "ephemeralContainers")
+_UNREAD: t.Final = ("containers", "initContainers", "ephemeralContainers", "volumes")
 _STATUS: t.Final = ("phase", "nominatedNodeName", "resourceClaimStatuses", "extendedResourceClaimStatus", "resources",
                     "allocatedResources")
+_OF_ONE_POD: t.Final = {"resourceClaimStatuses", "extendedResourceClaimStatus"}
 _CONDITION: t.Final = ("type", "status", "reason", "message")
 RESIZE_PENDING: t.Final = "PodResizePending"
 _RESIZED: t.Final = ("name", "resources", "allocatedResources")
@@ -117,10 +118,17 @@ def trimmed(pod: Json) -> Json:
     for kind in ("containers", "initContainers"):
         if kind in spec:
             kept[kind] = shared([picked(each, _CONTAINER) for each in spec[kind]])
+    if "volumes" in spec and not spec.get("nodeName"):
+        kept["volumes"] = [_trimmed_volume(each) for each in spec["volumes"]]
     said = metadata(pod, "labels")
     if notes := pod["metadata"].get("annotations"):
         said["annotations"] = picked(notes, (GROUP_SIZE,))
     return {**header(pod), "metadata": said, "spec": kept, "status": _trimmed_status(pod)}
+
+
+def _trimmed_volume(volume: Json) -> Json:
+    """Its name, and of which kind it is. Each pod has one of its own for its token, which nobody shares."""
+    return {key: value if key == "name" or value is None else {} for key, value in volume.items()}
 
 
 def _trimmed_status(pod: Json) -> Json:
@@ -133,4 +141,4 @@ def _trimmed_status(pod: Json) -> Json:
     for kind in ("containerStatuses", "initContainerStatuses"):
         if resized := [picked(each, _RESIZED) for each in status.get(kind) or () if each.get("resources")]:
             kept[kind] = resized
-    return shared(kept)
+    return kept if kept.keys() & _OF_ONE_POD else shared(kept)

@@ -113,6 +113,7 @@ def held(**spec: t.Any) -> Json:
 
 @pytest.mark.parametrize("spec", [
     {}, {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+    {"volumes": [{"name": "kube-api-access-x", "projected": {"sources": []}, "csi": None}]},
     {"hostNetwork": True, "hostUsers": False},
     {"containers": [{"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
     {"containers": [{"name": "c", "resources": {"requests": {EXTENDED: "1"}}}]},
@@ -125,6 +126,16 @@ def test_a_held_pod(spec: Json) -> None:
             lambda raw: PodInfo.from_raw(raw).spread,
             lambda raw: PodInfo.from_raw(raw).node_signature]
     same(held(**spec), pods.trimmed, [*readers(pods, "pod"), pod_facts, *read, *indexers.PODS.values()])
+
+
+def test_what_one_pod_alone_has_is_not_remembered_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    remembered: list[str] = []
+    monkeypatch.setattr(pods, "shared", lambda part: remembered.append(repr(part)) or part)
+    raw = held(volumes=[{"name": "kube-api-access-own", "projected": {"sources": [{"serviceAccountToken": {}}]}}])
+    raw["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": "train-gpu-own"}]
+    pods.trimmed(raw)
+    assert remembered
+    assert not [part for part in remembered if "own" in part]
 
 
 def test_a_node() -> None:

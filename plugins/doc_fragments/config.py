@@ -62,6 +62,12 @@ options:
             type: str
             choices: [gpu, memory]
             default: gpu
+          handover:
+            description:
+              - The handover of this model, as in O(config.handover_models). When both are given they must be alike. By
+                default it is O(config.handover).
+            type: str
+            choices: [gated, direct, reschedule]
       fabric:
         description: The connection to the CDI Manager. The options are those of M(composable.infra.fabric_info).
         type: dict

@@ -20,7 +20,8 @@ ATTRIBUTE = re.compile(rf"({DNS_SUBDOMAIN.pattern}/)?[A-Za-z_][A-Za-z0-9_]{{0,31
 
 MODEL_KEYS = ("index", "cdi-model-name", "dra-attributes", "driver-name", "k8s-device-name", "cannot-coexist-with",
               "kind", "handover")
-HANDOVERS = ("gated", "direct", "reschedule")
+GATED, DIRECT, RESCHEDULE = "gated", "direct", "reschedule"
+HANDOVERS = (GATED, DIRECT, RESCHEDULE)
 # Kinds of devices as a CDI Manager tells them apart, and what CoHDI calls them in its custom resources.
 KINDS = {"gpu": "gpu", "memory": "cxlmemory"}
 

@@ -37,8 +37,8 @@ notes:
     machine is not known; C(fabric_<number>); C(model_<model>)."
   - "Variables: C(composable_node), C(composable_machine) (uid), C(composable_fabric), C(composable_problem) (why the
     machine is not known), C(composable_devices) (each with C(visible), C(claim) and C(idle)), C(composable_claims)
-    (each with C(claim), C(state), C(handover), C(devices) and C(pods)), C(composable_ready), C(composable_cordoned), C(composable_health), C(composable_labels), and C(ansible_host) where
-    the node has an internal address."
+    (each with C(claim), C(state), C(handover), C(devices) and C(pods)), C(composable_ready), C(composable_cordoned),
+    C(composable_health), C(composable_labels), and C(ansible_host) where the node has an internal address."
   - "A claim that keeps a device of the fabric's pool has C(handover) C(direct). Its device has C(claim), though no
     ResourceSlice of the node shows it (C(visible)). One that waits for another device in its place, or has not been
     given one yet, has C(reschedule); one that has a device of its node has an empty text."

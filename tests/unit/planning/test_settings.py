@@ -185,8 +185,8 @@ def test_a_row_and_handover_models_may_say_the_same() -> None:
 def test_a_row_and_handover_models_may_not_say_unlike_things() -> None:
     with pytest.raises(BadSetting) as refused:
         Settings.from_dict({**table(handover="direct"), "handover_models": {A100: "gated"}})
-    assert str(refused.value) == ("device_info[0].handover: 'direct' is not usable: handover_models.A100 40G is 'gated'; "
-                                  "give one of them, or both alike")
+    assert str(refused.value) == ("device_info[0].handover: 'direct' is not usable: handover_models.A100 40G is "
+                                  "'gated'; give one of them, or both alike")
 
 
 DURATIONS = ["device_no_removal_duration", "device_no_allocation_duration"]

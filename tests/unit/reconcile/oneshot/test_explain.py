@@ -125,11 +125,11 @@ def test_what_a_direct_claim_waits_for_on_its_way(quiet: Quiet) -> None:
     """The CDI Manager, then the node agent, then the scheduler; then it keeps the device and waits for nothing."""
     engine, bench = quiet
     use(engine, bench, {A100: "direct"})
-    note = {"POOL_DEVICE": "a100-fabric1/a100-0", "request": "x"}
+    name = "a100-fabric1/a100-0"
     claim, pod = objects.claim("train", RESULT), objects.pod()
-    asked = said(quiet, claim, pod, objects.resource("gpu-a", asked=2, **note))
+    asked = said(quiet, claim, pod, objects.resource("gpu-a", asked=2, POOL_DEVICE=name))
     assert asked.waits_for.endswith("the CDI Manager was asked for it")
-    attached = said(quiet, objects.resource("gpu-a", device="d1", serial="GPU-d1", NODE=UP.to_json(), **note))
+    attached = said(quiet, objects.resource("gpu-a", device="d1", serial="GPU-d1", NODE=UP.to_json(), POOL_DEVICE=name))
     assert attached.waits_for.endswith("attached, the node has not written Ready yet (so far: Bound)")
     told = said(quiet, objects.claim("train", RESULT, devices=[objects.told(RESULT, objects.READY)]))
     assert told.waits_for.startswith("the scheduler to bind its pod")

@@ -90,29 +90,31 @@ def checked_config(config: object, handover: str | None = None, handover_models:
 
 def agree(settings: Settings, handover: str | None, handover_models: Mapping[str, str]) -> None:
     """Two who say the handover must say the same. Raises BadSetting."""
-    if handover not in (None, settings.handover):
-        raise BadSetting("handover", handover, f"the configuration has {settings.handover!r}; give one of them, or both "
-                         "alike")
-    for model, wanted in handover_models.items():
-        if (found := settings.handover_models.get(model)) != wanted:
-            raise BadSetting(f"handover_models.{model}", wanted, f"the configuration has {found!r}; give one of them, or "
-                             "both alike")
+    asked = {f"handover_models.{model}": (wanted, settings.handover_models.get(model))
+             for model, wanted in handover_models.items()}
+    if handover is not None:
+        asked["handover"] = handover, settings.handover
+    for name, (wanted, found) in asked.items():
+        if wanted != found:
+            raise BadSetting(name, wanted, f"the configuration has {found!r}; give one of them, or both alike")
 
 
 def refuse_other_drivers(settings: Settings, driver: str, kinds: Collection[str] | None) -> None:
     """With the handover direct the node agents are the DRA driver. Raises BadSetting."""
     for number, model in enumerate(settings.models):
-        if not settings.is_direct(model.cdi_model_name):
-            continue
-        name, where = model.cdi_model_name, f"config: device_info[{number}]"
-        if model.driver_name != driver:
-            raise BadSetting(f"{where}.driver-name", model.driver_name, f"{name} has the handover direct, so it must be "
-                             f"the driver of the node agents (controllers_agent_dra_driver), which is {driver!r}")
-        usable = [OTHER_KINDS[model.kind]] if model.kind in OTHER_KINDS else [
-            kind for kind in kinds or () if kind not in OTHER_KINDS.values()]
-        if kinds is not None and not set(usable) & set(kinds):
-            raise BadSetting(f"{where}.kind", model.kind, f"{name} has the handover direct, and the driver of the node "
-                             f"agents offers only {', '.join(kinds)} (controllers_agent_dra_kinds)")
+        if settings.is_direct(model.cdi_model_name):
+            where, why = f"config: device_info[{number}]", f"{model.cdi_model_name} has the handover direct"
+            if model.driver_name != driver:
+                raise BadSetting(f"{where}.driver-name", model.driver_name, f"{why}, so it must be the driver of the "
+                                 f"node agents (controllers_agent_dra_driver), which is {driver!r}")
+            if kinds is not None and not offered(model.kind, kinds):
+                raise BadSetting(f"{where}.kind", model.kind, f"{why}, and the driver of the node agents offers only "
+                                 f"{', '.join(kinds)} (controllers_agent_dra_kinds)")
+
+
+def offered(kind: str, kinds: Collection[str]) -> bool:
+    """Whether a driver for these kinds offers devices that a CDI Manager calls ``kind``."""
+    return OTHER_KINDS[kind] in kinds if kind in OTHER_KINDS else bool({*kinds} - {*OTHER_KINDS.values()})
 
 
 def refuse_secrets(fabric: Mapping[str, object]) -> None:

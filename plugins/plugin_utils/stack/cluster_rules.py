@@ -71,8 +71,8 @@ def own_driver(case: Case) -> Iterator[Finding]:
     elif case.wants("handover", DIRECT) and case.plan.get("dra_driver"):
         yield warn(
             "handover and DRA driver",
-            "the handover is direct and the vendor's DRA driver is installed: a claim waits while that driver shows its "
-            "device",
+            "the handover is direct and the vendor's DRA driver is installed: a claim waits while that driver shows "
+            "its device",
             "Keep the vendor's DRA driver from the nodes of the fabric, or set preflight_handover to gated",
         )
 

@@ -86,14 +86,14 @@ class TestHandovers:
 
     @pytest.mark.parametrize(("config", "options", "said"), [
         (DIRECT, {"agent_driver": ""},
-         f"config: device_info[0].driver-name: '{DRIVER}' is not usable: A100 40G has the handover direct, so it must be "
-         "the driver of the node agents (controllers_agent_dra_driver), which is ''"),
+         f"config: device_info[0].driver-name: '{DRIVER}' is not usable: A100 40G has the handover direct, so it must "
+         "be the driver of the node agents (controllers_agent_dra_driver), which is ''"),
         ({**CONFIG, "handover": "direct"}, {"agent_driver": DRIVER},
          "config: device_info[0].driver-name: 'gpu.nvidia.com' is not usable: A100 40G has the handover direct, so it "
          f"must be the driver of the node agents (controllers_agent_dra_driver), which is '{DRIVER}'"),
         (DIRECT, {"agent_driver": DRIVER, "agent_kinds": ["cxl-memory"]},
-         "config: device_info[0].kind: 'gpu' is not usable: A100 40G has the handover direct, and the driver of the node "
-         "agents offers only cxl-memory (controllers_agent_dra_kinds)"),
+         "config: device_info[0].kind: 'gpu' is not usable: A100 40G has the handover direct, and the driver of the "
+         "node agents offers only cxl-memory (controllers_agent_dra_kinds)"),
         ({**DIRECT, "node_hands": "ssh"}, {"agent_driver": DRIVER},
          "config: node_hands: 'ssh' is not usable: must be agent: A100 40G has the handover direct, for which the node "
          "agents are the DRA driver"),

@@ -160,7 +160,7 @@ class NodeController:
         now = time.time()
         waits = snapshot.unread or (snapshot.blocked and not snapshot.no_hands)
         retry = now + RETRY_SECONDS if waits else None
-        for short in short_nodes(self._state) - {name}:
+        for short in short_nodes(self._state, now) - {name}:
             self._queue.add_change(NodeKey(short))
         actions, turn = self._in_turn(plan.urgent, now)
         self._executor.carry_out(actions)

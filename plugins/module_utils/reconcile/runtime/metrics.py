@@ -98,6 +98,10 @@ GAUGES: t.Final[Mapping[str, Metric]] = {
     "pool_devices": Metric("Devices that the published ResourceSlices of the pools show.", {"model": CONFIGURED}),
     "pools_refused": Metric("Models whose pools are not published, since a DeviceClass would fail on them."),
     "attached_devices": Metric("ComposableResources that have a device.", {"model": CONFIGURED}),
+    "prewarm_devices": Metric("Idle devices that prewarm keeps at this time of the week, for claims to come.",
+                              {"model": CONFIGURED}),
+    "prewarm_device_hours_per_week": Metric("What prewarm costs at most: device-hours of a week in which its devices "
+                                            "are attached and nobody uses them.", {"model": CONFIGURED}),
     "orphans": Metric("What belongs to nobody: devices attached to a node's machine without a ComposableResource, and "
                       "ComposableResources whose node does not exist.", {"kind": ("device", "resource")}),
 }

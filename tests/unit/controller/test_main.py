@@ -319,9 +319,10 @@ def test_bad_address_is_one_sentence(controller: Callable[..., int], capsys: pyt
     assert one_sentence(capsys).startswith("--listen: 'nowhere' is not usable: must be HOST:PORT")
 
 
-def test_what_prewarm_costs_is_logged_at_the_start(controller: Callable[..., int], config_file: Path,
-                                                    monkeypatch: pytest.MonkeyPatch,
-                                                    capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_prewarm_costs_is_logged_at_the_start(
+    controller: Callable[..., int], config_file: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     prewarm = [{"model": A100, "idle": 2}]
     config_file.write_text(yaml.safe_dump({"device_info": rows(), "fabric": MANAGER, "prewarm": prewarm}),
                            encoding="utf-8")

@@ -334,12 +334,8 @@ def test_components_that_do_not_run_lose_their_rights(lab: Lab, installed: Playe
     ({"controllers_components": []}, "controllers_components: [] is not usable"),
     ({"controllers_config": {**CONFIG, "workers": 0}}, "workers: 0 is not usable"),
     ({"controllers_handover": "direct"}, "must be the driver of the node agents"),
-    ({"controllers_handover_models": {"A100 40G": "direct"}, "controllers_agent_dra_driver": "gpu.nvidia.com",
-      "controllers_agent_dra_kinds": ["cxl-memory"]}, "offers only cxl-memory"),
-    ({"controllers_handover": "direct", "controllers_node_hands": "none"}, "node_hands: 'none' is not usable"),
     ({"controllers_handover": "direct", "controllers_config": {**CONFIG, "handover": "reschedule"}},
      "handover: 'direct' is not usable: the configuration has 'reschedule'"),
-    ({"controllers_handover": "at once"}, "controllers_handover"),
     ({"controllers_config": {**CONFIG, "fabric": {**CONFIG["fabric"], "password": PASSWORD}}},
      "fabric.password: must not be in the configuration")])
 def test_bad_input_is_refused_before_anything_is_written(

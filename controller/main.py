@@ -29,6 +29,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.rate_
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.gate_lease import GateLease
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, BadKubeconfig
+from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm import costs
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import (
     ROLES,
     BadConfig,
@@ -93,6 +94,8 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     tracer = start_tracer(args.otlp_endpoint, SERVICE)
     engine = ControllerManager(limited, config.manager(), config, roles=roles, metrics=metrics, tracer=tracer)
     metrics.ask(partial(observed, engine))
+    for said in costs(config.settings.floors):
+        log.info("%s", said)
     lost = threading.Event()
 
     def give_way() -> None:

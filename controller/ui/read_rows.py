@@ -33,6 +33,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.clai
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import DETACHING, ONLINE
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import READY
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.supply import DELETING
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
@@ -179,7 +180,8 @@ def claim_row(state: ClusterState, raw: Json, reason: WaitReason | None) -> Clai
     meta, consumers = raw["metadata"], claims.consumers(raw)
     where = WAITING
     if claims.results(raw):
-        where = PREPARING if claims.binding_results(raw) else SERVED if consumers else UNUSED
+        has_them = not claims.binding_results(raw) or adapters.claim_phase(raw) == READY
+        where = PREPARING if not has_them else SERVED if consumers else UNUSED
     waits = reason is not None and bool(reason.waits_for) and where not in (SERVED, UNUSED)
     place = reason.evidence if reason and waits else {}
     used = [r["metadata"]["name"] for r in state.resources.by("node", claims.node(raw)) if state.user(r) is raw] \

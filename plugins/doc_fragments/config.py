@@ -62,6 +62,12 @@ options:
             type: str
             choices: [gpu, memory]
             default: gpu
+          handover:
+            description:
+              - The handover of this model, as in O(config.handover_models). When both are given they must be alike. By
+                default it is O(config.handover).
+            type: str
+            choices: [gated, direct, reschedule]
       fabric:
         description: The connection to the CDI Manager. The options are those of M(composable.infra.fabric_info).
         type: dict
@@ -274,6 +280,9 @@ options:
             C(cdi-model-name), C(idle), how many of them in all, and C(node_selector), the labels of the nodes on which
             they are; without labels that is any node. What a claim takes is attached anew, from devices that nobody
             waits for. Where somebody waits in vain nothing is kept.
+          - C(schedule) has other numbers for times of the week. It is a list of mappings with C(idle), C(from) and
+            C(to), times of day in quotes, C(days), by default all of C(mon) to C(sun), and C(timezone), by default
+            V(UTC). The first that holds counts. One whose end is not after its beginning goes over midnight.
         type: list
         elements: dict
         default: []

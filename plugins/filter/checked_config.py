@@ -21,6 +21,22 @@ options:
     description: The configuration.
     type: dict
     required: true
+  handover:
+    description: The handover that somebody else has asked for. A configuration with another one is refused.
+    type: str
+  handover_models:
+    description: The same by model, as C(handover_models) of the configuration.
+    type: dict
+    default: {}
+  agent_driver:
+    description:
+      - Name of the DRA driver that the node agents are, empty for none. Models with the handover V(direct) must have
+        it as C(driver-name). When it is not given, that is not checked.
+    type: str
+  agent_kinds:
+    description: Kinds of devices that the node agents' driver offers. Models with the handover V(direct) need theirs.
+    type: list
+    elements: str
 """
 
 EXAMPLES = r"""
@@ -38,31 +54,67 @@ _value:
 """
 
 import typing as t
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ansible.errors import AnsibleFilterError
 
 from ..module_utils.fabric.config import SECRETS
 from ..module_utils.fabric.registry import CREDENTIALS_OF, MANAGERS
+from ..module_utils.planning.device_info import BadSetting
+from ..module_utils.planning.settings import Settings
 from ..module_utils.reconcile.config import BadConfig, EngineConfig
 
 IN_THE_POD = ("credentials_dir", "ca_path", "client_cert_path", "client_key_path")
+# Kinds of the node agents' driver that are not GPUs, by what a CDI Manager calls them.
+OTHER_KINDS = {"memory": "cxl-memory"}
 
 
-def checked_config(config: object) -> object:
+def checked_config(config: object, handover: str | None = None, handover_models: Mapping[str, str] | None = None,
+                   agent_driver: str | None = None, agent_kinds: Collection[str] | None = None) -> object:
     """The configuration itself. Raises AnsibleFilterError when it is unusable or holds a secret."""
     if not isinstance(config, Mapping):
         raise AnsibleFilterError(f"config: must be a mapping of settings, is {type(config).__name__}")
     fabric = config.get("fabric")
     try:
-        if not isinstance(fabric, Mapping):
-            EngineConfig.from_dict(config)
-        else:
+        if isinstance(fabric, Mapping):
             refuse_secrets(fabric)
-            EngineConfig.from_dict({**config, "fabric": without_files(fabric)})
-    except BadConfig as error:
+            fabric = without_files(fabric)
+        settings = EngineConfig.from_dict({**config, "fabric": fabric}).settings
+        agree(settings, handover, handover_models or {})
+        if agent_driver is not None:
+            refuse_other_drivers(settings, agent_driver, agent_kinds)
+    except (BadConfig, BadSetting) as error:
         raise AnsibleFilterError(str(error)) from None
     return config
+
+
+def agree(settings: Settings, handover: str | None, handover_models: Mapping[str, str]) -> None:
+    """Two who say the handover must say the same. Raises BadSetting."""
+    asked = {f"handover_models.{model}": (wanted, settings.handover_models.get(model))
+             for model, wanted in handover_models.items()}
+    if handover is not None:
+        asked["handover"] = handover, settings.handover
+    for name, (wanted, found) in asked.items():
+        if wanted != found:
+            raise BadSetting(name, wanted, f"the configuration has {found!r}; give one of them, or both alike")
+
+
+def refuse_other_drivers(settings: Settings, driver: str, kinds: Collection[str] | None) -> None:
+    """With the handover direct the node agents are the DRA driver. Raises BadSetting."""
+    for number, model in enumerate(settings.models):
+        if settings.is_direct(model.cdi_model_name):
+            where, why = f"config: device_info[{number}]", f"{model.cdi_model_name} has the handover direct"
+            if model.driver_name != driver:
+                raise BadSetting(f"{where}.driver-name", model.driver_name, f"{why}, so it must be the driver of the "
+                                 f"node agents (controllers_agent_dra_driver), which is {driver!r}")
+            if kinds is not None and not offered(model.kind, kinds):
+                raise BadSetting(f"{where}.kind", model.kind, f"{why}, and the driver of the node agents offers only "
+                                 f"{', '.join(kinds)} (controllers_agent_dra_kinds)")
+
+
+def offered(kind: str, kinds: Collection[str]) -> bool:
+    """Whether a driver for these kinds offers devices that a CDI Manager calls ``kind``."""
+    return OTHER_KINDS[kind] in kinds if kind in OTHER_KINDS else bool({*kinds} - {*OTHER_KINDS.values()})
 
 
 def refuse_secrets(fabric: Mapping[str, object]) -> None:
@@ -88,6 +140,6 @@ def brought(fabric: Mapping[str, object]) -> dict[str, str]:
 class FilterModule:
     """What Ansible asks a filter plugin for."""
 
-    def filters(self) -> dict[str, Callable[[object], object]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         """The filter by its name."""
         return {"checked_config": checked_config}

@@ -36,10 +36,13 @@ notes:
     which a pod waits for a device; C(cordoned); C(not_ready); C(unhealthy) with an unhealthy device; C(unmapped) whose
     machine is not known; C(fabric_<number>); C(model_<model>)."
   - "Variables: C(composable_node), C(composable_machine) (uid), C(composable_fabric), C(composable_problem) (why the
-    machine is not known), C(composable_devices) (each with C(visible), C(claim) and C(idle)), C(composable_claims),
-    C(composable_ready), C(composable_cordoned), C(composable_health), C(composable_labels), and C(ansible_host) where
-    the node has an internal address."
-  - Needs the right to list nodes, resourceclaims, resourceslices and, without a CDI Manager, composableresources.
+    machine is not known), C(composable_devices) (each with C(visible), C(claim) and C(idle)), C(composable_claims)
+    (each with C(claim), C(state), C(handover), C(devices) and C(pods)), C(composable_ready), C(composable_cordoned),
+    C(composable_health), C(composable_labels), and C(ansible_host) where the node has an internal address."
+  - "A claim that keeps a device of the fabric's pool has C(handover) C(direct). Its device has C(claim), though no
+    ResourceSlice of the node shows it (C(visible)). One that waits for another device in its place, or has not been
+    given one yet, has C(reschedule); one that has a device of its node has an empty text."
+  - Needs the right to list nodes, resourceclaims, resourceslices and composableresources.
 seealso:
   - plugin: composable.infra.fabric
     plugin_type: inventory

@@ -95,8 +95,20 @@ claims:
       type: str
       returned: always
       sample: training/train
+    handover:
+      description:
+        - How the claim gets the devices that it waits for, V(gated), V(direct) or V(reschedule). A claim that keeps a
+          device of the pool has V(direct) as long as it has the device.
+        - Empty for a claim that has a device of its node or that no pod asks for, and where that is not decided before
+          the scheduler has chosen a model.
+      type: str
+      returned: always
+      sample: direct
     waits_for:
-      description: What the claim waits for. Empty when it waits for nothing.
+      description:
+        - What the claim waits for. Empty when it waits for nothing.
+        - With the handover V(direct) this is first the CDI Manager, then C(Ready) by the node agent, then the
+          scheduler, which looks for C(FabricDeviceReady) every 5 seconds.
       type: str
       returned: always
       sample: 1 x A100 40G on node node-0, 1 asked of the CDI Manager 1.2 s ago

@@ -81,6 +81,7 @@ verdicts:
   elements: dict
   sample:
     - claim: default/train
+      handover: reschedule
       waits_for: 1 x A100 40G on node node-0, 1 asked of the CDI Manager 1.2 s ago
       since: 1767323045.0
       evidence:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, nodes, slices
-from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import PREPARING
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, nodes, slices
+from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import DIRECT, RESCHEDULE
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import PREPARING, READY
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.adapters import claim_phase, machine_of
 
 from .fabric_hosts import HEALTHS
@@ -47,15 +48,21 @@ class _Known:
             self.users.update(dict.fromkeys(claims.device_keys(claim), _name(claim)))
         self.seen = {(slices.node(item), uuid): key for item in cluster.slices if slices.node(item)
                      for uuid, key in slices.uuids(item)}
+        allocated = {(claims.node(c), name): _name(c) for c in cluster.claims for name in _pool_devices(c)}
+        self.keepers: dict[str, str] = {}
         self.resources: dict[str, list[Json]] = {}
         for resource in cluster.resources:
-            self.resources.setdefault(str(resource["spec"].get("target_node", "")), []).append(resource)
+            node = str(resource["spec"].get("target_node", ""))
+            self.resources.setdefault(node, []).append(resource)
+            if keeper := allocated.get((node, cohdi.annotation(resource, cohdi.POOL_DEVICE))):
+                self.keepers[str((resource.get("status") or {}).get("cdi_device_id") or "")] = keeper
+        self.direct = frozenset(self.keepers.values())
 
     def host(self, node: Json) -> Host:
         name = str(node["metadata"]["name"])
         machine, fabric, problem = machine_of(node, self.cluster.snapshot)
         devices = [self._device(name, device) for device in self._attached(name, machine)]
-        found = [_claim(c) for c in sorted(self.claims.get(name, ()), key=_name)]
+        found = [_claim(c, _name(c) in self.direct) for c in sorted(self.claims.get(name, ()), key=_name)]
         variables: Json = {
             "composable_node": name, "composable_machine": machine, "composable_fabric": fabric,
             "composable_problem": problem, "composable_devices": devices, "composable_claims": found,
@@ -74,7 +81,7 @@ class _Known:
 
     def _device(self, node: str, device: Device) -> Json:
         key = self.seen.get((node, device.serial)) if device.serial else None
-        claim = self.users.get(key) if key else None
+        claim = self.keepers.get(device.uid) or (self.users.get(key) if key else None)
         return {"uid": device.uid, "model": device.model, "kind": device.kind, "state": device.state,
                 "health": device.health, "serial": device.serial, "visible": key is not None, "claim": claim,
                 "idle": device.state == "attached" and key is not None and claim is None}
@@ -90,9 +97,16 @@ def _of_resource(raw: Json) -> Device | None:
                   state="detaching" if leaving else "attached", serial=status.get("device_id") or None)
 
 
-def _claim(raw: Json) -> Json:
+def _pool_devices(raw: Json) -> list[str]:
+    return [cohdi.pool_device(result["pool"], result["device"]) for result in claims.binding_results(raw)]
+
+
+def _claim(raw: Json, keeps: bool) -> Json:
+    """``keeps``: it was given devices that it keeps as the pool's."""
     binding = claims.binding_results(raw)
-    return {"claim": _name(raw), "state": claim_phase(raw) if binding else "bound",
+    state = claim_phase(raw) if binding else "bound"
+    handover = "" if not binding else DIRECT if keeps or state == READY else RESCHEDULE
+    return {"claim": _name(raw), "state": state, "handover": handover,
             "devices": len(claims.results(raw)), "pods": [str(c["name"]) for c in claims.consumers(raw)]}
 
 

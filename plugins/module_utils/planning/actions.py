@@ -219,12 +219,14 @@ class SetState(Action):
 
 @dataclass(frozen=True, slots=True)
 class WaitReason:
-    """What one claim waits for: one sentence, with its evidence."""
+    """What one claim waits for: one sentence, with its evidence. ``handover``: the way in which the claim gets its
+    devices, empty where none is known or none is under way."""
 
     claim: str
     waits_for: str
     since: float
     evidence: Mapping[str, t.Any] = field(default_factory=dict)
+    handover: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
 """The ``device_info`` table: how models of the CDI Manager appear in Kubernetes, checked row by row.
 
 The keys are CoHDI's (composable-dra-driver, ConfigMap ``composable-dra-dds``), so a table that was written for CoHDI is
-valid here. ``kind`` is ours.
+valid here. ``kind`` and ``handover`` are ours.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*
 ATTRIBUTE = re.compile(rf"({DNS_SUBDOMAIN.pattern}/)?[A-Za-z_][A-Za-z0-9_]{{0,31}}")
 
 MODEL_KEYS = ("index", "cdi-model-name", "dra-attributes", "driver-name", "k8s-device-name", "cannot-coexist-with",
-              "kind")
+              "kind", "handover")
+GATED, DIRECT, RESCHEDULE = "gated", "direct", "reschedule"
+HANDOVERS = (GATED, DIRECT, RESCHEDULE)
 # Kinds of devices as a CDI Manager tells them apart, and what CoHDI calls them in its custom resources.
 KINDS = {"gpu": "gpu", "memory": "cxlmemory"}
 
@@ -46,7 +48,8 @@ class DeviceModel:
 
     ``cdi_model_name``: as the CDI Manager calls the model; ``k8s_device_name``: in names of pools; ``driver_name``: the
     DRA driver of its devices; ``attributes``: of its devices in pools; ``cannot_coexist_with``: indexes of models that
-    a machine with this model cannot have; ``kind``: of its devices, as the CDI Manager tells them apart.
+    a machine with this model cannot have; ``kind``: of its devices, as the CDI Manager tells them apart;
+    ``handover``: that of the model, empty where its row says nothing.
     """
 
     index: int
@@ -56,6 +59,7 @@ class DeviceModel:
     attributes: Mapping[str, str]
     cannot_coexist_with: frozenset[int] = frozenset()
     kind: str = "gpu"
+    handover: str = ""
 
     @property
     def type(self) -> str:
@@ -98,6 +102,8 @@ def _model(row: object, where: str) -> DeviceModel:
         raise BadSetting(f"{where}.index", index, "must be an integer from 0 to 10000")
     if row.get("kind", "gpu") not in KINDS:
         raise BadSetting(f"{where}.kind", row["kind"], f"must be one of {', '.join(KINDS)}")
+    if "handover" in row and row["handover"] not in HANDOVERS:
+        raise BadSetting(f"{where}.handover", row["handover"], f"must be one of {', '.join(HANDOVERS)}")
     name = row.get("cdi-model-name")
     if not isinstance(name, str) or not 0 < len(name) <= 1000:
         raise BadSetting(f"{where}.cdi-model-name", name, "must be a text of 1 to 1000 characters")
@@ -109,6 +115,7 @@ def _model(row: object, where: str) -> DeviceModel:
         attributes=_attributes(row.get("dra-attributes"), f"{where}.dra-attributes"),
         cannot_coexist_with=_indexes(row.get("cannot-coexist-with", []), f"{where}.cannot-coexist-with"),
         kind=row.get("kind", "gpu"),
+        handover=row.get("handover", ""),
     )
 
 

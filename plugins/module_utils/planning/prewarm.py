@@ -9,19 +9,29 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from .device_info import BadSetting, known_keys
+from .prewarm_schedule import Window, device_hours, idle_at, read_idle, read_schedule
 
-KEYS = ("model", "idle", "node_selector")
-MOST = 1000
+KEYS = ("model", "idle", "node_selector", "schedule")
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
     """So many devices of a model (as the CDI Manager calls it) stay attached and idle on the nodes that have all labels
-    of ``node_selector``, together."""
+    of ``node_selector``, together: ``idle``, or what the first window of ``schedule`` says that holds."""
 
     model: str
     idle: int
     node_selector: Mapping[str, str]
+    schedule: tuple[Window, ...] = ()
+
+    def idle_at(self, now: float) -> int:
+        """How many they are at a moment, in seconds since the epoch."""
+        return idle_at(self.idle, self.schedule, now)
+
+    @property
+    def device_hours(self) -> float:
+        """What it costs at most: idle device-hours of a week."""
+        return device_hours(self.idle, self.schedule)
 
     def holds_for(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is in the group."""
@@ -80,10 +90,22 @@ def _floor(row: object, where: str, models: Collection[str]) -> Floor:
     known_keys(row, KEYS, where)
     if row.get("model") not in models:
         raise BadSetting(f"{where}.model", row.get("model"), f"no such model, known are {', '.join(models)}")
-    idle, selector = row.get("idle"), row.get("node_selector", {})
-    if not isinstance(idle, int) or isinstance(idle, bool) or not 0 <= idle <= MOST:
-        raise BadSetting(f"{where}.idle", idle, f"must be a whole number from 0 to {MOST}")
+    idle, selector = read_idle(row, where), row.get("node_selector", {})
     if not isinstance(selector, Mapping) or not all(isinstance(n, str) and isinstance(v, str) for n, v in
                                                     selector.items()):
         raise BadSetting(f"{where}.node_selector", selector, "must be a mapping of labels to values")
-    return Floor(str(row["model"]), idle, dict(selector))
+    schedule = read_schedule(row.get("schedule", []), f"{where}.schedule")
+    return Floor(str(row["model"]), idle, dict(selector), schedule)
+
+
+def costs(settings: Sequence[Floor]) -> list[str]:
+    """What each floor costs, a sentence each, for logs."""
+    return [_cost(floor) for floor in settings]
+
+
+def _cost(floor: Floor) -> str:
+    idle = sorted({floor.idle, *(window.idle for window in floor.schedule)})
+    number = f"{idle[0]}" if len(idle) == 1 else f"{idle[0]} to {idle[-1]}"
+    where = ", ".join(f"{name}={value}" for name, value in sorted(floor.node_selector.items()))
+    return (f"prewarm keeps {number} x {floor.model} idle on {f'nodes with {where}' if where else 'any node'}: at most "
+            f"{floor.device_hours:g} idle device-hours a week")

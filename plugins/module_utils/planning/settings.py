@@ -10,14 +10,22 @@ import typing as t
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .device_info import DNS_LABEL, DNS_SUBDOMAIN, BadSetting, DeviceModel, device_info, dns_text, known_keys
+from .device_info import (
+    DNS_LABEL,
+    DNS_SUBDOMAIN,
+    HANDOVERS,
+    BadSetting,
+    DeviceModel,
+    device_info,
+    dns_text,
+    known_keys,
+)
 from .fairness import ANY, Shares
 from .prewarm import Floor, floors
 
-__all__ = ["DNS_LABEL", "BadSetting", "DeviceModel", "Settings", "device_info"]
+__all__ = ["DNS_LABEL", "HANDOVERS", "BadSetting", "DeviceModel", "Settings", "device_info"]
 
 POOL_NAME = re.compile(r"^(?P<device>.+)-fabric(?P<fabric>[0-9]+)$")
-HANDOVERS = ("gated", "direct", "reschedule")
 # A namespace says only whether its pods are held; how a pool device becomes a device is the model's.
 OF_NAMESPACES = ("gated", "reschedule")
 UNSERVED = ("release", "wait")
@@ -137,7 +145,7 @@ class Settings:
             label_prefix=dns_text(data, "label_prefix", "cohdi.io", DNS_SUBDOMAIN, 100),
             handover=_choice(data, "handover", HANDOVERS),
             handover_namespaces=_choices(data, "handover_namespaces", None, OF_NAMESPACES),
-            handover_models=_choices(data, "handover_models", [m.cdi_model_name for m in models], HANDOVERS),
+            handover_models=_of_models(data, models),
             unserved=_choice(data, "unserved", UNSERVED),
             allocation_policy=_choice(data, "allocation_policy", POLICIES),
             device_classes=_names(data, "device_classes"),
@@ -174,6 +182,17 @@ def _choices(data: Mapping[str, t.Any], key: str, names: Sequence[str] | None,
             raise BadSetting(f"{key}.{name}", value[name], f"no such name, known are {', '.join(names)}")
         _choice({f"{key}.{name}": value[name]}, f"{key}.{name}", handovers)
     return {str(k): str(v) for k, v in value.items()}
+
+
+def _of_models(data: Mapping[str, t.Any], models: Sequence[DeviceModel]) -> dict[str, str]:
+    """Handover by model, from the table ``device_info`` and from ``handover_models``; both may say the same."""
+    given = _choices(data, "handover_models", [m.cdi_model_name for m in models], HANDOVERS)
+    for number, model in enumerate(models):
+        other = given.get(model.cdi_model_name, model.handover)
+        if model.handover and other != model.handover:
+            raise BadSetting(f"device_info[{number}].handover", model.handover,
+                             f"handover_models.{model.cdi_model_name} is {other!r}; give one of them, or both alike")
+    return {**{m.cdi_model_name: m.handover for m in models if m.handover}, **given}
 
 
 def _names(data: Mapping[str, t.Any], key: str) -> tuple[str, ...]:

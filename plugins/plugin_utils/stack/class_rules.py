@@ -17,11 +17,17 @@ from .findings import Case, Finding, ok, stop, warn
 def settings(case: Case) -> Settings | None:
     """What of the controllers' configuration matters here; None without a usable table of models."""
     config = case.plan.get("config") or {}
-    known = {key: config[key] for key in ("device_info", "device_classes") if key in config}
+    known = {key: config[key] for key in ("device_info", "device_classes", "handover_models") if key in config}
     try:
         return Settings.from_dict(known)
     except BadSetting:
         return None
+
+
+def direct_models(case: Case) -> tuple[str, ...]:
+    """Models of the configuration whose claims keep the pool's devices, whatever the handover of the others is."""
+    found = settings(case)
+    return found.direct_models if found else ()
 
 
 def selectors_and_pools(case: Case) -> Iterator[Finding]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...module_utils.planning.device_info import DIRECT, RESCHEDULE
+from .class_rules import direct_models
 from .findings import Case, Finding, ok, stop, warn
 from .matrix import at_least, series
 
@@ -41,8 +43,9 @@ def claims_served(case: Case) -> Iterator[Finding]:
 
 
 def binding_conditions(case: Case) -> Iterator[Finding]:
-    """The handover by rescheduling needs a gate; the gated one does not."""
-    if not case.wants("handover", "reschedule"):
+    """The handovers by the scheduler's waiting need a feature gate; the gated one does not."""
+    handover = str(case.plan.get("handover")) if case.wants("handover", DIRECT, RESCHEDULE) else ""
+    if not (handover := handover or (DIRECT if direct_models(case) else "")):
         return
     on, why = gate(case, BINDING)
     if on:
@@ -50,9 +53,28 @@ def binding_conditions(case: Case) -> Iterator[Finding]:
         return
     yield stop(
         "binding conditions",
-        f"the gate {BINDING} is off ({why}) and the handover is reschedule",
+        f"the gate {BINDING} is off ({why}) and the handover is {handover}",
         f"Set --feature-gates={BINDING}=true on kube-apiserver and kube-scheduler, or set preflight_handover to gated",
     )
+
+
+def own_driver(case: Case) -> Iterator[Finding]:
+    """With the handover direct our node agents are the DRA driver, beside our scaler and publisher."""
+    if not (case.wants("handover", DIRECT) or direct_models(case)):
+        return
+    if case.wants("controllers", "cohdi"):
+        yield stop(
+            "handover and controllers",
+            "the handover is direct, which CoHDI's components do not know",
+            "Set composable_controllers to ours, or preflight_handover to reschedule",
+        )
+    elif case.wants("handover", DIRECT) and case.plan.get("dra_driver"):
+        yield warn(
+            "handover and DRA driver",
+            "the handover is direct and the vendor's DRA driver is installed: a claim waits while that driver shows "
+            "its device",
+            "Keep the vendor's DRA driver from the nodes of the fabric, or set preflight_handover to gated",
+        )
 
 
 def gate(case: Case, name: str) -> tuple[bool, str]:
@@ -80,4 +102,4 @@ def taint_rules(case: Case) -> Iterator[Finding]:
     )
 
 
-RULES = (kubernetes_version, claims_served, binding_conditions, taint_rules)
+RULES = (kubernetes_version, claims_served, binding_conditions, own_driver, taint_rules)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
+from ...module_utils.planning.device_info import HANDOVERS
 from . import class_rules, cluster_rules, driver_rules, findings, node_rules, operator_rules
 from .findings import Case, Finding, result, stop
 from .matrix import matrix
@@ -16,7 +17,7 @@ RULES = (*cluster_rules.RULES, *class_rules.RULES, *operator_rules.RULES, *drive
 _CHOICES: dict[str, tuple[str, ...]] = {
     "platform": ("kubernetes", "rke2", "k3s", "openshift"),
     "controllers": ("ours", "cohdi"),
-    "handover": ("gated", "reschedule"),
+    "handover": HANDOVERS,
     "driver_shape": ("host", "container"),
     "gpu_operator_mode": ("cluster_policy", "gpu_cluster"),
     "cohdi_device_resource": ("DRA", "DEVICE_PLUGIN"),

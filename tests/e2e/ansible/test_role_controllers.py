@@ -333,6 +333,9 @@ def test_components_that_do_not_run_lose_their_rights(lab: Lab, installed: Playe
     ({"controllers_image": ""}, 'controllers_image: "" is not usable'),
     ({"controllers_components": []}, "controllers_components: [] is not usable"),
     ({"controllers_config": {**CONFIG, "workers": 0}}, "workers: 0 is not usable"),
+    ({"controllers_handover": "direct"}, "must be the driver of the node agents"),
+    ({"controllers_handover": "direct", "controllers_config": {**CONFIG, "handover": "reschedule"}},
+     "handover: 'direct' is not usable: the configuration has 'reschedule'"),
     ({"controllers_config": {**CONFIG, "fabric": {**CONFIG["fabric"], "password": PASSWORD}}},
      "fabric.password: must not be in the configuration")])
 def test_bad_input_is_refused_before_anything_is_written(

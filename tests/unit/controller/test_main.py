@@ -26,7 +26,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.rate_
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fence import Fence
-from ansible_collections.composable.infra.tests.unit.planning.builders import rows
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, rows
 
 MANAGER = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
            "password": "not-told", "realm": "r", "client_id": "c", "client_secret": "not-told"}
@@ -317,6 +317,18 @@ def test_refused_lease_is_one_sentence_and_all_is_stopped(
 def test_bad_address_is_one_sentence(controller: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert controller("--listen", "nowhere") == 2
     assert one_sentence(capsys).startswith("--listen: 'nowhere' is not usable: must be HOST:PORT")
+
+
+def test_what_prewarm_costs_is_logged_at_the_start(
+    controller: Callable[..., int], config_file: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    prewarm = [{"model": A100, "idle": 2}]
+    config_file.write_text(yaml.safe_dump({"device_info": rows(), "fabric": MANAGER, "prewarm": prewarm}),
+                           encoding="utf-8")
+    monkeypatch.setattr(FakeLeadership, "then", staticmethod(terminated))
+    assert controller() == 0
+    assert f"prewarm keeps 2 x {A100} idle on any node: at most 336 idle device-hours a week" in capsys.readouterr().err
 
 
 def test_bad_address_leaves_nothing_running(controller: Callable[..., int]) -> None:

@@ -111,6 +111,7 @@ def test_the_choices_of_fabric_and_models_are_those_of_the_code() -> None:
     assert FABRIC["manager"]["choices"] == list(MANAGERS)
     assert FABRIC["auth"]["choices"] == list(CREDENTIALS_OF)
     assert MODEL["kind"]["choices"] == list(device_info.KINDS)
+    assert MODEL["handover"]["choices"] == list(device_info.HANDOVERS)
 
 
 def test_each_manager_logs_in_as_its_row_says() -> None:

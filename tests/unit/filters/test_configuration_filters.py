@@ -66,6 +66,54 @@ class TestChecked:
         assert "s3cret" not in str(refused.value)
 
 
+DRIVER = "devices.composable.infra"
+DIRECT: Json = {**CONFIG, "device_info": [{**ROW, "driver-name": DRIVER, "handover": "direct"}]}
+
+
+class TestHandovers:
+    """The node agents are the DRA driver of models with the handover direct: what cannot be is told before it runs."""
+
+    @pytest.mark.parametrize("kinds", [None, ["nvidia"], ["cxl-memory", "generic-pci"]])
+    def test_direct_with_the_agents_own_driver_is_well(self, kinds: list[str] | None) -> None:
+        assert checked_config(DIRECT, agent_driver=DRIVER, agent_kinds=kinds) == DIRECT
+
+    def test_memory_needs_its_own_kind(self) -> None:
+        memory = {**DIRECT, "fabric": {**FABRIC, "manager": "redfish", "tenant": None},
+                  "device_info": [{**DIRECT["device_info"][0], "kind": "memory"}]}
+        assert checked_config(memory, agent_driver=DRIVER, agent_kinds=["nvidia", "cxl-memory"]) == memory
+        with pytest.raises(AnsibleFilterError, match="offers only nvidia"):
+            checked_config(memory, agent_driver=DRIVER, agent_kinds=["nvidia"])
+
+    @pytest.mark.parametrize(("config", "options", "said"), [
+        (DIRECT, {"agent_driver": ""},
+         f"config: device_info[0].driver-name: '{DRIVER}' is not usable: A100 40G has the handover direct, so it must "
+         "be the driver of the node agents (controllers_agent_dra_driver), which is ''"),
+        ({**CONFIG, "handover": "direct"}, {"agent_driver": DRIVER},
+         "config: device_info[0].driver-name: 'gpu.nvidia.com' is not usable: A100 40G has the handover direct, so it "
+         f"must be the driver of the node agents (controllers_agent_dra_driver), which is '{DRIVER}'"),
+        (DIRECT, {"agent_driver": DRIVER, "agent_kinds": ["cxl-memory"]},
+         "config: device_info[0].kind: 'gpu' is not usable: A100 40G has the handover direct, and the driver of the "
+         "node agents offers only cxl-memory (controllers_agent_dra_kinds)"),
+        ({**DIRECT, "node_hands": "ssh"}, {"agent_driver": DRIVER},
+         "config: node_hands: 'ssh' is not usable: must be agent: A100 40G has the handover direct, for which the node "
+         "agents are the DRA driver"),
+        (CONFIG, {"handover": "direct"},
+         "handover: 'direct' is not usable: the configuration has 'gated'; give one of them, or both alike"),
+        (DIRECT, {"handover_models": {"A100 40G": "gated"}},
+         "handover_models.A100 40G: 'gated' is not usable: the configuration has 'direct'; give one of them, or both "
+         "alike"),
+        (CONFIG, {"handover_models": {"H100": "gated"}},
+         "handover_models.H100: 'gated' is not usable: the configuration has None; give one of them, or both alike"),
+    ])
+    def test_what_cannot_be_is_refused_in_one_sentence(self, config: Json, options: Json, said: str) -> None:
+        with pytest.raises(AnsibleFilterError) as refused:
+            checked_config(config, **options)
+        assert str(refused.value) == said
+
+    def test_others_need_no_driver_of_the_agents(self) -> None:
+        assert checked_config(CONFIG, handover="gated", agent_driver="", agent_kinds=[]) == CONFIG
+
+
 class TestWithEnvironment:
     def test_it_fills_what_is_absent_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COMPOSABLE_ENDPOINT", FABRIC["endpoint"])

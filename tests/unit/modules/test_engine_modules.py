@@ -26,7 +26,7 @@ CONFIG = {"device_info": rows(), "fabric": {
     "endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
     "password": "not-told", "realm": "r", "client_id": "c", "client_secret": "not-told-either"}}
 VERDICTS = [WaitReason("a/served", "", 0.0, {"node": "node-0"}), WaitReason("a/waits", "1 x A100", 5.0,
-                                                                            {"node": "node-1"}),
+                                                                            {"node": "node-1"}, "direct"),
             WaitReason("b/waits", "a pod that uses it", 6.0, {})]
 ACTION = {"action": "SetSize", "node": "node-0", "size": 1}
 
@@ -87,7 +87,7 @@ def test_scale_carries_out(run_module: RunModule) -> None:
 def test_scale_in_check_mode_only_plans(run_module: RunModule) -> None:
     found = run_module(scale, check=True, config=CONFIG)
     assert FakeRun.log[1:] == [("plan",)]
-    assert found["verdicts"] == [{"claim": "a/waits", "waits_for": "1 x A100", "since": 5.0,
+    assert found["verdicts"] == [{"claim": "a/waits", "handover": "direct", "waits_for": "1 x A100", "since": 5.0,
                                   "evidence": {"node": "node-1"}}]
     assert found["diff"] == {"before": {"x": 0}, "after": {"x": 1}}
     assert "history" not in found
@@ -148,7 +148,7 @@ def test_claim_info_returns_what_is_asked_for(run_module: RunModule, args: dict[
 
 def test_claim_info_entry(run_module: RunModule) -> None:
     found = run_module(claim_info, config=CONFIG, namespace="a", waiting=True)
-    assert found["claims"] == [{"claim": "a/waits", "waits_for": "1 x A100", "since": 5.0,
+    assert found["claims"] == [{"claim": "a/waits", "handover": "direct", "waits_for": "1 x A100", "since": 5.0,
                                 "evidence": {"node": "node-1"}}]
 
 

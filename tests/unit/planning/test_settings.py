@@ -36,6 +36,7 @@ ACCEPTED_ROWS = [
     {"driver_name": "a" * 63}, {"driver_name": "gpu.nvidia.com"},
     {"dra_attributes": {"productName": "x" * 64}}, {"dra_attributes": {"productName": "", **ATTRIBUTES}},
     {"kind": "gpu"}, {"kind": "memory"},
+    {"handover": "gated"}, {"handover": "direct"}, {"handover": "reschedule"},
     {"cannot_coexist_with": []}, {"cannot_coexist_with": list(range(100))}, {"cannot_coexist_with": None},
 ]
 
@@ -54,6 +55,8 @@ REFUSED_ROWS = [
     ("dra_attributes", {}, "must hold productName"), ("dra_attributes", {"model": "x"}, "must hold productName"),
     ("dra_attributes", {"productName": "a", "last": "b", **ATTRIBUTES}, "at most 32"),
     ("kind", "fpga", "one of gpu, memory"), ("kind", 5, "one of gpu"),
+    ("handover", "at once", "one of gated, direct, reschedule"), ("handover", "", "one of gated"),
+    ("handover", ["direct"], "one of gated"),
     ("cannot_coexist_with", "1", "list"), ("cannot_coexist_with", 1, "list"),
     ("cannot_coexist_with", list(range(101)), "at most 100"), ("cannot_coexist_with", ["1"], "integers"),
     ("cannot_coexist_with", [True], "integers"),
@@ -165,6 +168,25 @@ def test_pods_are_held_where_any_model_is_gated() -> None:
 def test_a_namespace_is_not_direct() -> None:
     with pytest.raises(BadSetting, match=r"^handover_namespaces.lab: 'direct' .* must be one of gated, reschedule"):
         settings(handover_namespaces={"lab": "direct"})
+
+
+def test_a_row_of_the_table_says_the_handover_of_its_model() -> None:
+    found = Settings.from_dict({**table(handover="direct"), "handover": "reschedule"})
+    assert (found.handover_models, found.direct_models) == ({A100: "direct"}, (A100,))
+    assert Settings.from_dict({**table(handover="gated"), "handover": "direct"}).gating
+    assert not Settings.from_dict({**table(), "handover": "direct"}).handover_models
+
+
+def test_a_row_and_handover_models_may_say_the_same() -> None:
+    found = Settings.from_dict({**table(handover="direct"), "handover_models": {A100: "direct"}})
+    assert found.handover_models == {A100: "direct"}
+
+
+def test_a_row_and_handover_models_may_not_say_unlike_things() -> None:
+    with pytest.raises(BadSetting) as refused:
+        Settings.from_dict({**table(handover="direct"), "handover_models": {A100: "gated"}})
+    assert str(refused.value) == ("device_info[0].handover: 'direct' is not usable: handover_models.A100 40G is "
+                                  "'gated'; give one of them, or both alike")
 
 
 DURATIONS = ["device_no_removal_duration", "device_no_allocation_duration"]

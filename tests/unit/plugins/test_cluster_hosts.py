@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 import typing as t
 
+import pytest
+
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot, Machine
 from ansible_collections.composable.infra.plugins.plugin_utils.cluster_hosts import Cluster, node_hosts
 from ansible_collections.composable.infra.plugins.plugin_utils.hosts import Host
@@ -55,7 +57,31 @@ def test_gpu_that_a_claim_has_is_not_idle() -> None:
     assert [(d["claim"], d["idle"]) for d in host.variables["composable_devices"]] == [
         (f"{claim['metadata']['namespace']}/train", False), (None, True)]
     assert host.variables["composable_claims"] == [
-        {"claim": f"{claim['metadata']['namespace']}/train", "state": "bound", "devices": 1, "pods": ["train"]}]
+        {"claim": f"{claim['metadata']['namespace']}/train", "state": "bound", "handover": "", "devices": 1,
+         "pods": ["train"]}]
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["of the CDI Manager", "of the ComposableResources"])
+def test_gpu_that_a_claim_keeps_as_the_pools_is_the_claims(asked: bool) -> None:
+    """No slice of the node shows it. An equal name on another node is another device."""
+    result = objects.pool_result()
+    kept = objects.resource("gpu-a", device="uid-GPU-a", serial="GPU-a", state="Online",
+                            POOL_DEVICE="a100-fabric1/a100-0")
+    host = one(claims=[objects.claim("train", result, devices=[objects.told(result, "FabricDeviceReady")]),
+                       objects.claim("other", result, node="node-1")],
+               resources=[kept], snapshot=snapshot(gpu("GPU-a")) if asked else None)
+    assert [(d["visible"], d["claim"], d["idle"]) for d in host.variables["composable_devices"]] == [
+        (False, "default/train", False)]
+    assert host.variables["composable_claims"] == [
+        {"claim": "default/train", "state": "ready", "handover": "direct", "devices": 1, "pods": ["train"]}]
+
+
+def test_handover_of_claims_that_wait() -> None:
+    """Which it is shows when the first device is asked for: the ComposableResource then has the pool device's name."""
+    waits = objects.claim("train", objects.pool_result())
+    asked = objects.resource("gpu-a", asked=1, POOL_DEVICE="a100-fabric1/a100-0")
+    assert [one(claims=[waits], resources=[raw]).variables["composable_claims"][0]["handover"]
+            for raw in (asked, objects.resource("gpu-a", asked=1))] == ["direct", "reschedule"]
 
 
 def test_gpu_that_the_node_does_not_show_yet_is_not_idle() -> None:

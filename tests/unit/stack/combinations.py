@@ -252,5 +252,28 @@ REFUSED: list[tuple[str, Changes, Changes, str, str]] = [
         "operating system",
         "Use one of SLES 15, 16; RedHat 9, 10; Ubuntu 22.04, 24.04, or set composable_driver_shape to container",
     ),
-    ("a choice that does not exist", {}, {"handover": "direct"}, "plan", "Set it to one of gated, reschedule"),
+    (
+        "direct with the gate off by default",
+        {"kubernetes": "v1.35.2"},
+        {"handover": "direct"},
+        "binding conditions",
+        "Set --feature-gates=DRADeviceBindingConditions=true on kube-apiserver and kube-scheduler, or set "
+        "preflight_handover to gated",
+    ),
+    (
+        "one model direct with the gate off by default",
+        {"kubernetes": "v1.35.2"},
+        {"config": {"device_info": [{**ROW, "handover": "direct"}]}},
+        "binding conditions",
+        "Set --feature-gates=DRADeviceBindingConditions=true on kube-apiserver and kube-scheduler, or set "
+        "preflight_handover to gated",
+    ),
+    (
+        "direct with CoHDI's components",
+        {},
+        {**COHDI, "handover": "direct"},
+        "handover and controllers",
+        "Set composable_controllers to ours, or preflight_handover to reschedule",
+    ),
+    ("a choice that does not exist", {}, {"handover": "at once"}, "plan", "Set it to one of gated, direct, reschedule"),
 ]

@@ -25,6 +25,7 @@ from ansible_collections.composable.infra.tests.unit.stack.combinations import (
 
 WARNED: list[tuple[str, Changes, Changes, str]] = [
     ("nobody brings the runtime class", {}, {"gpu_operator_toolkit": False}, "container toolkit"),
+    ("direct beside the vendor's driver", {}, {"handover": "direct", "dra_driver": True}, "handover and DRA driver"),
     ("a release that nobody tried", {"kubernetes": "v1.37.0"}, {}, "kubernetes version"),
     ("class of others that a pool breaks", {"class_selectors": {"others": [VENDORS]}},
      {"config": {"device_info": [ROW]}}, "selectors and pools"),
@@ -136,6 +137,10 @@ def test_the_report_begins_with_what_stops() -> None:
 def test_a_gate_that_the_api_server_tells_wins_over_the_default() -> None:
     told = cluster(kubernetes="v1.35.2", gates={"DRADeviceBindingConditions": True})
     assert of(STOP, judge(told, plan(handover="reschedule"))) == []
+
+
+def test_direct_without_the_vendors_driver_is_well() -> None:
+    assert [f for f in judge(cluster(), plan(handover="direct", dra_driver=False)) if f.level != OK] == []
 
 
 def test_the_matrix_of_the_caller_counts() -> None:

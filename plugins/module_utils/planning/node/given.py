@@ -34,8 +34,8 @@ def _progress(resource: ComposableResource) -> str:
         return f"{where}: the CDI Manager {'was asked for it' if resource.asked else 'is to be asked for it'}"
     if resource.visible:
         return f"{where}: a ResourceSlice of the node shows it, so it may be promised to others"
-    return f"{where}: attached" + (f" (on the node: {resource.node_work.last_step})" if resource.node_work.last_step
-                                   else "")
+    step = f" (so far: {resource.node_work.last_step})" if resource.node_work.last_step else ""
+    return f"{where}: attached, the node has not written Ready yet{step}"
 
 
 def spoiled_of(group: ClaimGroup, snapshot: NodeSnapshot) -> str:

@@ -17,6 +17,7 @@ import typing as t
 from ...kube.errors import ApiError, Forbidden
 from ...kube.objects import pods
 from ...planning.actions import OpenGate, Unreserve, WaitReason
+from ...planning.device_info import GATED
 from ...planning.scheduling.parse_cache import ParseCache
 from ...planning.scheduling.snapshot import Placement, SchedulingPlan
 from ..keys import GatesKey, Key, NodeKey, NominationsKey, Result
@@ -160,7 +161,7 @@ class GatingController:
         self._reporter.about_pod(placement.pod, "NodeChosen", f"node {placement.node}: {placement.reason}",
                                  claims=claims)
         if seen := self._state.held.of(placement.pod.uid).seen:
-            self._hops.took("plan", claims, seen, node=placement.node)
+            self._hops.took("plan", claims, seen, handover=GATED, node=placement.node)
         for claim in placement.needs:
             self._hops.begin("request", claim)
 
@@ -169,7 +170,8 @@ class GatingController:
         for claim, resource in action.devices:
             self._state.holds.keep(resource, claim)
             self._hops.forget("request", claim)
-            self._hops.end("slice", resource, self._state.claim_refs([claim]), node=action.node, resource=resource)
+            self._hops.end("slice", resource, self._state.claim_refs([claim]), GATED, node=action.node,
+                           resource=resource)
         self._hops.begin("gate", action.pod.uid)
         self._state.reservations.make_ready(action.pod.uid)
         self._opener.open_ready()

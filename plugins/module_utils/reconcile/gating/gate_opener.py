@@ -9,6 +9,7 @@ import functools
 from functools import partial
 
 from ...kube.errors import ApiError
+from ...planning.device_info import GATED
 from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.snapshot import Placement, Release
 from ..runtime.event_reporter import EventReporter
@@ -56,7 +57,7 @@ class GateOpener:
         self._state.reservations.opened(pod.uid)
         claims = self._state.claim_refs(placement.needs)
         self._hops.metrics.count("gate_opened_total")
-        self._hops.end("gate", pod.uid, claims, node=placement.node)
+        self._hops.end("gate", pod.uid, claims, GATED, node=placement.node)
         self._hops.begin("bind", pod.uid)
         self._reporter.about_pod(pod, "GateOpened", f"its devices are on node {placement.node}", claims=claims)
 

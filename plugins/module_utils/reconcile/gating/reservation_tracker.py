@@ -9,6 +9,7 @@ import time
 import typing as t
 
 from ...kube.objects import pods
+from ...planning.device_info import GATED
 from ...planning.scheduling.snapshot import Placement
 from ..keys import GatesKey, Key
 from ..runtime.event_reporter import EventReporter
@@ -64,7 +65,7 @@ class ReservationTracker:
 
     def _note_bound(self, placement: Placement, node: str) -> None:
         claims = self._state.claim_refs(placement.needs)
-        self._hops.end("bind", placement.pod.uid, claims, node=node)
+        self._hops.end("bind", placement.pod.uid, claims, GATED, node=node)
         self._hops.over((claim for ref in claims if (claim := self._state.claim(ref.uid))), node=node)
         self._reporter.note("PodBound", f"{placement.pod.namespace}/{placement.pod.name}", f"to node {node}",
                             claims=claims)

@@ -14,7 +14,7 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from ...fabric.api import Device, FabricManager, Started
@@ -31,6 +31,7 @@ from ..runtime.event_reporter import EventReporter
 from ..runtime.fence import Fence
 from ..runtime.hops import Hops
 from ..runtime.threads import Threads
+from ..state import pool_devices
 from ..state.cluster_state import ClusterState
 from ..state.writer import Writer
 
@@ -199,8 +200,9 @@ class AttachOperations:
         def took(error: FabricError | None = None) -> float:
             seconds = time.monotonic() - clock
             self.hops.asked("attach", model, error)
-            self.hops.took("attach", self._claims(name), began, began + seconds, error=str(error or ""), node=node,
-                           model=model, manager=self.hops.manager, resource=name)
+            claims = self._claims(name)
+            self.hops.took("attach", claims, began, began + seconds, handover=self._handover(claims),
+                           error=str(error or ""), node=node, model=model, manager=self.hops.manager, resource=name)
             return seconds
 
         try:
@@ -221,7 +223,13 @@ class AttachOperations:
         """How long its claim waited for that."""
         for claim in self._claims(name):
             if began := self.hops.began("request", claim.uid):
-                self.hops.took("request", [claim], began, node=node, model=model, resource=name)
+                self.hops.took("request", [claim], began, handover=self._handover([claim]), node=node, model=model,
+                               resource=name)
+
+    def _handover(self, claims: Iterable[ClaimRef]) -> str:
+        """That of the first of these claims; empty for none."""
+        known = (self.state.claim(claim.uid) for claim in claims)
+        return next((pool_devices.handover(self.state, raw) for raw in known if raw), "")
 
     def _is_wanted(self, name: str) -> bool:
         raw = self.state.resources.get(name)

@@ -18,6 +18,7 @@ from ...kube.objects.claim_ref import ClaimRef
 from ...kube.objects.ready import outdated
 from ...planning import actions as act
 from ...planning.actions import WaitReason
+from ...planning.device_info import DIRECT, RESCHEDULE
 from ...planning.node.evaluate import OPERATOR, SCALER
 from ...planning.pool.plan import READY_CONDITION
 from ..gating.controller import GatingController
@@ -88,9 +89,11 @@ class Executor:
     def _note_handover(self, action: act.MarkClaim) -> None:
         """Its devices are there, or none will come."""
         raw = self._state.claims.get(action.name, action.namespace)
+        handover = DIRECT if action.condition == READY_CONDITION else RESCHEDULE
         self.hops.forget("request", action.claim)
         for device in action.devices:
-            self.hops.end("slice", device, self._state.claim_refs([action.claim]), node=action.node, resource=device)
+            self.hops.end("slice", device, self._state.claim_refs([action.claim]), handover, node=action.node,
+                          resource=device)
         if action.condition == READY_CONDITION:
             self.hops.over([raw] if raw else [], node=action.node)
         elif action.devices:
@@ -157,7 +160,7 @@ class NodeController:
         now = time.time()
         waits = snapshot.unread or (snapshot.blocked and not snapshot.no_hands)
         retry = now + RETRY_SECONDS if waits else None
-        for short in short_nodes(self._state) - {name}:
+        for short in short_nodes(self._state, now) - {name}:
             self._queue.add_change(NodeKey(short))
         actions, turn = self._in_turn(plan.urgent, now)
         self._executor.carry_out(actions)

@@ -6,18 +6,21 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ...kube.objects import claims, pods, slices
 from ...kube.times import parse_time
 from ...node.evidence import Evidence
 from ...planning.actions import WaitReason
-from ...planning.node.demand import FAILED, RESCHEDULE
+from ...planning.device_info import DIRECT, GATED
+from ...planning.device_info import RESCHEDULE as RESCHEDULING
+from ...planning.node.demand import FAILED, READY, RESCHEDULE
 from ...planning.node.scale import FAILED_CONDITION, RESCHEDULE_CONDITION
+from ...planning.pool.plan import READY_CONDITION
 from ...planning.settings import DeviceModel
 from ..runtime.controller_manager import ControllerManager
-from ..state import adapters
+from ..state import adapters, pool_devices
 from ..state.cluster_state import Json
 from ..state.node_snapshot import node_snapshot
 from .dry_run import forecast
@@ -27,6 +30,8 @@ from .quiescence import pending_claims
 MOST_REFUSALS = 3
 # Claims without a plan to which a look at all devices is given at a time.
 MOST_EXPLAINED = 20
+# How often kube-scheduler looks at the conditions of a claim that it waits for (KEP-5007).
+TICK_SECONDS = 5
 
 
 def explain(engine: ControllerManager) -> list[WaitReason]:
@@ -62,11 +67,35 @@ def _said(name: str, claim: Json, pod: Json) -> WaitReason:
 
 def _explained(engine: ControllerManager, decided: Mapping[str, WaitReason]) -> list[WaitReason]:
     pending = pending_claims(engine)
-    found = dict(decided)
+    # Only of a held pod something is decided before its claim exists.
+    found = {name: replace(reason, handover=GATED) for name, reason in decided.items()}
     for claim in engine.state.claims.list():
         name = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
-        found[name] = _with_node_steps(engine, claim, decided.get(name) or _verdict(engine, name, claim, pending))
+        reason = decided.get(name) or _verdict(engine, name, claim, pending)
+        found[name] = replace(_with_node_steps(engine, claim, reason), handover=_handover(engine, claim, pending))
     return sorted(found.values(), key=lambda v: v.claim)
+
+
+def with_handovers(engine: ControllerManager, reasons: Iterable[WaitReason]) -> tuple[WaitReason, ...]:
+    """The same with the handover of each claim."""
+    pending, found = pending_claims(engine), []
+    for reason in reasons:
+        namespace, _unused, name = reason.claim.partition("/")
+        claim = engine.state.claims.get(name, namespace)
+        found.append(replace(reason, handover=_handover(engine, claim, pending)) if claim else reason)
+    return tuple(found)
+
+
+def _handover(engine: ControllerManager, claim: Json, pending: Mapping[tuple[str, str], Json]) -> str:
+    """How the claim gets its devices; for one that is not allocated, how it would. Empty where the models that it may
+    be given have unlike handovers, and for one that no pod asks for."""
+    pod = pending.get((claim["metadata"]["namespace"], claim["metadata"]["name"]))
+    if (known := pool_devices.handover(engine.state, claim)) or pod is None:
+        return known
+    if pods.held(pod):
+        return GATED
+    direct = {engine.config.settings.is_direct(model.cdi_model_name) for model in _models(engine, claim)}
+    return "" if len(direct) > 1 else DIRECT if direct == {True} else RESCHEDULING
 
 
 def _with_node_steps(engine: ControllerManager, claim: Json, reason: WaitReason) -> WaitReason:
@@ -100,10 +129,10 @@ def _verdict(engine: ControllerManager, name: str, claim: Json, pending: dict[tu
         return _unallocated(engine, name, claim, pod) if pod else WaitReason(name, "a pod that uses it", created)
     if not claims.binding_results(claim):
         return WaitReason(name, "", 0.0, {"node": claims.node(claim)})
-    return _told(name, claim)
+    return _told(engine, name, claim)
 
 
-def _told(name: str, claim: Json) -> WaitReason:
+def _told(engine: ControllerManager, name: str, claim: Json) -> WaitReason:
     """A claim whose condition is written, or that nobody uses."""
     since, evidence = claims.allocated_at(claim), {"node": claims.node(claim)}
     phase = adapters.claim_phase(claim)
@@ -115,7 +144,18 @@ def _told(name: str, claim: Json) -> WaitReason:
                           since, evidence)
     if not claims.consumers(claim):
         return WaitReason(name, "a pod: it is allocated but reserved for none", since, evidence)
-    return WaitReason(name, "the scheduler to bind its pod", since, evidence)
+    if phase == READY and not _unbound_pods(engine, claim):
+        return WaitReason(name, "", 0.0, evidence)
+    return WaitReason(name, f"the scheduler to bind its pod: it looks for {READY_CONDITION} every {TICK_SECONDS} s",
+                      since, evidence)
+
+
+def _unbound_pods(engine: ControllerManager, claim: Json) -> list[Json]:
+    """Pods that it is reserved for and that have no node. Bound pods need not be watched: one that is not known has
+    been bound, or is gone."""
+    space = claim["metadata"]["namespace"]
+    found = (engine.state.pods.get(pod["name"], space) for pod in claims.consumers(claim))
+    return [pod for pod in found if pod and not pods.bound(pod)]
 
 
 def _message(claim: Json, kind: str) -> str:

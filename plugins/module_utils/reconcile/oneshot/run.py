@@ -19,7 +19,7 @@ from ..preflight import check_cluster
 from ..runtime.controller_manager import ControllerManager
 from ..runtime.leader_election import LeaderElection
 from .dry_run import difference, forecast
-from .explain import explain
+from .explain import explain, with_handovers
 from .quiescence import run_until_quiet
 
 TICK, LOOK_SECONDS = 0.02, 0.25
@@ -53,8 +53,8 @@ class Outcome:
 
 def wait_reason_result(reason: WaitReason) -> dict[str, t.Any]:
     """What a claim waits for, as modules return it."""
-    return {"claim": reason.claim, "waits_for": reason.waits_for, "since": reason.since,
-            "evidence": dict(reason.evidence)}
+    return {"claim": reason.claim, "handover": reason.handover, "waits_for": reason.waits_for,
+            "since": reason.since, "evidence": dict(reason.evidence)}
 
 
 class Run:
@@ -86,7 +86,7 @@ class Run:
         with self._engine(events=False) as engine:
             found = forecast(engine)
             actions = tuple(found.as_dicts())
-            return Outcome(bool(actions), actions, found.wait_reasons, difference(found))
+            return Outcome(bool(actions), actions, with_handovers(engine, found.wait_reasons), difference(found))
 
     def explain(self, until: Callable[[Sequence[WaitReason]], bool] = lambda reasons: True, timeout: float = 0.0
                 ) -> tuple[list[WaitReason], list[str]]:

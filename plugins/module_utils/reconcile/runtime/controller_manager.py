@@ -339,7 +339,7 @@ class ControllerManager:
         elif pooled and old is not None and not claims.binding_results(old):
             self.hops.begin("request", uid)
         elif not pooled and self.hops.began("handover", uid) and claims.results(claim):
-            self.hops.end("handover", uid, [ClaimRef.of(claim)])
+            self.hops.end("handover", uid, [ClaimRef.of(claim)], RESCHEDULE)
             self.hops.over([claim], node=claims.node(claim) or "")
 
     def _waited(self, key: Key, seconds: float) -> None:

@@ -19,7 +19,7 @@ from ...fabric.errors import Busy, FabricError, Missing, Refused, Unauthorized, 
 from ...kube.objects.claim_ref import ClaimRef
 from ...kube.times import parse_time
 from ..timelines.recorder import TimelineRecorder
-from .metrics import Metrics, NoMetrics
+from .metrics import OF_NO_CLAIM, Metrics, NoMetrics
 from .tracing import NoTracer, Tracer
 
 Json = dict[str, t.Any]
@@ -60,21 +60,24 @@ class Hops:
         with self._lock:
             return self._began.pop((hop, what), 0.0)
 
-    def end(self, hop: str, what: str, claims: Iterable[ClaimRef], **attributes: Attribute) -> None:
-        """It is over; nothing when nobody knows when it began."""
+    def end(self, hop: str, what: str, claims: Iterable[ClaimRef], handover: str = "",
+            **attributes: Attribute) -> None:
+        """It is over; nothing when nobody knows when it began. ``handover``: that of the claims, empty for none."""
         if began := self.forget(hop, what):
-            self._took(hop, claims, began, self._clock(), "", attributes)
+            self._took(hop, claims, began, self._clock(), handover, "", attributes)
 
-    def took(self, hop: str, claims: Iterable[ClaimRef], began: float, ended: float = 0.0, *, error: str = "",
-             **attributes: Attribute) -> None:
-        """A hop that ended now, or at ``ended``. ``error``: why it failed; only those that did not are in metrics."""
-        self._took(hop, claims, began, ended or self._clock(), error, attributes)
+    def took(self, hop: str, claims: Iterable[ClaimRef], began: float, ended: float = 0.0, *, handover: str = "",
+             error: str = "", **attributes: Attribute) -> None:
+        """A hop that ended now, or at ``ended``. ``handover``: that of the claims, empty for none;
+        ``error``: why it failed; only those that did not are in metrics."""
+        self._took(hop, claims, began, ended or self._clock(), handover, error, attributes)
 
-    def _took(self, hop: str, claims: Iterable[ClaimRef], began: float, ended: float, error: str,
+    def _took(self, hop: str, claims: Iterable[ClaimRef], began: float, ended: float, handover: str, error: str,
               attributes: Mapping[str, Attribute]) -> None:
         claims = [*claims]
         if not error:
-            self.metrics.observe("hop_duration_seconds", max(0.0, ended - began), hop=hop)
+            self.metrics.observe("hop_duration_seconds", max(0.0, ended - began), hop=hop,
+                                 handover=handover or OF_NO_CLAIM)
             self.timelines.note(claims, hop, began, ended)
         if self.tracer.enabled:
             for claim in claims:

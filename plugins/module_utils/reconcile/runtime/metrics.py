@@ -13,6 +13,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ...planning.device_info import HANDOVERS
+
 PREFIX: t.Final = "composable_"
 # Upper bounds in seconds: what a CDI Manager takes, and what the engine itself takes.
 MANAGER_BUCKETS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 180.0, 300.0, 600.0)
@@ -54,6 +56,8 @@ HOPS: t.Final[Mapping[str, str]] = {
     "bind": "from the removal of the gate until the scheduler has bound the pod",
     "handover": "from the condition FabricDeviceReschedule until the claim has the node's own device",
 }
+# How the claim gets the device that a hop is about; ``none``: no claim is known yet, as with ``prewarm``.
+OF_NO_CLAIM: t.Final = "none"
 COUNTERS: t.Final[Mapping[str, Metric]] = {
     "gate_opened_total": Metric("Pods whose scheduling gate was removed because their devices are on the node."),
     "gate_released_total": Metric("Pods whose scheduling gate was removed without devices.",
@@ -78,8 +82,8 @@ HISTOGRAMS: t.Final[Mapping[str, Metric]] = {
     "reconcile_duration_seconds": Metric("Time that a worker takes for a key of the work queue.",
                                          CONTROLLERS, ENGINE_BUCKETS),
     "gate_pass_duration_seconds": Metric("Time that one plan of all held pods takes.", buckets=ENGINE_BUCKETS),
-    "hop_duration_seconds": Metric("Time of each hop on a claim's way to its device.", {"hop": tuple(HOPS)},
-                                   HOP_BUCKETS),
+    "hop_duration_seconds": Metric("Time of each hop on a claim's way to its device.",
+                                   {"hop": tuple(HOPS), "handover": (*HANDOVERS, OF_NO_CLAIM)}, HOP_BUCKETS),
 }
 # True at the moment of asking: see runtime/observed.py.
 GAUGES: t.Final[Mapping[str, Metric]] = {
@@ -94,6 +98,10 @@ GAUGES: t.Final[Mapping[str, Metric]] = {
     "pool_devices": Metric("Devices that the published ResourceSlices of the pools show.", {"model": CONFIGURED}),
     "pools_refused": Metric("Models whose pools are not published, since a DeviceClass would fail on them."),
     "attached_devices": Metric("ComposableResources that have a device.", {"model": CONFIGURED}),
+    "prewarm_devices": Metric("Idle devices that prewarm keeps at this time of the week, for claims to come.",
+                              {"model": CONFIGURED}),
+    "prewarm_device_hours_per_week": Metric("What prewarm costs at most: device-hours of a week in which its devices "
+                                            "are attached and nobody uses them.", {"model": CONFIGURED}),
     "orphans": Metric("What belongs to nobody: devices attached to a node's machine without a ComposableResource, and "
                       "ComposableResources whose node does not exist.", {"kind": ("device", "resource")}),
 }

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import math
+import time
 import typing as t
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ...kube.objects import slices
+from ...planning.prewarm import Floor
 from ..pool.controller import pool_keys
 from ..state.cluster_state import ClusterState
 from .controller_manager import ControllerManager
@@ -27,7 +29,7 @@ def observed(engine: ControllerManager) -> dict[str, Values]:
     One look at everything, once for each scrape, costs some 75 ms of processor time where there are 5,000 nodes and
     40,000 devices.
     """
-    state = engine.state
+    state, now = engine.state, time.time()
     leads = engine.fence.required and engine.fence.open and not engine.stopping.is_set()
     return {
         "claims_waiting": len(engine.wait_reasons()), "gated_pods": len(state.pods.by("gated", True)),
@@ -37,6 +39,8 @@ def observed(engine: ControllerManager) -> dict[str, Values]:
         "fabric_free_devices": _free(state), "pool_devices": _pool_devices(state),
         "pools_refused": len(state.refused_models),
         **_devices(state),
+        "prewarm_devices": _of_floors(state, lambda floor: floor.idle_at(now)),
+        "prewarm_device_hours_per_week": _of_floors(state, lambda floor: floor.device_hours),
         "trace_spans_dropped_total": engine.hops.tracer.dropped,
         "watch_restarts_total": {each.resource.plural: each.restarts for each in engine.watches.reflectors},
     }
@@ -55,6 +59,14 @@ def _free(state: ClusterState) -> dict[str, float]:
     found = dict.fromkeys(_models(state), 0.0)
     for (model, _fabric), count in (state.snapshot.free if state.snapshot else {}).items():
         found[model] = found.get(model, 0.0) + count
+    return found
+
+
+def _of_floors(state: ClusterState, number: Callable[[Floor], float]) -> dict[str, float]:
+    """A number of each floor, together by model."""
+    found = dict.fromkeys(_models(state), 0.0)
+    for floor in state.settings.floors:
+        found[floor.model] += number(floor)
     return found
 
 

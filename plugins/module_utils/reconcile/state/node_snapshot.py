@@ -55,7 +55,8 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
         leaving=frozenset(uid for uid in attached or () if _leaves_another(state, name, uid)),
         blocked=_blocked(state, name, resources, now), unread=unread, no_hands=state.hands.missing(name),
         fabric_seen=state.snapshot is not None, may_release=may_release, lost=lost, lost_at=lost_at,
-        last_machine=last_machine, sizes=adapters.sizes_of(state.snapshot, machine), prewarm=idle_shares(state, name))
+        last_machine=last_machine, sizes=adapters.sizes_of(state.snapshot, machine),
+        prewarm=idle_shares(state, name, now))
 
 
 def _leaves_another(state: ClusterState, node: str, uid: str) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...kube.objects import claims, cohdi
+from ...planning.device_info import DIRECT, GATED, RESCHEDULE
 from ...planning.node.demand import PREPARING
 from ...planning.node.snapshot import Claim
 from . import adapters
@@ -30,6 +31,14 @@ def read_claim(state: ClusterState, raw: Json) -> Claim | None:
     given = frozenset(r.pool_device for r in claim.results if node and _resources(state, r.pool_device, node))
     direct = all(r.model and state.settings.is_direct(r.model.cdi_model_name) for r in claim.results)
     return replace(claim, direct=direct or bool(given), given=given)
+
+
+def handover(state: ClusterState, raw: Json) -> str:
+    """In which way a claim gets devices or has the pool's; empty for one that has no way yet, and for one that has
+    devices of its node, whichever way these came."""
+    if (claim := read_claim(state, raw)) is not None:
+        return DIRECT if claim.direct else RESCHEDULE
+    return GATED if state.reservations.holds_for(claims.identity(raw)) and not claims.results(raw) else ""
 
 
 def is_awaited(state: ClusterState, resource: Json) -> bool:

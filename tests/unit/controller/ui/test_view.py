@@ -68,6 +68,16 @@ def test_device_in_use_names_claim_and_pod(looked: Looked) -> None:
     assert (found["state"], found["claim"], found["pods"]) == ("in-use", "default/train", ["train"])
 
 
+def test_claim_that_keeps_the_pools_device_is_served_once_that_is_ready(looked: Looked) -> None:
+    result = objects.pool_result()
+    looked.put(objects.claim("train", result))
+    looked.view.refresh()
+    assert snapshot(looked)["claim/default/train"]["state"] == "preparing"
+    looked.put(objects.claim("train", result, devices=[objects.told(result, objects.READY)]))
+    looked.view.refresh()
+    assert snapshot(looked)["claim/default/train"]["state"] == "served"
+
+
 def test_device_that_is_kept_for_a_claim_is_reserved(looked: Looked) -> None:
     looked.put(objects.claim("train"))
     looked.bench.state.holds.keep("gpu-a", "uid-train")

@@ -149,7 +149,8 @@ def test_device_of_a_claim_stays() -> None:
     ({"visible": True}, f"GPU-r, which is its {FIRST}, on node node-0: a ResourceSlice of the node shows it, so it may "
                         "be promised to others"),
     ({"node_work": NodeWork(last_step="Bound")},
-     f"GPU-r, which is its {FIRST}, on node node-0: attached (on the node: Bound)"),
+     f"GPU-r, which is its {FIRST}, on node node-0: attached, the node has not written Ready yet (so far: Bound)"),
+    ({}, f"GPU-r, which is its {FIRST}, on node node-0: attached, the node has not written Ready yet"),
 ])
 def test_what_a_claim_waits_for(more: dict[str, t.Any], said: str) -> None:
     assert waits_for(direct(given=[FIRST]), given(usable=False, **more), it.request(1)) == said

@@ -60,7 +60,7 @@ def test_every_hop_is_measured_and_traced(held: Bench, spans: RecordedSpans) -> 
     serve(held)
     bind(held, "train")
     assert spans.names(UID) == [*HOPS, "claim"]
-    assert all(len(held.metrics.observed("hop_duration_seconds", hop=hop)) == 1 for hop in HOPS)
+    assert all(len(held.metrics.observed("hop_duration_seconds", hop=hop, handover="gated")) == 1 for hop in HOPS)
     assert [span.began <= span.ended for span in spans.spans] == [True] * 7
     assert len(held.metrics.observed("gate_pass_duration_seconds")) > 0
     assert not held.hops.began("request", UID)

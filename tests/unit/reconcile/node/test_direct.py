@@ -16,6 +16,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, device_users
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import SetPoolDevice
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.snapshot import pool_snapshot
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import HOPS
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import pool_devices
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.usage import usage
@@ -62,6 +63,14 @@ def test_claim_is_told_that_its_device_is_ready(bench: Bench) -> None:
     assert conditions(bench) == ["FabricDeviceReady"]
     assert claims.results(bench.api.one(CLAIMS, "train", "default")) == before
     assert len(bench.fabric.attaches) == 1
+
+
+def test_hops_of_the_way_are_measured_as_direct(bench: Bench) -> None:
+    served(bench)
+    assert {hop for hop in HOPS if bench.metrics.observed("hop_duration_seconds", hop=hop, handover="direct")} == {
+        "attach", "slice"}
+    assert not any(bench.metrics.observed("hop_duration_seconds", hop=hop, handover=other)
+                   for hop in HOPS for other in ("gated", "reschedule", "none"))
 
 
 def test_nothing_is_told_while_a_slice_of_the_node_shows_the_device(bench: Bench) -> None:

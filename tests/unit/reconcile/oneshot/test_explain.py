@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 import typing as t
+from dataclasses import replace
 
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import PoolKey
@@ -33,6 +35,13 @@ def said(quiet: Quiet, *raws: dict[str, t.Any]) -> WaitReason:
     quiet[1].put(*raws)
     (found,) = explain(quiet[0])
     return found
+
+
+def use(engine: ControllerManager, bench: Bench, handovers: dict[str, str]) -> None:
+    """Have models with these handovers, and an agent on the node."""
+    settings = replace(engine.config.settings, handover_models=handovers)
+    engine.config = replace(engine.config, settings=settings)
+    engine.state.settings = settings
 
 
 def selecting(product: str, count: int = 1, **more: t.Any) -> dict[str, t.Any]:
@@ -82,9 +91,51 @@ def test_claim_that_the_scheduler_must_act_on(quiet: Quiet, kind: str) -> None:
     assert found.waits_for == f"the scheduler to act on {kind}: the reason"
 
 
-def test_claim_of_a_ready_device(quiet: Quiet) -> None:
-    found = said(quiet, objects.claim("train", RESULT, devices=[objects.told(RESULT, objects.READY)]))
-    assert found.waits_for == "the scheduler to bind its pod"
+def test_claim_of_a_ready_device_waits_for_the_scheduler_until_its_pod_is_bound(quiet: Quiet) -> None:
+    """Where no pods are held, those that are bound are not watched."""
+    ready = objects.claim("train", RESULT, devices=[objects.told(RESULT, objects.READY)])
+    found = said(quiet, ready, objects.pod())
+    assert found.waits_for == "the scheduler to bind its pod: it looks for FabricDeviceReady every 5 s"
+    found = said(quiet, {**objects.pod(), "spec": {**objects.pod()["spec"], "nodeName": "node-0"}})
+    assert (found.waits_for, found.since, found.evidence) == ("", 0.0, {"node": "node-0"})
+    quiet[1].drop(objects.pod())
+    assert said(quiet).waits_for == ""
+
+
+def test_handover_of_claims_with_and_without_devices(quiet: Quiet) -> None:
+    """A claim that has a device of its node may have it by any handover."""
+    assert said(quiet, objects.claim("train", RESULT)).handover == "reschedule"
+    assert said(quiet, objects.claim("train", objects.local_result())).handover == ""
+    assert said(quiet, selecting("NVIDIA T4", pods=())).handover == ""
+    assert said(quiet, selecting("NVIDIA T4"), objects.pod()).handover == "reschedule"
+    held = {**objects.pod()["spec"], "schedulingGates": [{"name": pods.GATE}]}
+    assert said(quiet, {**objects.pod(), "spec": held}).handover == "gated"
+
+
+def test_handover_of_a_model_that_is_direct(quiet: Quiet) -> None:
+    engine, bench = quiet
+    use(engine, bench, {A100: "direct"})
+    assert said(quiet, selecting("NVIDIA A100 40G"), objects.pod()).handover == "direct"
+    assert said(quiet, selecting("NVIDIA T4")).handover == "reschedule"
+    assert said(quiet, objects.claim("train")).handover == "", "its selectors allow unlike models"
+    assert said(quiet, objects.claim("train", RESULT)).handover == "direct"
+
+
+def test_what_a_direct_claim_waits_for_on_its_way(quiet: Quiet) -> None:
+    """The CDI Manager, then the node agent, then the scheduler; then it keeps the device and waits for nothing."""
+    engine, bench = quiet
+    use(engine, bench, {A100: "direct"})
+    name = "a100-fabric1/a100-0"
+    claim, pod = objects.claim("train", RESULT), objects.pod()
+    asked = said(quiet, claim, pod, objects.resource("gpu-a", asked=2, POOL_DEVICE=name))
+    assert asked.waits_for.endswith("the CDI Manager was asked for it")
+    attached = said(quiet, objects.resource("gpu-a", device="d1", serial="GPU-d1", NODE=UP.to_json(), POOL_DEVICE=name))
+    assert attached.waits_for.endswith("attached, the node has not written Ready yet (so far: Bound)")
+    told = said(quiet, objects.claim("train", RESULT, devices=[objects.told(RESULT, objects.READY)]))
+    assert told.waits_for.startswith("the scheduler to bind its pod")
+    served = said(quiet, {**pod, "spec": {**pod["spec"], "nodeName": "node-0"}})
+    assert (served.waits_for, served.evidence["node"]) == ("", "node-0")
+    assert {each.handover for each in (asked, attached, told, served)} == {"direct"}
 
 
 def test_claim_that_is_reserved_for_nobody(quiet: Quiet) -> None:
@@ -216,4 +267,5 @@ def test_held_pod_whose_claim_the_scheduler_will_make(quiet: Quiet) -> None:
                  {"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")},
                  {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER),
                   "spec": {"extendedResourceName": "nvidia.com/gpu", "selectors": [{"cel": {"expression": cel}}]}})
-    assert (found.claim, found.waits_for) == ("default/train-extended-resources", f"1 x {A100} on node node-0")
+    assert (found.claim, found.waits_for, found.handover) == (
+        "default/train-extended-resources", f"1 x {A100} on node node-0", "gated")

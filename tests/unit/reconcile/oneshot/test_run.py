@@ -109,7 +109,7 @@ def test_plan_says_what_would_be_done_and_does_nothing(made: tuple[Run, Bench]) 
     found = run.plan().as_result()
     assert found["changed"] is True
     assert {a["action"] for a in found["actions"]} == {"WritePool", "LabelNode", "SetSize", "CreateResource"}
-    assert found["verdicts"][0]["claim"] == "default/train"
+    assert (found["verdicts"][0]["claim"], found["verdicts"][0]["handover"]) == ("default/train", "reschedule")
     assert found["diff"]["after"]["node-0 A100 40G"] == 1
     assert "history" not in found
     assert bench.api.writes() == []

@@ -64,8 +64,8 @@ def test_a_hop_takes_from_its_beginning_to_its_end(hops: Hops, metrics: Recorded
                                                    clock: Clock) -> None:
     hops.begin("slice", "gpu-a")
     clock.now = 102.5
-    hops.end("slice", "gpu-a", [CLAIM], node="node-0")
-    assert metrics.observed("hop_duration_seconds", hop="slice") == [2.5]
+    hops.end("slice", "gpu-a", [CLAIM], "direct", node="node-0")
+    assert metrics.observed("hop_duration_seconds", hop="slice", handover="direct") == [2.5]
     (span,) = spans.spans
     assert (span.claim, span.name, span.began, span.ended, span.root) == ("uid-train", "slice", 100.0, 102.5, False)
     assert dict(span.attributes) == {"node": "node-0", "k8s.namespace.name": "default",
@@ -74,7 +74,7 @@ def test_a_hop_takes_from_its_beginning_to_its_end(hops: Hops, metrics: Recorded
 
 def test_what_nobody_saw_begin_is_not_measured(hops: Hops, metrics: RecordedMetrics, spans: RecordedSpans) -> None:
     hops.end("slice", "gpu-a", [CLAIM])
-    assert (metrics.observed("hop_duration_seconds", hop="slice"), spans.spans) == ([], [])
+    assert (metrics.observed("hop_duration_seconds", hop="slice", handover="none"), spans.spans) == ([], [])
 
 
 def test_it_ends_once_and_begins_once(hops: Hops, metrics: RecordedMetrics, clock: Clock) -> None:
@@ -84,19 +84,19 @@ def test_it_ends_once_and_begins_once(hops: Hops, metrics: RecordedMetrics, cloc
     clock.now = 103.0
     hops.end("gate", "pod", [])
     hops.end("gate", "pod", [])
-    assert metrics.observed("hop_duration_seconds", hop="gate") == [3.0]
+    assert metrics.observed("hop_duration_seconds", hop="gate", handover="none") == [3.0]
 
 
 def test_a_clock_that_was_set_back_makes_no_negative_time(hops: Hops, metrics: RecordedMetrics, clock: Clock) -> None:
     hops.begin("gate", "pod")
     clock.now = 50.0
     hops.end("gate", "pod", [])
-    assert metrics.observed("hop_duration_seconds", hop="gate") == [0.0]
+    assert metrics.observed("hop_duration_seconds", hop="gate", handover="none") == [0.0]
 
 
 def test_what_failed_is_a_span_and_no_time_of_a_hop(hops: Hops, metrics: RecordedMetrics, spans: RecordedSpans) -> None:
     hops.took("attach", [CLAIM], 90.0, error="the pool is empty", model="A100")
-    assert metrics.observed("hop_duration_seconds", hop="attach") == []
+    assert metrics.observed("hop_duration_seconds", hop="attach", handover="none") == []
     assert [(span.name, span.error) for span in spans.spans] == [("attach", "the pool is empty")]
 
 
@@ -111,7 +111,7 @@ def test_the_whole_way_begins_with_the_claim(hops: Hops, spans: RecordedSpans) -
 def test_nothing_is_traced_for_nobody(metrics: RecordedMetrics) -> None:
     hops = Hops(metrics)
     hops.took("attach", [CLAIM], 0.0)
-    assert len(metrics.observed("hop_duration_seconds", hop="attach")) == 1
+    assert len(metrics.observed("hop_duration_seconds", hop="attach", handover="none")) == 1
     assert not hops.tracer.enabled
 
 

@@ -18,7 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import GAUGES, READ_COUNTERS
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.observed import observed
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, T4
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, T4, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
@@ -115,3 +115,13 @@ def test_a_component_that_another_process_plays_has_no_number(config: EngineConf
     assert up is not None
     assert math.isnan(up)
     engine.stop()
+
+
+def test_what_is_kept_for_claims_to_come_and_what_it_costs(quiet: Quiet) -> None:
+    engine, _bench = quiet
+    assert observed(engine)["prewarm_devices"] == observed(engine)["prewarm_device_hours_per_week"] == MODELS
+    always = {"from": "00:00", "to": "24:00", "idle": 3}
+    rows = [{"model": A100, "idle": 1}, {"model": A100, "idle": 0, "schedule": [always]}, {"model": T4, "idle": 2}]
+    engine.state.settings = settings(prewarm=rows)
+    assert observed(engine)["prewarm_devices"] == {**MODELS, A100: 4, T4: 2}
+    assert observed(engine)["prewarm_device_hours_per_week"] == {**MODELS, A100: 4 * 168, T4: 2 * 168}

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -42,6 +44,7 @@ def test_device_is_attached_before_anybody_asks(bench: Bench) -> None:
     bench.run(5)
     assert len(bench.fabric.attaches) == 1
     assert not bench.fabric.detaches
+    assert len(bench.metrics.observed("hop_duration_seconds", hop="attach", handover="none")) == 1
 
 
 def test_one_that_is_taken_is_followed_by_another(bench: Bench) -> None:
@@ -68,18 +71,35 @@ def test_nothing_is_kept_from_a_pod_that_finds_no_device(bench: Bench) -> None:
     bench.run()
     bench.put(objects.local_slice("GPU-d1"))
     bench.look()
-    assert idle_shares(bench.state, "node-0") == {A100: 1}
+    assert idle_shares(bench.state, "node-0", time.time()) == {A100: 1}
     bench.fabric.free_count = 0
     bench.look()
-    assert idle_shares(bench.state, "node-0") == {A100: 1}
+    assert idle_shares(bench.state, "node-0", time.time()) == {A100: 1}
     bench.put(objects.pod("other"), objects.claim("other", pods=[]))
-    assert idle_shares(bench.state, "node-0") == {A100: 0}
+    assert idle_shares(bench.state, "node-0", time.time()) == {A100: 0}
 
 
 def test_nodes_that_lack_some_are_planned(bench: Bench) -> None:
     bench.put(ready(gpu="yes"), ready("node-1", "machine-1"))
-    assert short_nodes(bench.state) == set()
+    assert short_nodes(bench.state, time.time()) == set()
     bench.look()
-    assert short_nodes(bench.state) == {"node-0"}
+    assert short_nodes(bench.state, time.time()) == {"node-0"}
     bench.reconcile(NodeKey("node-1"))
     assert NodeKey("node-0") in bench.keys
+
+
+def at(hour: int) -> float:
+    """On a Monday, UTC."""
+    return datetime(2026, 1, 5, hour, tzinfo=UTC).timestamp()
+
+
+def test_floor_follows_its_schedule() -> None:
+    window = {"from": "08:00", "to": "18:00", "idle": 3, "days": ["mon"]}
+    made = Bench(prewarm=[{"model": A100, "idle": 1, "schedule": [window]}])
+    made.build()
+    made.put(ready())
+    made.look()
+    assert [idle_shares(made.state, "node-0", at(hour)) for hour in (7, 8, 18)] == [{A100: 1}, {A100: 3}, {A100: 1}]
+    made.put(*[objects.resource(f"gpu-{n}", device=f"d{n}", serial=f"GPU-d{n}", state="Online") for n in (1, 2)])
+    assert (short_nodes(made.state, at(7)), short_nodes(made.state, at(8))) == (set(), {"node-0"})
+    made.close()

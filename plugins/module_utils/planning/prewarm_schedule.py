@@ -1,0 +1,117 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Floors of idle devices that change with the time of the week, and how many idle device-hours a week they mean.
+
+The time of day is that of a clock on the wall in the window's time zone. So a window has an hour less, or an hour more,
+on the day on which that clock is put forward or back.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+from .device_info import BadSetting, known_keys
+
+KEYS = ("days", "from", "to", "timezone", "idle")
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+DAY, WEEK = 24 * 60, 7 * 24 * 60
+MOST_DEVICES, MOST_WINDOWS = 1000, 100
+# A Monday, 00:00 in UTC, of a week in which no clock is put forward or back.
+A_WEEK = datetime(2026, 1, 5, tzinfo=UTC).timestamp()
+TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])|24:00")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """``idle`` devices on these ``days`` (0 is Monday), from minute ``begin`` of the day until before minute ``end``.
+
+    One whose end is not after its beginning goes over midnight, and belongs to the day on which it begins.
+    """
+
+    days: frozenset[int]
+    begin: int
+    end: int
+    zone: tzinfo
+    idle: int
+
+    def holds(self, now: float) -> bool:
+        """Whether a moment, in seconds since the epoch, is in it."""
+        local = datetime.fromtimestamp(now, self.zone)
+        minute, today = local.hour * 60 + local.minute, local.weekday()
+        if self.begin < self.end:
+            return today in self.days and self.begin <= minute < self.end
+        return (today in self.days and minute >= self.begin) or ((today - 1) % 7 in self.days and minute < self.end)
+
+
+def idle_at(idle: int, schedule: Sequence[Window], now: float) -> int:
+    """The floor at a moment: that of the first window that holds, else ``idle``."""
+    return next((window.idle for window in schedule if window.holds(now)), idle)
+
+
+@functools.lru_cache(256)
+def device_hours(idle: int, schedule: tuple[Window, ...]) -> float:
+    """Idle device-hours of a week in which the floor is full all the time."""
+    if not schedule:
+        return idle * WEEK / 60
+    return sum(idle_at(idle, schedule, A_WEEK + minute * 60) for minute in range(WEEK)) / 60
+
+
+def read_schedule(rows: object, where: str) -> tuple[Window, ...]:
+    """Check and read ``schedule`` of a floor. Raises BadSetting for the first field that cannot be used."""
+    if not isinstance(rows, list) or len(rows) > MOST_WINDOWS:
+        raise BadSetting(where, rows, f"must be a list of at most {MOST_WINDOWS} mappings with {', '.join(KEYS)}")
+    return tuple(_window(row, f"{where}[{number}]") for number, row in enumerate(rows))
+
+
+def read_idle(row: Mapping[str, object], where: str) -> int:
+    """A number of idle devices. Raises BadSetting."""
+    idle = row.get("idle")
+    if not isinstance(idle, int) or isinstance(idle, bool) or not 0 <= idle <= MOST_DEVICES:
+        raise BadSetting(f"{where}.idle", idle, f"must be a whole number from 0 to {MOST_DEVICES}")
+    return idle
+
+
+def _window(row: object, where: str) -> Window:
+    if not isinstance(row, Mapping):
+        raise BadSetting(where, row, f"must be a mapping with {', '.join(KEYS)}")
+    known_keys(row, KEYS, where)
+    begin, end = _minute(row, "from", where), _minute(row, "to", where)
+    if begin == end:
+        raise BadSetting(f"{where}.to", row["to"], "must be another time than from; a whole day is 00:00 to 24:00")
+    return Window(_days(row.get("days", list(DAYS)), f"{where}.days"), begin, end,
+                  _zone(row.get("timezone", "UTC"), f"{where}.timezone"), read_idle(row, where))
+
+
+def _days(value: object, where: str) -> frozenset[int]:
+    if not isinstance(value, list) or not value:
+        raise BadSetting(where, value, f"must be a list of some of {', '.join(DAYS)}")
+    for day in value:
+        if day not in DAYS:
+            raise BadSetting(where, day, f"must hold only {', '.join(DAYS)}")
+    return frozenset(DAYS.index(day) for day in value)
+
+
+def _minute(row: Mapping[str, object], key: str, where: str) -> int:
+    """YAML reads 18:00 without quotes as a number."""
+    value = row.get(key)
+    if not isinstance(value, str) or not TIME.fullmatch(value) or (key == "from" and value == "24:00"):
+        last = "24:00" if key == "to" else "23:59"
+        raise BadSetting(f"{where}.{key}", value, f"must be a time of day in quotes, from '00:00' to '{last}'")
+    return int(value[:2]) * 60 + int(value[3:])
+
+
+def _zone(value: object, where: str) -> tzinfo:
+    """UTC needs no database of time zones."""
+    if value == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(value if isinstance(value, str) else "")
+    except (KeyError, ValueError, OSError):
+        raise BadSetting(where, value, "must be the name of a time zone that this machine knows, such as Europe/Berlin "
+                         "or UTC") from None

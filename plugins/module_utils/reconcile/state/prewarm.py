@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 
 from ...kube.objects import claims, nodes, pods
@@ -58,7 +57,7 @@ def _place(state: ClusterState, model: DeviceModel, raw: Json, fabric: int) -> P
                and not r["metadata"].get("deletionTimestamp")]
     idle = sum(not (state.user(r) or state.holds.of(r)[0]) for r in devices)
     closed = (raw["spec"].get("unschedulable") or not nodes.ready(raw) or state.hands.missing(name)
-              or model.cdi_model_name in state.blocks.of(name, time.time()))
+              or model.cdi_model_name in state.blocks.of(name, state.now()))
     room = 0 if closed else max(0, state.settings.max_devices_per_node - len(devices))
     return Place(name, fabric, idle, len(devices), room)
 

@@ -20,7 +20,7 @@ from ..runtime.controller_manager import ControllerManager
 from ..state import adapters
 from ..state.cluster_state import Json
 from ..state.node_snapshot import node_snapshot
-from .dry_run import forecast
+from .dry_run import Forecast, forecast
 from .quiescence import pending_claims
 
 # Nodes that a sentence names; the evidence has all of them.
@@ -31,7 +31,12 @@ MOST_EXPLAINED = 20
 
 def explain(engine: ControllerManager) -> list[WaitReason]:
     """What every claim waits for, sorted by namespace and name; ``waits_for`` is empty for one that is served."""
-    return _explained(engine, {v.claim: v for v in forecast(engine).wait_reasons})
+    return explain_forecast(engine, forecast(engine))
+
+
+def explain_forecast(engine: ControllerManager, found: Forecast) -> list[WaitReason]:
+    """The same of a forecast that was made already."""
+    return _explained(engine, {v.claim: v for v in found.wait_reasons})
 
 
 def as_planned(engine: ControllerManager) -> dict[str, WaitReason]:

@@ -45,8 +45,8 @@ class ClusterState:
     ``fabric_problem`` and ``pools_problem``: what the CDI Manager and the publisher complain about now, empty for
     nothing. ``refused_models``: why a model's pools are not published. ``hands``: who does the work on the nodes.
     ``tainted``: ComposableResources whose device the scheduler was told to give to nobody. ``held_pods_planned``:
-    whether the pods that our gate holds were planned once by this process. ``moment``: when a state was captured that is
-    looked at later, in seconds since the epoch; None: it is now.
+    whether the pods that our gate holds were planned once by this process. ``moment``: when a state that is looked at
+    later was captured, in seconds since the epoch; None: it is now.
     """
 
     def __init__(self, settings: Settings, hands: NodeHands | None = None) -> None:

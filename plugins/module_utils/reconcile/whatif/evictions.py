@@ -67,12 +67,12 @@ class Gate:
         return opted_in and self._settings.handover_of(namespace) == "gated"
 
     def over(self, pod: Json) -> Json:
-        """The pod, held where it is to be."""
-        spec = pod["spec"]
-        names = [gate.get("name") for gate in spec.get("schedulingGates") or ()]
-        if not spec.get("resourceClaims") or pods.GATE in names or not self.holds(pod["metadata"]["namespace"]):
-            return pod
-        return {**pod, "spec": {**spec, "schedulingGates": [*(spec.get("schedulingGates") or ()), {"name": pods.GATE}]}}
+        """The pod as it is when it is made anew: held or not."""
+        spec = {key: value for key, value in pod["spec"].items() if key != "schedulingGates"}
+        gates = [{"name": name} for name in pods.foreign(pod)]
+        if spec.get("resourceClaims") and self.holds(pod["metadata"]["namespace"]):
+            gates.append({"name": pods.GATE})
+        return {**pod, "spec": {**spec, **({"schedulingGates": gates} if gates else {})}}
 
 
 def without_devices(capture: Capture, resources: Iterable[Json]) -> Capture:

@@ -14,6 +14,7 @@ from ...kube.api_resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, PODS
 from ...kube.objects import pods
 from ...kube.times import format_time
 from ...planning.device_info import DeviceModel
+from ...planning.scheduling.filters.dynamic_resources.claims import MAX_DEVICES_PER_CLAIM
 from ...planning.scheduling.framework.quantity import BadQuantity, quantity
 from ...planning.settings import Settings
 from .capture import Capture
@@ -23,7 +24,7 @@ from .options import Options
 Json = dict[str, t.Any]
 PREFIX: t.Final = "what-if"
 MOST_PODS: t.Final = 20_000
-FIELDS: t.Final = ("count", "like", "namespace", "model", "devices", "cpu", "memory")
+FIELDS: t.Final = ("count", "like", "namespace", "model", "devices_each", "cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,8 @@ def read_add_pods(options: Options, capture: Capture) -> MorePods:
     settings = Settings.from_dict(capture.settings)
     model = settings.model(options.one_of("model", [m.cdi_model_name for m in settings.models]))
     namespace = options.one_of("namespace", _namespaces(capture), "default")
-    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
-             "spec": {"devices": {"requests": [_request(capture, settings, model, options.count("devices", 1, 128))]}}}
+    request = _request(capture, settings, model, options.count("devices_each", 1, MAX_DEVICES_PER_CLAIM))
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": {"devices": {"requests": [request]}}}
     return MorePods(options.count(most=MOST_PODS), _plain_pod(namespace, _requested(options)), {"devices": claim})
 
 
@@ -129,9 +130,5 @@ def _like(options: Options, capture: Capture) -> MorePods:
     missing = [entry for entry, claim in found.items() if claim is None]
     if missing:
         raise options.bad("like", f"its claim {missing[0]} was not captured; name a pod whose claims exist")
-    fresh = pending(pod, capture.taken)
-    spec = {key: value for key, value in fresh["spec"].items() if key != "schedulingGates"}
-    others = [{"name": gate} for gate in pods.foreign(pod)]
-    return MorePods(options.count(most=MOST_PODS),
-                    {**fresh, "spec": {**spec, **({"schedulingGates": others} if others else {})}},
+    return MorePods(options.count(most=MOST_PODS), pending(pod, capture.taken),
                     {entry: claim for entry, claim in found.items() if claim is not None})

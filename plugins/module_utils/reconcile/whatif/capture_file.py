@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ...fabric.api import Device, FabricSnapshot, Machine, Size
+from ...planning.settings import Settings
 from ..config import BadConfig
 from .capture import Capture
 
@@ -59,6 +60,7 @@ def of_document(data: object, where: str) -> Capture:
 
 
 def _capture(data: Mapping[str, t.Any]) -> Capture:
+    Settings.from_dict(data["settings"])
     return Capture(float(data["taken"]), {**data["settings"]}, str(data["manager"]), float(data["attach_timeout"]),
                    str(data["node_hands"]), {str(node): bool(held) for node, held in data["agents"].items()},
                    {kind: tuple(_object(each) for each in found) for kind, found in data["objects"].items()},
@@ -66,8 +68,8 @@ def _capture(data: Mapping[str, t.Any]) -> Capture:
 
 
 def _object(raw: t.Any) -> Json:
-    """Raises KeyError for what has no name."""
-    return raw if raw["metadata"]["name"] else {}
+    """Raises KeyError for what has no name or uid."""
+    return raw if raw["metadata"]["name"] and raw["metadata"]["uid"] else {}
 
 
 def _fabric(data: Mapping[str, t.Any]) -> FabricSnapshot:

@@ -16,7 +16,7 @@ from ...planning.settings import Settings
 from .capture import Capture
 from .captured_engine import engine_of
 from .evictions import evicted, without_devices
-from .options import Options
+from .options import Options, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _attached(options: Options, capture: Capture) -> tuple[str, ...]:
     known = device_uids(capture)
     for name in options.names("devices"):
         if name not in known:
-            raise options.bad("devices", f"{name} is not attached; attached are {', '.join(known) or 'none'}")
+            raise options.bad("devices", f"{name} is not attached; attached are {listed(known) or 'none'}")
     return tuple(options.given["devices"])
 
 

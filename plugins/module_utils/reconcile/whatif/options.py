@@ -12,6 +12,7 @@ from ..config import BadConfig
 from .capture import Capture
 
 MOST: t.Final = 100_000
+SHOWN: t.Final = 20
 
 
 class BadChange(BadConfig):
@@ -19,6 +20,12 @@ class BadChange(BadConfig):
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field}: {value!r} is not usable: {allowed}")
+
+
+def listed(known: Collection[t.Any]) -> str:
+    """Names in a sentence, SHOWN at most."""
+    names = [str(each) for each in known]
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
 class Options:
@@ -53,7 +60,7 @@ class Options:
         if value is None and len(known) == 1:
             return next(iter(known))
         if isinstance(value, (dict, list)) or value not in known:
-            raise self.bad(field, f"must be one of {', '.join(map(str, known))}" if known else "the capture has none")
+            raise self.bad(field, f"must be one of {listed(known)}" if known else "the capture has none")
         return value
 
     def names(self, field: str) -> list[str]:

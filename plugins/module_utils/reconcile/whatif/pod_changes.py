@@ -123,7 +123,7 @@ def _like(options: Options, capture: Capture) -> MorePods:
     """As a captured pod, with claims as its own."""
     known = {f"{raw['metadata']['namespace']}/{raw['metadata']['name']}": raw for raw in capture.of(PODS.plural)
              if (raw.get("spec") or {}).get("resourceClaims")}
-    pod = known[options.one_of("like", known)]
+    pod = known[options.one_of("like", sorted(known))]
     namespace = pod["metadata"]["namespace"]
     claims = {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in capture.of(CLAIMS.plural)}
     found = {entry: claims.get((namespace, name or "")) for entry, name in pods.claim_names(pod).items()}

@@ -115,4 +115,5 @@ def test_bad_questions(run_module: RunModule, bench: Bench, tmp_path: Path, chan
 
 def test_a_file_that_is_no_capture(run_module: RunModule, tmp_path: Path) -> None:
     found = run_module(fabric_whatif, capture=str(tmp_path / "none"))
-    assert (found["msg"], found["error"]) == (f"{tmp_path}/none: cannot be read: No such file or directory", "BadCapture")
+    assert found["msg"] == f"{tmp_path}/none: cannot be read: No such file or directory"
+    assert found["error"] == "BadCapture"

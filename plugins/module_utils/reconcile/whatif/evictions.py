@@ -53,7 +53,8 @@ def of_daemon_set(pod: Json) -> bool:
 
 
 class Gate:
-    """Holds pods that are new, as the admission policy does with this capture's namespaces and settings."""
+    """Holds pods that are new, as the admission policy (deploy/gates/policy.yaml) does while a controller runs, by the
+    namespaces and settings of a capture."""
 
     def __init__(self, capture: Capture) -> None:
         self._settings = Settings.from_dict(capture.settings)
@@ -70,9 +71,22 @@ class Gate:
         """The pod as it is when it is made anew: held or not."""
         spec = {key: value for key, value in pod["spec"].items() if key != "schedulingGates"}
         gates = [{"name": name} for name in pods.foreign(pod)]
-        if spec.get("resourceClaims") and self.holds(pod["metadata"]["namespace"]):
+        opted_out = (pod["metadata"].get("labels") or {}).get(pods.OPT) == "false"
+        if _wants_devices(spec) and not opted_out and self.holds(pod["metadata"]["namespace"]):
             gates.append({"name": pods.GATE})
         return {**pod, "spec": {**spec, **({"schedulingGates": gates} if gates else {})}}
+
+
+def _wants_devices(spec: Json) -> bool:
+    """By claims, or by extended resources, which a DeviceClass may serve."""
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    names = (name for each in containers for name in (each.get("resources") or {}).get("requests") or ())
+    return bool(spec.get("resourceClaims")) or any(_is_extended(name) for name in names)
+
+
+def _is_extended(resource: str) -> bool:
+    return resource.startswith("deviceclass.resource.kubernetes.io/") or (
+        "/" in resource and "kubernetes.io/" not in resource)
 
 
 def without_devices(capture: Capture, resources: Iterable[Json]) -> Capture:

@@ -165,7 +165,7 @@ def test_what_cannot_be_put_in_place_leaves_nothing(tmp_path: Path) -> None:
     ("[]", "x.json: must hold a JSON object, holds list"),
     ('{"version": 1}', "x.json: format: None is not usable: must be 'composable.infra/capture'"),
     ('{"format": "composable.infra/capture", "version": 2}', "x.json: version: 2 is not usable: must be 1"),
-    ('{"format": "composable.infra/capture", "version": 1}', "x.json: is damaged: KeyError at 'taken'"),
+    ('{"format": "composable.infra/capture", "version": 1}', "x.json: is damaged: KeyError at 'settings'"),
 ])
 def test_files_that_are_no_captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
     monkeypatch.chdir(tmp_path)
@@ -181,7 +181,7 @@ def test_a_file_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("field", ["settings", "agents", "objects", "fabric", "attach_timeout", "taken"])
-@pytest.mark.parametrize("value", [None, ["x"], "missing", {"pods": [{"metadata": {"name": "nameless"}}]}])
+@pytest.mark.parametrize("value", [None, ["x"], "missing"])
 def test_damaged_captures_are_one_sentence(field: str, value: object) -> None:
     """Whatever is wrong with it: never another error."""
     document = as_document(EMPTY)
@@ -190,6 +190,11 @@ def test_damaged_captures_are_one_sentence(field: str, value: object) -> None:
         del document[field]
     with pytest.raises(BadCapture, match=r"^x: is damaged: \w+ at "):
         of_document(document, "x")
+
+
+def test_an_object_without_uid_is_damage() -> None:
+    with pytest.raises(BadCapture, match=r"^x: is damaged: KeyError at 'uid'"):
+        of_document({**as_document(EMPTY), "objects": {"pods": [{"metadata": {"name": "train"}}]}}, "x")
 
 
 def test_settings_of_another_version_are_named() -> None:

@@ -10,6 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.answer import (
     PLACED,
@@ -20,6 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
     answer,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import CHANGES, changed
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.evictions import Gate
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.options import BadChange
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, rows
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
@@ -151,6 +153,21 @@ def test_more_pods_like_one_that_there_is(held: Bench, ask: Ask) -> None:
     assert states(found)["default/what-if-1-gpu"] == (PLACED, "node-0")
     assert found.claims["default/what-if-2-gpu"].state in (RELEASED, WAITS)
     assert found.attaches == {("node-0", A100): 4}
+
+
+@pytest.mark.parametrize(("spec", "labels", "gates"), [
+    ({"resourceClaims": [{"name": "c"}]}, {}, [pods.GATE]),
+    ({"resourceClaims": [{"name": "c"}]}, {pods.OPT: "false"}, []),
+    ({}, {}, []), ({"containers": [{"resources": {"requests": {"example.com/gpu": "1"}}}]}, {}, [pods.GATE]),
+    ({"containers": [{"resources": {"requests": {"cpu": "1", "x.kubernetes.io/y": "1"}}}]}, {}, []),
+    ({"schedulingGates": [{"name": "other"}, {"name": pods.GATE}]}, {}, ["other"]),
+])
+def test_new_pods_are_held_as_the_admission_policy_does(
+    held: Bench, captured: TakeCapture, spec: Json, labels: Json, gates: list[str]
+) -> None:
+    pod = {"metadata": {"namespace": "default", "labels": labels}, "spec": spec}
+    found = Gate(captured(held)).over(pod)
+    assert [each["name"] for each in found["spec"].get("schedulingGates", ())] == gates
 
 
 def test_names_of_more_pods_do_not_clash(held: Bench, ask: Ask) -> None:

@@ -103,20 +103,16 @@ def _requested(options: Options) -> dict[str, str]:
 
 
 def _request(capture: Capture, settings: Settings, model: DeviceModel | None, count: int) -> Json:
+    """By its productName, which pool devices and the vendor's plugin give alike; their other attributes may differ."""
     if model is None:
         return {}
     known = {raw["metadata"]["name"] for raw in capture.of(DEVICE_CLASSES.plural)}
     served = [name for name in (model.driver_name, *settings.device_classes)
               if name in settings.device_classes and name in known]
     chosen = served[0] if served else model.driver_name
-    said = " && ".join(_equals(model.driver_name, name, value) for name, value in sorted(model.attributes.items()))
+    said = f'device.attributes["{model.driver_name}"].productName == {json.dumps(model.attributes["productName"])}'
     return {"name": "devices", "exactly": {"deviceClassName": chosen, "allocationMode": "ExactCount", "count": count,
                                            "selectors": [{"cel": {"expression": said}}]}}
-
-
-def _equals(driver: str, name: str, value: str) -> str:
-    domain, _slash, identifier = name.rpartition("/")
-    return f'device.attributes["{domain or driver}"].{identifier} == {json.dumps(value)}'
 
 
 def _like(options: Options, capture: Capture) -> MorePods:

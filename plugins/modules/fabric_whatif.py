@@ -135,7 +135,7 @@ before:
       description:
         - One entry for each claim, sorted by namespace and name.
         - C(state) is V(served) (it waits for nothing), V(placed) (it has a node, and its devices are there or come),
-          V(waits), or V(released) (no node can serve its pod, which is let go without devices).
+          V(waiting), or V(released) (no node can serve its pod, which is let go without devices).
         - C(says) is the planner's own sentence.
       type: list
       elements: dict
@@ -147,7 +147,7 @@ before:
     counts:
       description: How many claims are in each state.
       type: dict
-      sample: {served: 3, placed: 1, waits: 0, released: 0}
+      sample: {served: 3, placed: 1, waiting: 0, released: 0}
     attaches:
       description: Devices for which the CDI Manager would be asked first.
       type: list

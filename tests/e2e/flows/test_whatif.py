@@ -54,7 +54,7 @@ def test_what_was_answered_comes_true(stage: Stage, timeline: Timeline, open_pro
 
     assert nothing["differs"] == []
     assert row(nothing["before"], "works")["state"] == "served"
-    assert row(nothing["before"], "large")["state"] == "waits"
+    assert row(nothing["before"], "large")["state"] == "waiting"
     assert row(nothing["before"], "large")["says"] == waits_for(stage, "large")
     assert more["differs"] == ["default/large"]
     assert row(more["after"], "large")["state"] == "placed"

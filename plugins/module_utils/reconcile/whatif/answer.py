@@ -19,8 +19,8 @@ from ..state.cluster_state import ClusterState
 from .capture import Capture
 from .captured_engine import engine_of
 
-SERVED, PLACED, WAITS, RELEASED = "served", "placed", "waits", "released"
-STATES: t.Final = (SERVED, PLACED, WAITS, RELEASED)
+SERVED, PLACED, WAITING, RELEASED = "served", "placed", "waiting", "released"
+STATES: t.Final = (SERVED, PLACED, WAITING, RELEASED)
 Moves = Mapping[tuple[str, str], int]
 """How many devices, by node and model."""
 
@@ -28,7 +28,7 @@ Moves = Mapping[tuple[str, str], int]
 @dataclass(frozen=True, slots=True)
 class ClaimAnswer:
     """``state``: ``served`` (waits for nothing), ``placed`` (a node is known, its devices are there or come),
-    ``waits``, or ``released`` (its pod is let go without devices). ``says``: in the planner's own words."""
+    ``waiting``, or ``released`` (its pod is let go without devices). ``says``: in the planner's own words."""
 
     claim: str
     state: str
@@ -75,7 +75,7 @@ def _claims(engine: ControllerManager, found: Forecast) -> dict[str, ClaimAnswer
 
 def _waiting(reason: act.WaitReason) -> ClaimAnswer:
     node = str(reason.evidence.get("node") or "")
-    state = WAITS if not node else PLACED
+    state = WAITING if not node else PLACED
     return ClaimAnswer(reason.claim, state if reason.waits_for else SERVED, node, reason.waits_for)
 
 

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
-from .answer import STATES, Answer, ClaimAnswer, Moves
+from .answer import RELEASED, STATES, WAITING, Answer, ClaimAnswer, Moves
 
 MOST_ROWS: t.Final = 40
 _NOTHING: t.Final = ClaimAnswer("", "", "", "")
@@ -54,7 +54,7 @@ class Comparison:
             yield [f"{model} {what}", *(str(each.get(model, 0)) for each in sums)]
 
     def _shown(self) -> list[str]:
-        waits = {name for name, each in self.after.claims.items() if each.state in ("waits", "released")}
+        waits = {name for name, each in self.after.claims.items() if each.state in (WAITING, RELEASED)}
         return sorted({*self.differs(), *waits})
 
     def _rows(self) -> Iterator[list[str]]:

@@ -16,7 +16,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
     PLACED,
     RELEASED,
     SERVED,
-    WAITS,
+    WAITING,
     Answer,
     answer,
 )
@@ -27,7 +27,6 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import A1
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.conftest import MANAGER
-from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 from ansible_collections.composable.infra.tests.unit.reconcile.whatif.conftest import Ask, TakeCapture
 
 Json = dict[str, t.Any]
@@ -37,28 +36,6 @@ TRAIN = "default/train"
 def states(found: Answer) -> dict[str, tuple[str, str]]:
     """(state, node) by claim."""
     return {name: (each.state, each.node) for name, each in found.claims.items()}
-
-
-def at_work(bench: Bench, name: str = "train", node: str = "node-0") -> None:
-    """A pod that runs on a node with one attached device."""
-    uid = f"d-{name}"
-    bench.fabric.attached[uid] = device(uid, machine=node.replace("node", "machine"))
-    pod = held_pods.pod(name)
-    pod["spec"] = {key: value for key, value in pod["spec"].items() if key != "schedulingGates"} | {"nodeName": node}
-    pod["status"] = {"phase": "Running"}
-    claim = {**objects.claim(name, objects.local_result(pool=node), node=node), "spec": held_pods.claim(name)["spec"]}
-    bench.put(objects.resource(f"gpu-{name}", device=uid, serial=f"GPU-{uid}", asked=300.0, state="Online", node=node,
-                               request=f"request-{node}"),
-              objects.request(f"request-{node}", node=node), objects.local_slice(f"GPU-{uid}", node=node), claim, pod)
-
-
-@pytest.fixture
-def two(held: Bench) -> Bench:
-    """A second node, and a pod at work on the first."""
-    held.fabric.others, held.fabric.free_count = ("machine-1",), 0
-    held.put(held_pods.node("node-1", "machine-1"))
-    at_work(held)
-    return held
 
 
 def test_more_devices_serve_who_waits(held: Bench, ask: Ask) -> None:
@@ -151,7 +128,7 @@ def test_more_pods_like_one_that_there_is(held: Bench, ask: Ask) -> None:
     found = ask({"change": "add_pods", "like": TRAIN, "count": 2})
     assert states(found)[TRAIN] == (PLACED, "node-0")
     assert states(found)["default/what-if-1-gpu"] == (PLACED, "node-0")
-    assert found.claims["default/what-if-2-gpu"].state in (RELEASED, WAITS)
+    assert found.claims["default/what-if-2-gpu"].state in (RELEASED, WAITING)
     assert found.attaches == {("node-0", A100): 4}
 
 
@@ -179,7 +156,7 @@ def test_pods_of_other_namespaces_are_not_held(held: Bench, ask: Ask) -> None:
     held.put({"apiVersion": "v1", "kind": "Namespace", "metadata": objects.meta("other")})
     found = ask({"change": "add_pods", "model": A100, "count": 1, "namespace": "other"})
     (claim,) = found.claims.values()
-    assert (claim.claim, claim.state, found.attaches) == ("other/what-if-1-devices", WAITS, {})
+    assert (claim.claim, claim.state, found.attaches) == ("other/what-if-1-devices", WAITING, {})
     assert claim.says.startswith("a node with 1 free device of A100 40G: pool a100-fabric1 has 0 free")
 
 
@@ -197,7 +174,7 @@ def test_another_unserved(held: Bench, ask: Ask) -> None:
         held_pods.ask(held, name, 3)
     found = ask({"change": "settings", "settings": {"unserved": "wait"}})
     assert sorted(each.state for each in ask().claims.values()) == [PLACED, RELEASED]
-    assert sorted(each.state for each in found.claims.values()) == [PLACED, WAITS]
+    assert sorted(each.state for each in found.claims.values()) == [PLACED, WAITING]
 
 
 def test_another_handover(held: Bench, ask: Ask) -> None:
@@ -206,7 +183,7 @@ def test_another_handover(held: Bench, ask: Ask) -> None:
     away: Json = {"change": "settings", "settings": {"handover": "reschedule"}}
     back: Json = {"change": "settings", "settings": {"handover": "gated"}}
     found = ask(away)
-    assert found.claims[TRAIN].state == WAITS
+    assert found.claims[TRAIN].state == WAITING
     assert found.claims[TRAIN].says.startswith("a node with 1 free device")
     assert ask(away, back) == ask()
 

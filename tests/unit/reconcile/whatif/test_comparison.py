@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.answer import (
     PLACED,
     SERVED,
-    WAITS,
+    WAITING,
     Answer,
     ClaimAnswer,
 )
@@ -25,8 +25,8 @@ def answer(*claims: ClaimAnswer, attaches: int = 0, free: int = 4) -> Answer:
 
 
 SERVED_ALREADY = claim("a", SERVED, "node-0")
-BEFORE = answer(SERVED_ALREADY, claim("b", WAITS, "", "1 x T4 on a node"), free=0)
-AFTER = answer(SERVED_ALREADY, claim("b", PLACED, "node-1", "node node-1 has room"), claim("c", WAITS, "", "2 x T4"),
+BEFORE = answer(SERVED_ALREADY, claim("b", WAITING, "", "1 x T4 on a node"), free=0)
+AFTER = answer(SERVED_ALREADY, claim("b", PLACED, "node-1", "node node-1 has room"), claim("c", WAITING, "", "2 x T4"),
                attaches=1, free=1)
 
 
@@ -35,14 +35,14 @@ def test_the_table_says_what_differs_and_who_waits() -> None:
         "                     BEFORE  AFTER",
         "claims served        1       1",
         "claims placed        0       1",
-        "claims waits         1       1",
+        "claims waiting       1       1",
         "claims released      0       0",
         "T4 to attach         0       1",
         "T4 free on fabric 1  0       1",
         "",
-        "CLAIM      BEFORE  AFTER             WHY",
-        "default/b  waits   placed on node-1  node node-1 has room",
-        "default/c  -       waits             2 x T4",
+        "CLAIM      BEFORE   AFTER             WHY",
+        "default/b  waiting  placed on node-1  node node-1 has room",
+        "default/c  -        waiting           2 x T4",
     ]
 
 
@@ -55,7 +55,7 @@ def test_where_nothing_differs_and_nobody_waits_there_are_only_sums() -> None:
 def test_a_claim_that_is_gone_differs() -> None:
     found = Comparison(BEFORE, answer(SERVED_ALREADY))
     assert found.differs() == ["default/b"]
-    assert found.table()[-1] == "default/b  waits   -      -"
+    assert found.table()[-1] == "default/b  waiting  -      -"
 
 
 def test_a_node_makes_a_difference_and_another_sentence_none() -> None:
@@ -65,7 +65,7 @@ def test_a_node_makes_a_difference_and_another_sentence_none() -> None:
 
 
 def test_a_long_table_is_cut() -> None:
-    many = answer(*(claim(f"c-{number:03}", WAITS) for number in range(MOST_ROWS + 5)))
+    many = answer(*(claim(f"c-{number:03}", WAITING) for number in range(MOST_ROWS + 5)))
     table = Comparison(answer(), many).table()
     assert table[-1] == "and 5 more"
     assert len([line for line in table if line.startswith("default/")]) == MOST_ROWS
@@ -75,7 +75,7 @@ def test_the_result_is_plain_data() -> None:
     found = Comparison(BEFORE, AFTER).as_result()
     assert found["after"]["claims"][1] == {"claim": "default/b", "state": "placed", "node": "node-1",
                                            "says": "node node-1 has room"}
-    assert found["after"]["counts"] == {"served": 1, "placed": 1, "waits": 1, "released": 0}
+    assert found["after"]["counts"] == {"served": 1, "placed": 1, "waiting": 1, "released": 0}
     assert found["after"]["attaches"] == [{"node": "node-0", "model": "T4", "count": 1}]
     assert found["before"]["free"] == [{"model": "T4", "fabric": 1, "count": 0}]
     assert found["differs"] == ["default/b", "default/c"]

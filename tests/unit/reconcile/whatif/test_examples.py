@@ -35,8 +35,7 @@ def blocks(kind: str) -> list[str]:
 
 def questions() -> list[list[Json]]:
     """The changes of each example on the page."""
-    return [document for text in blocks("yaml") if isinstance(document := yaml.safe_load(text), list)
-            and "change" in document[0]]
+    return [yaml.safe_load(text)["composable_whatif_changes"] for text in blocks("yaml")]
 
 
 @pytest.fixture

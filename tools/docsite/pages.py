@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "First steps": ("quickstart", "guides/bootstrap", "configuration", "modules"),
     "Guides": ("guides/connect-a-manager", "guides/redfish", "guides/operating", "guides/page", "guides/metrics",
-               "guides/alerts", "guides/tracing", "guides/event-driven", "guides/awx",
+               "guides/alerts", "guides/tracing", "whatif", "guides/event-driven", "guides/awx",
                "guides/node-agent", "guides/tenants", "guides/permissions", "guides/air-gap",
                "guides/moving-from-cohdi", "guides/troubleshooting"),
     "Background": ("handover", "gated", "autoscaling", "architecture", "managers", "gpu_stack", "compatibility",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..fabric.api import FabricManager
@@ -40,7 +40,7 @@ class EngineConfig:
     ``scan_interval`` is seconds between two looks at the CDI Manager; ``node_hands`` says who does the work on a node
     that an attach and a detach need, the node agent (``agent``), playbooks over SSH (``ssh``), or nobody (``none``).
     ``kube_api_qps`` and ``kube_api_burst``: how many requests a controller sends to the API server in a second, and at
-    once after a pause.
+    once after a pause. ``planning``: the keys from which ``settings`` were made.
     """
 
     settings: Settings
@@ -53,6 +53,7 @@ class EngineConfig:
     kube_api_qps: float = 800.0
     kube_api_burst: int = 1600
     source: str = "config"
+    planning: Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 
     def manager(self) -> FabricManager:
         """A connection to the CDI Manager. Raises BadConfig naming the file for what only connecting can check."""
@@ -76,7 +77,7 @@ class EngineConfig:
         try:
             settings = Settings.from_dict(rest)
             fabric = FabricConfig.from_dict(_mapping(data.get("fabric"), "fabric"))
-            return cls(settings, fabric, source=where, **_engine(data, settings))
+            return cls(settings, fabric, source=where, planning=rest, **_engine(data, settings))
         except (BadSetting, BadConfiguration) as error:
             raise BadConfig(f"{where}: {error}") from None
 

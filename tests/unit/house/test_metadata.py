@@ -24,10 +24,10 @@ def modules() -> set[str]:
 
 
 def test_every_module_that_connects_has_a_block_of_defaults() -> None:
-    """A group's members take the same options; what works on the node itself connects to nothing."""
+    """A group's members take the same options; what works on the node itself, or on a file, connects to nothing."""
     groups = load("meta/runtime.yml")["action_groups"]
     assert {name for members in groups.values() for name in members} == modules() - {
-        "kernel_parameters", "node_device", "node_device_info"}
+        "fabric_whatif", "kernel_parameters", "node_device", "node_device_info"}
 
 
 def test_declared_extension_folders_hold_plugins() -> None:

@@ -166,12 +166,13 @@ class FakeApi:
         with self._lock:
             return copy.deepcopy(self._found(res, name, namespace))
 
-    def list(self, res: ApiResource, namespace: str | None = None, *_unused: t.Any, **__: t.Any) -> ObjectList:
+    def list(self, res: ApiResource, namespace: str | None = None, *_unused: t.Any,
+             trim: t.Callable[[Json], Json] | None = None, **__: t.Any) -> ObjectList:
         """All of a kind, or those of one namespace; selectors are not looked at."""
         self._called("list", res.plural, "")
         with self._lock:
             found = [o for o in self.of(res) if namespace in (None, o["metadata"].get("namespace"))]
-            return ObjectList(found, str(self._version))
+            return ObjectList([trim(o) for o in found] if trim else found, str(self._version))
 
     def watch(self, res: ApiResource, resource_version: str, *_unused: t.Any, initial: bool = False,
               **__: t.Any) -> FakeStream:

@@ -10,7 +10,6 @@ this process has a say is read each time.
 
 from __future__ import annotations
 
-import time
 import typing as t
 from collections.abc import Callable, Iterator
 
@@ -61,7 +60,7 @@ def _sources(state: ClusterState, name: str, raw: Json) -> Sources | None:
 
 def _at_rest(state: ClusterState, name: str, resources: list[Json], there: list[Json]) -> bool:
     """No device comes or leaves or is kept for a claim, no pod is on its way there, and no model is kept off it."""
-    if state.blocks.of(name, time.time()) or state.reservations.on(name):
+    if state.blocks.of(name, state.now()) or state.reservations.on(name):
         return False
     return all(map(pods.bound, there)) and all(_is_at_rest(state, resource) for resource in resources)
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 from ...planning.scheduling.parse_cache import ParseCache
@@ -22,7 +21,7 @@ def plan_held_pods(state: ClusterState, cache: ParseCache, known: KnownNodes | N
     Before the CDI Manager was seen only those are let go that it could not serve anyway. ``cache`` and ``known`` are
     from earlier plans, and change none.
     """
-    settings, found = state.settings, tuple(waiting(state, time.time()))
+    settings, found = state.settings, tuple(waiting(state, state.now()))
     served = tuple(pod for pod in found if settings.handover_of(pod.ref.namespace) == "gated")
     plan = plan_placements(scheduling_snapshot(state, served, known), settings, cache) if served else SchedulingPlan()
     others = tuple(Release(pod.ref, f"the handover of namespace {pod.ref.namespace} is {handover}", False)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import time
 import typing as t
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
@@ -53,16 +52,16 @@ def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
     """Everything that is needed to choose nodes for these pods, at this moment."""
     nodes = (known or KnownNodes()).facts(state, _facts)
     return SchedulingSnapshot(
-        now=time.time(), nodes=nodes, waiting=pods,
+        now=state.now(), nodes=nodes, waiting=pods,
         placements=(*(_placement(state, reservation) for reservation in state.reservations.all()),
-                    *requested_placements(state, time.time())),
+                    *requested_placements(state, state.now())),
         free=_free(state, state.snapshot) if state.snapshot else {},
         returning=returning(state, state.snapshot) if state.snapshot else {},
         namespaces={n["metadata"]["name"]: n["metadata"].get("labels") or {} for n in state.namespaces.list()},
         classes={c["metadata"]["name"]: c for c in state.classes.list()},
         samples=_samples(state), last_placed=state.reservations.last_chosen(),
         excluded=state.settings.ungated_models, unseen=_unseen(state),
-        used=usage(state) if state.settings.shares.quotas else {}, attached=state.attaches.recent(time.time()))
+        used=usage(state) if state.settings.shares.quotas else {}, attached=state.attaches.recent(state.now()))
 
 
 def _unseen(state: ClusterState) -> str:

@@ -23,7 +23,7 @@ from ..runtime.controller_manager import ControllerManager
 from ..state import adapters, pool_devices
 from ..state.cluster_state import Json
 from ..state.node_snapshot import node_snapshot
-from .dry_run import forecast
+from .dry_run import Forecast, forecast
 from .quiescence import pending_claims
 
 # Nodes that a sentence names; the evidence has all of them.
@@ -40,7 +40,12 @@ def explain(engine: ControllerManager) -> list[WaitReason]:
     A held pod whose claim does not exist yet has a row, too, as ``<pod>-extended-resources`` where the scheduler makes
     the claim (KEP-5004).
     """
-    return _explained(engine, {v.claim: v for v in forecast(engine).wait_reasons})
+    return explain_forecast(engine, forecast(engine))
+
+
+def explain_forecast(engine: ControllerManager, found: Forecast) -> list[WaitReason]:
+    """The same of a forecast that was made already."""
+    return _explained(engine, {v.claim: v for v in found.wait_reasons})
 
 
 def as_planned(engine: ControllerManager) -> dict[str, WaitReason]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 import typing as t
 from collections import Counter
 
@@ -74,7 +73,7 @@ def placements(state: ClusterState, model: DeviceModel, fabric: int, snapshot: F
     """Devices of a model that are wanted for held pods on nodes of a fabric, by node, and for those that the
     autoscaler's provider chose a node for."""
     wanted = Counter(state.reservations.wanted(model.cdi_model_name, state.is_allocated))
-    for node, name, entry, _pod in live_entries(state, time.time()):
+    for node, name, entry, _pod in live_entries(state, state.now()):
         wanted[node] += entry.count if name == model.cdi_model_name else 0
     return Counter({node: n for node, n in wanted.items() if fabric_of(state, node, snapshot) == fabric})
 

@@ -45,7 +45,8 @@ class ClusterState:
     ``fabric_problem`` and ``pools_problem``: what the CDI Manager and the publisher complain about now, empty for
     nothing. ``refused_models``: why a model's pools are not published. ``hands``: who does the work on the nodes.
     ``tainted``: ComposableResources whose device the scheduler was told to give to nobody. ``held_pods_planned``:
-    whether the pods that our gate holds were planned once by this process.
+    whether the pods that our gate holds were planned once by this process. ``moment``: when a state that is looked at
+    later was captured, in seconds since the epoch; None: it is now.
     """
 
     def __init__(self, settings: Settings, hands: NodeHands | None = None) -> None:
@@ -68,6 +69,11 @@ class ClusterState:
         self.operations, self.blocks, self.last_uses = OperationsUnderWay(), AttachBlocks(), LastUses()
         self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
         self.shares = NodeShares()
+        self.moment: float | None = None
+
+    def now(self) -> float:
+        """The moment that is looked at, in seconds since the epoch."""
+        return time.time() if self.moment is None else self.moment
 
     def copy(self) -> ClusterState:
         """The same objects and look at the fabric with a memory of its own, for a forecast: what it changes is its
@@ -106,7 +112,7 @@ class ClusterState:
     def note_uses(self, names: Iterable[str]) -> None:
         """Take down which devices of these nodes claims use now: a used device is kept for nobody, and the claim that
         took the device of another leaves its own to that one. And since when a node is gone."""
-        now = time.time()
+        now = self.now()
         for node in names:
             self._note_absence(node, now)
             users = self.users(node)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -32,7 +31,7 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
     ``attached`` (device uid to model) is a fresher reading of its machine than the last look at the fabric;
     ``unread`` says that one was needed and could not be had.
     """
-    now, may_release = time.time(), state.may_release()
+    now, may_release = state.now(), state.may_release()
     raw, resources, users = state.nodes.get(name), state.resources.by("node", name), state.users(name)
     machine, fabric, problem = state.machine_of(name)
     lost, lost_at = _lost(state, name, raw, now)

@@ -1,0 +1,81 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A cluster and its fabric at one moment, as a value: all that the planners read, to be asked as often as liked.
+
+It is read by lists alone. No engine runs for it, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ...fabric.api import FabricManager, FabricSnapshot
+from ...kube.api_resources import LEASES
+from ...kube.client.verbs import Client
+from ..config import ROLES, EngineConfig
+from ..preflight import check_cluster
+from ..state.node_hands import AGENT, AGENT_LABELS, AGENT_LEASE
+from .kept import keepers
+
+Json = dict[str, t.Any]
+Objects = Mapping[str, tuple[Json, ...]]
+"""By the plural of their kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """``taken``: seconds since the epoch. ``settings``: keys of the configuration file that planners read.
+
+    ``manager``: its kind; ``attach_timeout``: seconds; ``node_hands``: as in the configuration. ``agents``: nodes with
+    a Lease of a node agent, and whether somebody holds it. ``fabric``: the look at the CDI Manager that preceded.
+    """
+
+    taken: float
+    settings: Mapping[str, t.Any]
+    manager: str
+    attach_timeout: float
+    node_hands: str
+    agents: Mapping[str, bool]
+    objects: Objects
+    fabric: FabricSnapshot
+
+    def of(self, plural: str) -> tuple[Json, ...]:
+        """Objects of a kind."""
+        return self.objects.get(plural, ())
+
+    def with_objects(self, **kinds: t.Iterable[Json]) -> Capture:
+        """With other objects of these kinds, by their plurals."""
+        return replace(self, objects={**self.objects, **{name: tuple(found) for name, found in kinds.items()}})
+
+
+def take(client: Client, config: EngineConfig) -> Capture:
+    """Look at the fabric, then list the cluster. Raises BadConfig, ApiError and FabricError."""
+    check_cluster(client, ROLES)
+    manager = config.manager()
+    try:
+        fabric = _look(manager, config)
+    finally:
+        manager.close()
+    keep = keepers(config.settings.label)
+    objects = {kind.plural: tuple(client.list(kind, trim=trim).items) for kind, trim in keep.items()}
+    return Capture(time.time(), config.planning, config.fabric.manager, config.fabric.attach_timeout, config.node_hands,
+                   _agents(client, config), objects, fabric)
+
+
+def _look(manager: FabricManager, config: EngineConfig) -> FabricSnapshot:
+    began = time.time()
+    found = manager.snapshot([model.cdi_model_name for model in config.settings.models])
+    return replace(found, taken=began, read=time.time())
+
+
+def _agents(client: Client, config: EngineConfig) -> dict[str, bool]:
+    if config.node_hands != AGENT:
+        return {}
+    selector = ",".join(f"{name}={value}" for name, value in AGENT_LABELS.items())
+    found = client.list(LEASES, namespace=config.lease_namespace, label_selector=selector).items
+    return {lease["metadata"]["name"].removeprefix(AGENT_LEASE): bool((lease.get("spec") or {}).get("holderIdentity"))
+            for lease in found if lease["metadata"]["name"].startswith(AGENT_LEASE)}

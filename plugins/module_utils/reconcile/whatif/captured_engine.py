@@ -1,0 +1,88 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engine on a capture: the very planners that run the cluster, with nobody behind them to ask or to tell."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...fabric.api import Capabilities, FabricManager, FabricSnapshot, Machine
+from ...fabric.config import FabricConfig
+from ...fabric.errors import Missing
+from ...kube.api_resources import (
+    CLAIMS,
+    COMPOSABILITY_REQUESTS,
+    COMPOSABLE_RESOURCES,
+    DEVICE_CLASSES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SLICES,
+)
+from ...kube.client.verbs import Client
+from ...kube.watch.store import Store
+from ...planning.settings import Settings
+from ..config import EngineConfig
+from ..runtime.controller_manager import ControllerManager
+from ..state.cluster_state import ClusterState
+from .capture import Capture
+
+Json = dict[str, t.Any]
+# An agent that was alive at the moment of the capture stays so, however long the question takes.
+_FOR_EVER = 10**9
+
+
+class _NoCluster:
+    """Stands where a client would: there is nothing to read, and nothing may be written."""
+
+    def guarded(self, _check: t.Callable[[], None]) -> _NoCluster:
+        """Itself: there is nothing to guard."""
+        return self
+
+    def __getattr__(self, name: str) -> t.NoReturn:
+        raise AttributeError(f"a capture has no API server to ask ({name})")
+
+
+class _CapturedFabric:
+    """Reads machines as the look at the fabric showed them."""
+
+    capabilities = Capabilities(asynchronous=False, batch=False)
+
+    def __init__(self, snapshot: FabricSnapshot) -> None:
+        self._snapshot = snapshot
+
+    def machine(self, uid: str) -> Machine:
+        """One machine. Raises Missing."""
+        found = self._snapshot.machines.get(uid)
+        if found is None:
+            raise Missing(f"the CDI Manager knows no machine {uid}")
+        return found
+
+
+def engine_of(capture: Capture) -> ControllerManager:
+    """An engine that has seen the capture and nothing else, at its moment. It neither watches nor works.
+
+    Raises BadSetting for settings that are not usable.
+    """
+    config = EngineConfig(Settings.from_dict(capture.settings), FabricConfig(
+        endpoint="", manager=capture.manager, attach_timeout=capture.attach_timeout), node_hands=capture.node_hands)
+    engine = ControllerManager(t.cast(Client, _NoCluster()), t.cast(FabricManager, _CapturedFabric(capture.fabric)),
+                               config, events=False)
+    _fill(engine.state, capture)
+    return engine
+
+
+def _fill(state: ClusterState, capture: Capture) -> None:
+    stores: dict[str, Store] = {
+        CLAIMS.plural: state.claims, SLICES.plural: state.slices, NODES.plural: state.nodes, PODS.plural: state.pods,
+        COMPOSABILITY_REQUESTS.plural: state.requests, COMPOSABLE_RESOURCES.plural: state.resources,
+        NAMESPACES.plural: state.namespaces, DEVICE_CLASSES.plural: state.classes}
+    for kind, store in stores.items():
+        for raw in capture.of(kind):
+            store.upsert({**raw, "metadata": {**raw["metadata"]}})
+    state.snapshot, state.moment = capture.fabric, capture.taken
+    state.fabric_problem = "; ".join(sorted(set(capture.fabric.problems.values())))
+    for node, held in capture.agents.items():
+        state.hands.lease_changed(node, {"spec": {"holderIdentity": node if held else "",
+                                                  "leaseDurationSeconds": _FOR_EVER}})

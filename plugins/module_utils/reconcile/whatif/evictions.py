@@ -1,0 +1,107 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pods that come back and wait, as if their controllers made them anew, and devices that nodes have no more."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Collection, Iterable
+
+from ...kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, NAMESPACES, PODS, SLICES
+from ...kube.objects import pods, slices
+from ...kube.objects.claims import DeviceKey
+from ...kube.times import format_time
+from ...planning.settings import Settings
+from .capture import Capture
+from .captured_engine import engine_of
+
+Json = dict[str, t.Any]
+
+
+def evicted(capture: Capture, uids: Collection[str], claims: Collection[str]) -> Capture:
+    """Pods (their uids) are gone and come back at once, the youngest of all, without a node; those of DaemonSets do not
+    come back. Claims (their uids) are allocated to nobody."""
+    gone, freed, holds = set(uids), set(claims), Gate(capture)
+    listed = [raw for raw in capture.of(PODS.plural) if raw["metadata"]["uid"] not in gone]
+    back = [holds.over(pending(raw, capture.taken)) for raw in capture.of(PODS.plural)
+            if raw["metadata"]["uid"] in gone and not of_daemon_set(raw)]
+    return capture.with_objects(
+        pods=[*listed, *back],
+        resourceclaims=[unallocated(raw) if raw["metadata"]["uid"] in freed else raw
+                        for raw in capture.of(CLAIMS.plural)])
+
+
+def pending(pod: Json, now: float) -> Json:
+    """The pod as it is made anew. It keeps its name and the names of its claims."""
+    meta = {key: value for key, value in pod["metadata"].items() if key != "deletionTimestamp"}
+    spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+    status = pod.get("status") or {}
+    kept = {"resourceClaimStatuses": status["resourceClaimStatuses"]} if "resourceClaimStatuses" in status else {}
+    return {**pod, "metadata": {**meta, "uid": f"{meta['uid']}-again", "creationTimestamp": format_time(now)},
+            "spec": spec, "status": {"phase": "Pending", **kept}}
+
+
+def unallocated(claim: Json) -> Json:
+    """The claim before the scheduler has seen it."""
+    return {**claim, "status": {}}
+
+
+def of_daemon_set(pod: Json) -> bool:
+    """Whether it is bound to its node for good."""
+    return any(each.get("kind") == "DaemonSet" for each in pod["metadata"].get("ownerReferences") or ())
+
+
+class Gate:
+    """Holds pods that are new, as the admission policy (deploy/gates/policy.yaml) does while a controller runs, by the
+    namespaces and settings of a capture."""
+
+    def __init__(self, capture: Capture) -> None:
+        self._settings = Settings.from_dict(capture.settings)
+        self._labels = {raw["metadata"]["name"]: raw["metadata"].get("labels") or {}
+                        for raw in capture.of(NAMESPACES.plural)}
+
+    def holds(self, namespace: str) -> bool:
+        """Whether new pods of a namespace are held."""
+        said = self._settings.handover_namespaces.get(namespace)
+        opted_in = self._labels.get(namespace, {}).get(pods.OPT) == "true" or said == "gated"
+        return opted_in and self._settings.handover_of(namespace) == "gated"
+
+    def over(self, pod: Json) -> Json:
+        """The pod as it is when it is made anew: held or not."""
+        spec = {key: value for key, value in pod["spec"].items() if key != "schedulingGates"}
+        gates = [{"name": name} for name in pods.foreign(pod)]
+        opted_out = (pod["metadata"].get("labels") or {}).get(pods.OPT) == "false"
+        if _wants_devices(spec) and not opted_out and self.holds(pod["metadata"]["namespace"]):
+            gates.append({"name": pods.GATE})
+        return {**pod, "spec": {**spec, **({"schedulingGates": gates} if gates else {})}}
+
+
+def _wants_devices(spec: Json) -> bool:
+    """By claims, or by extended resources, which a DeviceClass may serve."""
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    names = (name for each in containers for name in (each.get("resources") or {}).get("requests") or ())
+    return bool(spec.get("resourceClaims")) or any(_is_extended(name) for name in names)
+
+
+def _is_extended(resource: str) -> bool:
+    return resource.startswith("deviceclass.resource.kubernetes.io/") or (
+        "/" in resource and "kubernetes.io/" not in resource)
+
+
+def without_devices(capture: Capture, resources: Iterable[Json]) -> Capture:
+    """Without these ComposableResources, and without their devices in the nodes' slices."""
+    listed, state = list(resources), engine_of(capture).state
+    names = {raw["metadata"]["name"] for raw in listed}
+    shown = {key for raw in listed for key in state.own_keys(raw)}
+    return capture.with_objects(
+        composableresources=[raw for raw in capture.of(COMPOSABLE_RESOURCES.plural)
+                             if raw["metadata"]["name"] not in names],
+        resourceslices=[_without(raw, shown) for raw in capture.of(SLICES.plural)])
+
+
+def _without(item: Json, shown: Collection[DeviceKey]) -> Json:
+    if not slices.node(item):
+        return item
+    left = [d for d in slices.devices(item) if (slices.driver(item), slices.pool(item), d["name"]) not in shown]
+    return {**item, "spec": {**item["spec"], "devices": left}}

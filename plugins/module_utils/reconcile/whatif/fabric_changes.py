@@ -1,0 +1,113 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What if the fabric had more devices, or lost some."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ...fabric.api import Device, FabricSnapshot
+from ...kube.api_resources import COMPOSABLE_RESOURCES
+from ...kube.objects import claims
+from ...planning.settings import Settings
+from .capture import Capture
+from .captured_engine import engine_of
+from .evictions import evicted, without_devices
+from .options import Options, listed
+
+
+@dataclass(frozen=True, slots=True)
+class MoreFree:
+    """So many more free devices of a model on a fabric; ``count`` is negative for fewer."""
+
+    model: str
+    fabric: int
+    count: int
+
+    def made(self, capture: Capture) -> Capture:
+        """The capture after it."""
+        return replace(capture, fabric=with_free(capture.fabric, {(self.model, self.fabric): self.count}))
+
+
+@dataclass(frozen=True, slots=True)
+class LoseAttached:
+    """Attached devices (the CDI Manager's uids) break, with all that runs on them: the pods come back and wait."""
+
+    devices: tuple[str, ...]
+
+    def made(self, capture: Capture) -> Capture:
+        """The capture after it."""
+        state = engine_of(capture).state
+        resources = [raw for uid in self.devices for raw in state.resources.by("device", uid)]
+        users = [claim for raw in resources if (claim := state.user(raw))]
+        pods = [pod["uid"] for claim in users for pod in claims.consumers(claim)]
+        after = evicted(capture, pods, [claim["metadata"]["uid"] for claim in users])
+        after = without_devices(after, resources)
+        return replace(after, fabric=without_attached(after.fabric, self.devices))
+
+
+def with_free(fabric: FabricSnapshot, more: Mapping[tuple[str, int], int]) -> FabricSnapshot:
+    """With so many more free devices; a count that the manager does not give stays unknown."""
+    free = {key: max(0, n + more.get(key, 0)) for key, n in fabric.free.items()}
+    return replace(fabric, free=free)
+
+
+def without_attached(fabric: FabricSnapshot, uids: Iterable[str]) -> FabricSnapshot:
+    """Without these devices, which machines have."""
+    gone = set(uids)
+    machines = {uid: replace(machine, devices=tuple(d for d in machine.devices if d.uid not in gone))
+                for uid, machine in fabric.machines.items()}
+    return replace(fabric, machines=machines)
+
+
+def returned(fabric: FabricSnapshot, devices: Iterable[Device]) -> FabricSnapshot:
+    """With these attached devices back on their fabric, free."""
+    found = list(devices)
+    where = {device.uid: machine.fabric for machine in fabric.machines.values() for device in machine.devices}
+    more = Counter((device.model, fabric_id) for device in found if (fabric_id := where.get(device.uid)) is not None)
+    return with_free(without_attached(fabric, [device.uid for device in found]), more)
+
+
+def device_uids(capture: Capture) -> list[str]:
+    """Attached devices for which there is a ComposableResource."""
+    found = {(raw.get("status") or {}).get("cdi_device_id") for raw in capture.of(COMPOSABLE_RESOURCES.plural)}
+    return [device.uid for machine in capture.fabric.machines.values() for device in machine.devices
+            if device.uid in found]
+
+
+def read_add_devices(options: Options, capture: Capture) -> MoreFree:
+    """Raises BadChange."""
+    options.only("add_devices", ("model", "fabric", "count"))
+    model, fabric = _pool(options, capture)
+    return MoreFree(model, fabric, options.count())
+
+
+def read_lose_devices(options: Options, capture: Capture) -> MoreFree | LoseAttached:
+    """Free ones by their number, or attached ones by their names. Raises BadChange."""
+    options.only("lose_devices", ("model", "fabric", "count", "devices"))
+    if "devices" in options.given:
+        options.only("lose_devices with devices", ("devices",))
+        return LoseAttached(_attached(options, capture))
+    model, fabric = _pool(options, capture)
+    free = capture.fabric.free[model, fabric]
+    if not free:
+        raise options.bad("count", f"no device of {model} is free on fabric {fabric}; name attached ones in devices")
+    return MoreFree(model, fabric, -options.count(most=free))
+
+
+def _attached(options: Options, capture: Capture) -> tuple[str, ...]:
+    known = device_uids(capture)
+    for name in options.names("devices"):
+        if name not in known:
+            raise options.bad("devices", f"{name} is not attached; attached are {listed(known) or 'none'}")
+    return tuple(options.given["devices"])
+
+
+def _pool(options: Options, capture: Capture) -> tuple[str, int]:
+    """Model and fabric; only of those can be spoken of whose free devices are counted."""
+    model = options.one_of("model", [m.cdi_model_name for m in Settings.from_dict(capture.settings).models])
+    fabrics = sorted(fabric for name, fabric in capture.fabric.free if name == model)
+    return model, options.one_of("fabric", fabrics)

@@ -1,0 +1,130 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What if there were more pods: like one that there is, or with a claim for so many devices of a model."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import typing as t
+from dataclasses import dataclass
+
+from ...kube.api_resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, PODS
+from ...kube.objects import pods
+from ...kube.times import format_time
+from ...planning.device_info import DeviceModel
+from ...planning.scheduling.filters.dynamic_resources.claims import MAX_DEVICES_PER_CLAIM
+from ...planning.scheduling.framework.quantity import BadQuantity, quantity
+from ...planning.settings import Settings
+from .capture import Capture
+from .evictions import Gate, pending, unallocated
+from .options import Options
+
+Json = dict[str, t.Any]
+PREFIX: t.Final = "what-if"
+MOST_PODS: t.Final = 20_000
+FIELDS: t.Final = ("count", "like", "namespace", "model", "devices_each", "cpu", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class MorePods:
+    """``count`` pods with claims of their own, each as ``pod`` with its ``claims`` by their entry in the pod."""
+
+    count: int
+    pod: Json
+    claims: t.Mapping[str, Json]
+
+    def made(self, capture: Capture) -> Capture:
+        """The capture after it: they are the youngest, and held where new pods are."""
+        gate, names = Gate(capture), _free_names(capture)
+        made = [self._one(name, capture.taken) for name in itertools.islice(names, self.count)]
+        return capture.with_objects(
+            pods=[*capture.of(PODS.plural), *(gate.over(pod) for pod, _claims in made)],
+            resourceclaims=[*capture.of(CLAIMS.plural), *(claim for _pod, claims in made for claim in claims)])
+
+    def _one(self, name: str, now: float) -> tuple[Json, list[Json]]:
+        namespace = self.pod["metadata"]["namespace"]
+        own = {entry: f"{name}-{entry}" for entry in self.claims}
+        claims = [unallocated({**claim, "metadata": _metadata(own[entry], namespace, now)})
+                  for entry, claim in self.claims.items()]
+        meta = {**self.pod["metadata"], **_metadata(name, namespace, now)}
+        entries = [{"name": entry, "resourceClaimName": claim} for entry, claim in own.items()]
+        return {**self.pod, "metadata": meta, "spec": {**self.pod["spec"], "resourceClaims": entries},
+                "status": {"phase": "Pending"}}, claims
+
+
+def _metadata(name: str, namespace: str, now: float) -> Json:
+    return {"name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}", "resourceVersion": "1",
+            "creationTimestamp": format_time(now)}
+
+
+def _free_names(capture: Capture) -> t.Iterator[str]:
+    """Names that no pod of any namespace has: what-if-1, what-if-2 and so on."""
+    taken = {raw["metadata"]["name"] for raw in capture.of(PODS.plural)}
+    return (name for number in itertools.count(1) if (name := f"{PREFIX}-{number}") not in taken)
+
+
+def read_add_pods(options: Options, capture: Capture) -> MorePods:
+    """Raises BadChange."""
+    options.only("add_pods", FIELDS)
+    if "like" in options.given:
+        options.only("add_pods with like", ("count", "like"))
+        return _like(options, capture)
+    settings = Settings.from_dict(capture.settings)
+    model = settings.model(options.one_of("model", [m.cdi_model_name for m in settings.models]))
+    namespace = options.one_of("namespace", _namespaces(capture), "default")
+    request = _request(capture, settings, model, options.count("devices_each", 1, MAX_DEVICES_PER_CLAIM))
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": {"devices": {"requests": [request]}}}
+    return MorePods(options.count(most=MOST_PODS), _plain_pod(namespace, _requested(options)), {"devices": claim})
+
+
+def _namespaces(capture: Capture) -> list[str]:
+    return sorted(raw["metadata"]["name"] for raw in capture.of(NAMESPACES.plural))
+
+
+def _plain_pod(namespace: str, requests: dict[str, str]) -> Json:
+    container = {"name": "main", "resources": {"requests": requests}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace},
+            "spec": {"containers": [container], "schedulerName": "default-scheduler"}}
+
+
+def _requested(options: Options) -> dict[str, str]:
+    """What its container requests besides devices."""
+    found: dict[str, str] = {}
+    for name in ("cpu", "memory"):
+        if name in options.given:
+            found[name] = str(options.given[name])
+            try:
+                quantity(found[name])
+            except BadQuantity:
+                raise options.bad(name, "must be an amount such as 500m, 4 or 16Gi") from None
+    return found
+
+
+def _request(capture: Capture, settings: Settings, model: DeviceModel | None, count: int) -> Json:
+    """By its productName, which pool devices and the vendor's plugin give alike; their other attributes may differ."""
+    if model is None:
+        return {}
+    known = {raw["metadata"]["name"] for raw in capture.of(DEVICE_CLASSES.plural)}
+    served = [name for name in (model.driver_name, *settings.device_classes)
+              if name in settings.device_classes and name in known]
+    chosen = served[0] if served else model.driver_name
+    said = f'device.attributes["{model.driver_name}"].productName == {json.dumps(model.attributes["productName"])}'
+    return {"name": "devices", "exactly": {"deviceClassName": chosen, "allocationMode": "ExactCount", "count": count,
+                                           "selectors": [{"cel": {"expression": said}}]}}
+
+
+def _like(options: Options, capture: Capture) -> MorePods:
+    """As a captured pod, with claims as its own."""
+    known = {f"{raw['metadata']['namespace']}/{raw['metadata']['name']}": raw for raw in capture.of(PODS.plural)
+             if (raw.get("spec") or {}).get("resourceClaims")}
+    pod = known[options.one_of("like", sorted(known))]
+    namespace = pod["metadata"]["namespace"]
+    claims = {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in capture.of(CLAIMS.plural)}
+    found = {entry: claims.get((namespace, name or "")) for entry, name in pods.claim_names(pod).items()}
+    missing = [entry for entry, claim in found.items() if claim is None]
+    if missing:
+        raise options.bad("like", f"its claim {missing[0]} was not captured; name a pod whose claims exist")
+    return MorePods(options.count(most=MOST_PODS), pending(pod, capture.taken),
+                    {entry: claim for entry, claim in found.items() if claim is not None})

@@ -1,0 +1,122 @@
+#!/usr/bin/python
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A capture of cluster and fabric, to be asked what would happen if."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fabric_capture
+short_description: Write the state of a cluster and its fabric into a file, for M(composable.infra.fabric_whatif)
+version_added: 1.0.0
+description:
+  - Reads what the controllers read, objects of the cluster and the machines and free devices of the CDI Manager. Writes
+    it into one JSON file that only its owner can read.
+  - The file has names, uids, labels and amounts. It has no Secret, no environment variable, no command and no
+    credential; the return value C(left_out) lists what is left out.
+  - Neither cluster nor fabric is changed.
+author:
+  - composable.infra contributors (@composable-infra)
+extends_documentation_fragment:
+  - composable.infra.config
+  - composable.infra.cluster
+  - composable.infra.cluster.login
+options:
+  path:
+    description: File to write. One that is there is replaced, and the new one has mode V(0600).
+    type: path
+    required: true
+attributes:
+  check_mode:
+    description: Reads everything, and writes no file.
+    support: full
+  diff_mode:
+    description: A capture is not compared with another one.
+    support: none
+  platform:
+    description: Runs where Python and the network paths to API server and CDI Manager are.
+    platforms: posix
+    support: full
+seealso:
+  - module: composable.infra.fabric_whatif
+"""
+
+EXAMPLES = r"""
+- name: Capture the cluster and its fabric
+  composable.infra.fabric_capture:
+    config_path: /etc/composable-infra/config.yml
+    path: /var/tmp/capture.json
+"""
+
+RETURN = r"""
+path:
+  description: The file.
+  returned: success
+  type: str
+  sample: /var/tmp/capture.json
+version:
+  description: Version of the file's format.
+  returned: success
+  type: int
+  sample: 1
+taken:
+  description: When the cluster was read, in seconds since the epoch.
+  returned: success
+  type: float
+  sample: 1767323045.0
+objects:
+  description: How many objects of each kind were captured, by the plural of the kind.
+  returned: success
+  type: dict
+  sample: {nodes: 2, pods: 14, resourceclaims: 3}
+machines:
+  description: How many machines the CDI Manager showed.
+  returned: success
+  type: int
+  sample: 2
+problems:
+  description: What the CDI Manager could not say.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+left_out:
+  description: What a capture never has.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Secrets, ConfigMaps and Events (never read)"]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.composable.infra.plugins.module_utils import engine_module
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif import capture, capture_file
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.kept import LEFT_OUT
+
+
+def work(module: AnsibleModule) -> dict[str, object]:
+    """Read cluster and fabric, and write the file outside check mode.
+
+    Returns what the file has, in numbers. Raises BadConfig, BadCapture, ApiError or FabricError.
+    """
+    params = module.params
+    found = capture.take(engine_module.cluster(params), engine_module.config(module))
+    if not module.check_mode:
+        capture_file.write(found, params["path"])
+    return {"changed": True, "path": params["path"], "version": capture_file.VERSION, "taken": found.taken,
+            "objects": {kind: len(objects) for kind, objects in found.objects.items()},
+            "machines": len(found.fabric.machines), "problems": sorted(set(found.fabric.problems.values())),
+            "left_out": list(LEFT_OUT)}
+
+
+def main() -> None:
+    """Entry of the module."""
+    options = {**engine_module.CONFIG_OPTIONS, **engine_module.CLUSTER_OPTIONS,
+               "path": {"type": "path", "required": True}}
+    engine_module.run(engine_module.EngineModule(options, supports_check_mode=True, **engine_module.CONFIG_RULES), work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long a what-if takes: a made-up capture with many nodes, and many pods more.
+
+``python -m ansible_collections.composable.infra.tests.bench.whatif --nodes 500 --claims 10000``
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import typing as t
+
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot, Machine
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.answer import answer
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture import Capture
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import changed
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.comparison import Comparison
+
+Json = dict[str, t.Any]
+MODEL, DRIVER = "A100 40G", "gpu.nvidia.com"
+ROW = {"index": 0, "cdi-model-name": MODEL, "k8s-device-name": "a100", "driver-name": DRIVER,
+       "dra-attributes": {"productName": "NVIDIA A100"}}
+NOW = 1_800_000_000.0
+
+
+def meta(name: str, **more: t.Any) -> Json:
+    """Metadata of an object."""
+    return {"name": name, "uid": f"uid-{name}", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z",
+            **more}
+
+
+def node(name: str, room: str) -> Json:
+    """A node that is the machine of its name. ``room``: how many CPUs it has."""
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta(name, labels={"kubernetes.io/hostname": name}),
+            "spec": {"providerID": f"fsas-cdi://machine-{name}"},
+            "status": {"allocatable": {"cpu": room, "memory": "256Gi", "pods": "110"},
+                       "conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+def made_up(nodes: int, free: int) -> Capture:
+    """So many nodes without devices on one fabric with so many free ones, and nothing else."""
+    names = [f"node-{number}" for number in range(nodes)]
+    machines = {f"machine-{name}": Machine(f"machine-{name}", name, 1) for name in names}
+    namespace = {"apiVersion": "v1", "kind": "Namespace",
+                 "metadata": meta("default", labels={"composable.infra/gated": "true"})}
+    selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
+    classes = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": meta(DRIVER),
+               "spec": {"selectors": [selector]}}
+    return Capture(NOW, {"device_info": [ROW], "unserved": "wait"}, "fm", 180.0, "ssh", {}, {
+        "nodes": tuple(node(name, "64") for name in names), "namespaces": (namespace,), "deviceclasses": (classes,)},
+        FabricSnapshot(machines, {(MODEL, 1): free}, NOW))
+
+
+def seconds(nodes: int, claims: int, free: int) -> tuple[float, list[str]]:
+    """How long the question takes, before and after together, and the table."""
+    capture, began = made_up(nodes, free), time.perf_counter()
+    after = changed(capture, [{"change": "add_pods", "model": MODEL, "count": claims, "cpu": "1"}])
+    table = Comparison(answer(capture), answer(after)).table()
+    return time.perf_counter() - began, table
+
+
+def main() -> None:
+    """Print the sums and the seconds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name, default in (("nodes", 500), ("claims", 10_000), ("free", 4_000)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    given = parser.parse_args()
+    took, table = seconds(given.nodes, given.claims, given.free)
+    print("\n".join(table[:table.index("")] if "" in table else table))
+    print(f"{given.claims} claims on {given.nodes} nodes: {took:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""fabric_capture and fabric_whatif: what they take, write and return, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import stat
+import typing as t
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils import engine_module
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.plugins.modules import fabric_capture, fabric_whatif
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, rows
+from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+
+RunModule = Callable[..., dict[str, t.Any]]
+CONFIG = {"device_info": rows(), "node_hands": "ssh", "fabric": {
+    "endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
+    "password": "not-told", "realm": "r", "client_id": "c", "client_secret": "not-told-either"}}
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A cluster with one held pod that asks for more devices than are free."""
+    made = Bench()
+    made.put(held_pods.node(), {"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")},
+             {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER), "spec": {
+                 "selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}})
+    held_pods.ask(made, count=6)
+    monkeypatch.setattr(engine_module, "cluster", lambda params: made.api.client)
+    monkeypatch.setattr(f"{EngineConfig.__module__}.connect", lambda _config: made.fabric)
+    return made
+
+
+def test_capture_and_answer(run_module: RunModule, bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "capture.json"
+    found = run_module(fabric_capture, config=CONFIG, path=str(path))
+    assert (found["changed"], found["version"], found["machines"], found["problems"]) == (True, 1, 1, [])
+    assert found["objects"] == {
+        "nodes": 1, "pods": 1, "namespaces": 1, "resourceclaims": 1, "resourceslices": 0, "deviceclasses": 1,
+        "composabilityrequests": 0, "composableresources": 0}
+    assert "Secrets, ConfigMaps and Events (never read)" in found["left_out"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "not-told" not in path.read_text(encoding="utf-8")
+    assert bench.api.writes() == []
+
+    change = {"change": "add_devices", "model": A100, "fabric": 1, "count": 2}
+    told = [run_module(fabric_whatif, capture=str(path), changes=[change]) for _again in range(2)]
+    assert told[0] == told[1]
+    answer = told[0]
+    assert (answer["changed"], answer["taken"], answer["differs"]) == (False, found["taken"], ["default/train"])
+    assert answer["before"]["claims"][0]["state"] == "released"
+    assert answer["after"]["claims"][0] == {"claim": "default/train", "state": "placed", "node": "node-0",
+                                            "says": "node node-0 has room and 6 x A100 40G (6 to be attached)"}
+    assert answer["after"]["attaches"] == [{"node": "node-0", "model": A100, "count": 6}]
+    assert answer["table"][0].split() == ["BEFORE", "AFTER"]
+
+
+def test_a_second_capture_replaces_the_first(run_module: RunModule, bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "capture.json"
+    for _unused in range(2):
+        assert run_module(fabric_capture, config=CONFIG, path=str(path))["changed"]
+        bench.drop(*bench.state.pods.list())
+    assert json.loads(path.read_text(encoding="utf-8"))["objects"]["pods"] == []
+
+
+def test_check_mode_writes_no_file(run_module: RunModule, bench: Bench, tmp_path: Path) -> None:
+    found = run_module(fabric_capture, check=True, config=CONFIG, path=str(tmp_path / "capture.json"))
+    assert (found["changed"], found["objects"]["pods"]) == (True, 1)
+    assert list(tmp_path.iterdir()) == []
+    assert bench.api.writes() == []
+
+
+def test_no_change_is_a_question_too(run_module: RunModule, bench: Bench, tmp_path: Path) -> None:
+    path = str(tmp_path / "capture.json")
+    run_module(fabric_capture, config=CONFIG, path=path)
+    found = run_module(fabric_whatif, check=True, capture=path)
+    assert found["before"] == found["after"]
+    assert found["differs"] == []
+
+
+def test_errors_of_a_capture_are_one_sentence(run_module: RunModule, bench: Bench, tmp_path: Path) -> None:
+    bench.fabric.snapshot_error = Unavailable("the CDI Manager does not answer")
+    found = run_module(fabric_capture, config=CONFIG, path=str(tmp_path / "capture.json"))
+    assert (found["failed"], found["msg"], found["error"]) == (True, "the CDI Manager does not answer", "Unavailable")
+    found = run_module(fabric_capture, config={}, path="/x")
+    assert found["msg"].startswith("config: device_info: None is not usable")
+    assert run_module(fabric_capture, config=CONFIG)["msg"] == "missing required arguments: path"
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ([{"change": "explode"}], "value of change must be one of: add_devices, lose_devices, drain_node, lose_node, "
+                              "add_pods, settings, got: explode found in changes"),
+    ([{"model": A100}], "missing required arguments: change found in changes"),
+    ([{"change": "drain_node", "node": "node-7"}], "changes[0].node: 'node-7' is not usable: must be one of node-0"),
+    ([{"change": "add_devices", "model": A100, "count": -1}], "changes[0].count: -1 is not usable: must be a whole"),
+    ([{"change": "drain_node", "colour": "red"}], "Unsupported parameters for (basic.py) module: changes.colour"),
+])
+def test_bad_questions(run_module: RunModule, bench: Bench, tmp_path: Path, changes: list[dict[str, t.Any]],
+                       said: str) -> None:
+    path = str(tmp_path / "capture.json")
+    run_module(fabric_capture, config=CONFIG, path=path)
+    found = run_module(fabric_whatif, capture=path, changes=changes)
+    assert found["failed"]
+    assert said.replace("(basic.py) ", "") in found["msg"].replace("(basic.py) ", "")
+
+
+def test_a_file_that_is_no_capture(run_module: RunModule, tmp_path: Path) -> None:
+    found = run_module(fabric_whatif, capture=str(tmp_path / "none"))
+    assert found["msg"] == f"{tmp_path}/none: cannot be read: No such file or directory"
+    assert found["error"] == "BadCapture"

@@ -1,0 +1,74 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The tables in docs/whatif.md are what is printed for the cluster that the page describes."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.answer import answer
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import CHANGES, changed
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.comparison import Comparison
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.kept import LEFT_OUT
+from ansible_collections.composable.infra.tests.bench.whatif import seconds
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, row
+from ansible_collections.composable.infra.tests.unit.reconcile import held_pods
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.conftest import MANAGER
+from ansible_collections.composable.infra.tests.unit.reconcile.whatif.conftest import TakeCapture, at_work
+
+PAGE = Path(__file__).parents[4] / "docs" / "whatif.md"
+Json = dict[str, t.Any]
+
+
+def blocks(kind: str) -> list[str]:
+    """Code of a kind on the page, in order."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def questions() -> list[list[Json]]:
+    """The changes of each example on the page."""
+    return [yaml.safe_load(text)["composable_whatif_changes"] for text in blocks("yaml")]
+
+
+@pytest.fixture
+def described(held: Bench) -> Bench:
+    """Two nodes, two free devices; one pod works on node-0, one waits for three devices."""
+    held.fabric.others, held.fabric.free_count = ("machine-1",), 2
+    held.put(held_pods.node("node-1", "machine-1"))
+    at_work(held)
+    held_pods.ask(held, "large", 3)
+    return held
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_tables_are_what_is_printed(described: Bench, captured: TakeCapture, number: int) -> None:
+    config = EngineConfig.from_dict({"device_info": [row(0, A100, "a100")], "fabric": MANAGER, "node_hands": "ssh",
+                                     "unserved": "wait"})
+    capture = captured(described, config)
+    found = Comparison(answer(capture), answer(changed(capture, questions()[number])))
+    assert blocks("text")[number] == "\n".join(found.table()) + "\n"
+
+
+def test_every_example_has_its_table() -> None:
+    assert len(questions()) == len(blocks("text")) == 2
+
+
+def test_the_page_names_every_change_and_all_that_is_left_out() -> None:
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert [name for name in CHANGES if f"| `{name}` |" not in text] == []
+    assert [what for what in LEFT_OUT if what not in text] == []
+
+
+def test_the_bench_asks_what_it_says() -> None:
+    _took, table = seconds(nodes=3, claims=9, free=5)
+    assert [line.split() for line in table[:4]] == [
+        ["BEFORE", "AFTER"], ["claims", "served", "0", "0"], ["claims", "placed", "0", "5"],
+        ["claims", "waiting", "0", "4"]]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ansible_collections.composable.infra.controller.autoscaler.config import AutoscalerConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import AutoscalerConfig
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, ProviderError, Refused
 from ansible_collections.composable.infra.controller.autoscaler.providers import table
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider

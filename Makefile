@@ -70,7 +70,7 @@ setup: ## make .venv with the pinned packages (every other target does this too)
 	@python=$$(tools/setup/find_python.sh $(PYTHON)); \
 	"$$python" -m tools.setup $(if $(filter test e2e,$(MAKECMDGOALS))$(filter rulebook,$(DOOR)),--need-java)
 
-demo: setup ## show it at work: DOOR=controller|rulebook|playbook, MODE=gated|direct|reschedule, NODES=simulated|real (as root), KUBERNETES=1.34, KEEP=1 leaves it running
+demo: setup ## show it at work: DOOR=controller|rulebook|playbook, MODE=gated|direct|reschedule|autoscale, NODES=simulated|real (as root), KUBERNETES=1.34, KEEP=1 leaves it running
 	@$(PROGRAM).lab.demo $(DEMO_OPTIONS)
 
 test: setup ## everything: gates and all tests; stops at the first stage that fails

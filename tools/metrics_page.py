@@ -13,6 +13,9 @@ from pathlib import Path
 from prometheus_client.core import Metric as Family
 
 from ansible_collections.composable.infra.controller.agent.metrics import AgentMetrics
+from ansible_collections.composable.infra.controller.autoscaler.measurements import GAUGES as GROUP_GAUGES
+from ansible_collections.composable.infra.controller.autoscaler.measurements import PREFIX as AUTOSCALER_PREFIX
+from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
 from ansible_collections.composable.infra.controller.build import BUILD_INFO, HELP
 from ansible_collections.composable.infra.controller.ui.page import UiMetrics
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import (
@@ -57,6 +60,13 @@ def agents() -> list[str]:
     return [*HEAD, *sorted(_row(family) for family in metrics.registry.collect())]
 
 
+def autoscaler() -> list[str]:
+    """The table of what the provider of Cluster Autoscaler shows."""
+    gauges = [f"| `{AUTOSCALER_PREFIX}{name}` | gauge | {text} | `group`: the groups of the configuration |"
+              for name, text in GROUP_GAUGES.items()]
+    return [*HEAD, *sorted([*map(_row, Measurements().registry.collect()), *gauges])]
+
+
 def _row(family: Family) -> str:
     name = family.name + ("_total" if family.type == "counter" else "")
     labels: dict[str, list[str]] = {}
@@ -80,7 +90,8 @@ def _values(values: tuple[str, ...]) -> str:
 
 def page(text: str) -> str:
     """The page with its tables as they are to be."""
-    for name, lines in (("controllers", controllers()), ("hops", hops()), ("agents", agents())):
+    for name, lines in (("controllers", controllers()), ("hops", hops()), ("agents", agents()),
+                        ("autoscaler", autoscaler())):
         begin, end = BEGIN.format(name), END.format(name)
         before, found, rest = text.partition(begin)
         _old, closed, after = rest.partition(end)
@@ -92,7 +103,7 @@ def page(text: str) -> str:
 
 def names() -> Iterator[str]:
     """Every name that Prometheus shows: of each metric, and of the series of a histogram."""
-    for line in (*controllers(), *agents()):
+    for line in (*controllers(), *agents(), *autoscaler()):
         name, kind = [*line.split("|"), "", ""][1:3]
         if name.strip().startswith("`"):
             base = name.strip().strip("`")

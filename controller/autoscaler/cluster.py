@@ -11,7 +11,6 @@ import typing as t
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from ansible_collections.composable.infra.controller.autoscaler.config import AutoscalerConfig, NodeGroup
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, Refused
 from ansible_collections.composable.infra.controller.autoscaler.groups import NodeGroups
 from ansible_collections.composable.infra.controller.autoscaler.template import template_node
@@ -30,6 +29,10 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.node.eva
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.supply import supply
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.parse_cache import ParseCache
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import GatedPod
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import (
+    AutoscalerConfig,
+    NodeGroup,
+)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.snapshot import scheduling_snapshot

@@ -13,8 +13,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
-from ansible_collections.composable.infra.controller.autoscaler.config import NodeGroup
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, slices
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 
 Json = dict[str, t.Any]

@@ -15,7 +15,6 @@ from prometheus_client import disable_created_metrics
 
 from ansible_collections.composable.infra.controller.access import Access
 from ansible_collections.composable.infra.controller.autoscaler.cluster import Cluster
-from ansible_collections.composable.infra.controller.autoscaler.config import AutoscalerConfig
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
 from ansible_collections.composable.infra.controller.autoscaler.provider import Provider
 from ansible_collections.composable.infra.controller.autoscaler.server import Certificates, Server
@@ -28,6 +27,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.conne
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, BadKubeconfig
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import AutoscalerConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
 
 log = logging.getLogger("composable.infra")

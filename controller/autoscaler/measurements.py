@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
+from ansible_collections.composable.infra.controller.autoscaler.errors import Kind
 from ansible_collections.composable.infra.controller.build import BuildInfo
 
 PREFIX = "composable_infra_autoscaler_"
@@ -21,7 +22,8 @@ COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
                        ("Timeout", "AttachFailed", "NoNode")),
     "scale_down_total": ("Nodes that Cluster Autoscaler wanted to delete by what was decided.", "decision",
                          ("remove", "keep")),
-    "requests_total": ("Calls of Cluster Autoscaler by gRPC status code.", "code", ("OK",)),
+    "requests_total": ("Calls of Cluster Autoscaler by gRPC status code.", "code",
+                       ("OK", *(kind.name for kind in Kind), "INTERNAL")),
 }
 BUCKETS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200)
 GAUGES: Mapping[str, str] = {

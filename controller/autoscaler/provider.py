@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ansible_collections.composable.infra.controller.autoscaler.cluster import Cluster
-from ansible_collections.composable.infra.controller.autoscaler.config import AutoscalerConfig, NodeGroup, VerticalGroup
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, ProviderError, Refused
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
@@ -27,6 +26,11 @@ from ansible_collections.composable.infra.controller.autoscaler.scale_down impor
 from ansible_collections.composable.infra.controller.autoscaler.scale_up import ScaleUps
 from ansible_collections.composable.infra.controller.autoscaler.template import template_node
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import NodeOption
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import (
+    AutoscalerConfig,
+    NodeGroup,
+    VerticalGroup,
+)
 
 log = logging.getLogger("composable.infra")
 Json = dict[str, t.Any]

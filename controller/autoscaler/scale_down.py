@@ -16,7 +16,6 @@ import typing as t
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from ansible_collections.composable.infra.controller.autoscaler.config import NodeGroup
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, ProviderError, Refused
 from ansible_collections.composable.infra.controller.autoscaler.groups import NodeGroups
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
@@ -29,6 +28,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.autoscal
     SpareNode,
     decide_scale_down,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 
 log = logging.getLogger("composable.infra")
 # Written by Cluster Autoscaler on a node that it does not need: the value says since when (utils/taints/taints.go).

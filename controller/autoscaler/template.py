@@ -8,12 +8,12 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from ansible_collections.composable.infra.controller.autoscaler.config import Shape
 from ansible_collections.composable.infra.controller.autoscaler.wire.rpc import NODE, message_class
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.quantity import (
     BadQuantity,
     amount,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import Shape
 
 Json = dict[str, t.Any]
 HOSTNAME = "kubernetes.io/hostname"

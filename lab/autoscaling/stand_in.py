@@ -16,7 +16,8 @@ What it keeps to, of the tag cluster-autoscaler-1.36.1 (paths below ``cluster-au
   send the group into backoff; the second one's id is then deleted, the third's target is decreased
   (``clusterstate/clusterstate.go``);
 - a node that is not needed gets the soft taint, and after a while the hard one, is drained, and only then is asked for;
-  a refusal takes the taint back, and it is asked again; one that is annotated is left alone (``core/scaledown``);
+  a refusal takes the taint back, and it is asked again; one that is annotated is left alone, and pods of a
+  DaemonSet keep none (``core/scaledown``);
 - a node that lacks a pool of its own which its group's template has, or has the GPU label and no GPU, counts as not
   ready (``processors/customresources``).
 
@@ -42,6 +43,7 @@ Json = dict[str, t.Any]
 CALL_SECONDS, INSTANCES_SECONDS = 5.0, 120.0
 SOFT, HARD = "DeletionCandidateOfClusterAutoscaler", "ToBeDeletedByClusterAutoscaler"
 DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+DAEMON_SET_POD = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 FAKE_NODE_REASON = {"k8s.io/cluster-autoscaler/fake-node-reason": "create-error"}
 
 
@@ -275,8 +277,7 @@ class AutoscalerStandIn:
     def _consider(self, group: str, node: Json) -> None:
         name = node["metadata"]["name"]
         needed = (node["metadata"].get("annotations") or {}).get(DISABLED) == "true" or any(
-            pod["spec"].get("nodeName") == name and pod["metadata"]["namespace"] != "kube-system"
-            for pod in self._view.pods())
+            pod["spec"].get("nodeName") == name and _keeps(pod) for pod in self._view.pods())
         others = [taint for taint in node["spec"].get("taints") or [] if taint["key"] not in (SOFT, HARD)]
         if needed:
             self._unneeded.pop(name, None)
@@ -294,7 +295,7 @@ class AutoscalerStandIn:
         name = node["metadata"]["name"]
         hard = {"key": HARD, "value": str(int(self._clock())), "effect": "NoSchedule"}
         self._view.patch_node(name, {"spec": {"taints": [*others, hard], "unschedulable": True}})
-        for pod in self._on(name):
+        for pod in filter(_keeps, self._on(name)):
             self._view.evict(pod["metadata"]["namespace"], pod["metadata"]["name"])
         asked = message_class(f"{PROVIDER}.ExternalGrpcNode")(name=name, providerID=node["spec"].get("providerID", ""))
         del self._unneeded[name]
@@ -321,6 +322,17 @@ def _unschedulable(pod: Json) -> bool:
     return not pod["spec"].get("nodeName") and any(
         each.get("type") == "PodScheduled" and each.get("reason") == "Unschedulable"
         for each in (pod.get("status") or {}).get("conditions") or [])
+
+
+def _keeps(pod: Json) -> bool:
+    """Whether a node is needed for it: not for the cluster's own pods, nor for a DaemonSet's, which are on each.
+
+    Source: ``utils/pod/pod.go``, IsDaemonSetPod.
+    """
+    meta = pod["metadata"]
+    daemon = (meta.get("annotations") or {}).get(DAEMON_SET_POD) == "true" or any(
+        ref.get("controller") and ref.get("kind") == "DaemonSet" for ref in meta.get("ownerReferences") or ())
+    return meta["namespace"] != "kube-system" and not daemon
 
 
 def _requests(pod: Json) -> dict[str, int]:

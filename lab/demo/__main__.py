@@ -15,7 +15,8 @@ from pathlib import Path
 
 from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES, find_release
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import serves_policies
-from ansible_collections.composable.infra.lab.demo import front_doors
+from ansible_collections.composable.infra.lab.demo import autoscale, front_doors
+from ansible_collections.composable.infra.lab.demo.autoscale import Autoscaled
 from ansible_collections.composable.infra.lab.demo.installed import Installed
 from ansible_collections.composable.infra.lab.demo.picture import show
 from ansible_collections.composable.infra.lab.demo.report import table
@@ -27,7 +28,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.settings
 
 PODS = {"train": (A100, 1), "infer": (H100, 1), "big": (A100, 2)}
 OTHER, AGAIN = "ungated", "again"
-Running = front_doors.Process | Installed
+Running = front_doors.Process | Installed | Autoscaled
 HOLD = 3.0
 
 
@@ -38,8 +39,11 @@ class Demo:
                  feature_gates: bool = True, *, real: bool = False,
                  svg: Path | None = None) -> None:
         self.front_door, self.mode, self.real, self.began = front_door, mode, real, time.monotonic()
-        self.options = StageOptions(nodes=0 if real else 2, real_nodes=2 if real else 0, devices={A100: 3, H100: 1},
-                                    attach=fabric_seconds, hold=HOLD, scan_interval=1.0, handover=mode,
+        asked = mode == autoscale.MODE
+        self.options = StageOptions(nodes=0 if real else 2, real_nodes=2 if real else 0,
+                                    devices=autoscale.DEVICES if asked else {A100: 3, H100: 1},
+                                    attach=fabric_seconds, hold=autoscale.HOLD if asked else HOLD, scan_interval=1.0,
+                                    handover="reschedule" if asked else mode,
                                     kubernetes=kubernetes, feature_gates=feature_gates)
         self.failed, self.page, self.svg = False, "", svg
 
@@ -54,12 +58,16 @@ class Demo:
             if self.real:
                 nodes = f"{len(stage.lab.real_nodes)} nodes, each with a kubelet and a containerd,"
             self.say("lab", f"Kubernetes {stage.lab.description.kubernetes} with {nodes} is up")
-            self.say("emulator", f"CDI Manager at {stage.emulator.url}: 3 x {A100}, 1 x {H100} free, "
+            devices = ", ".join(f"{count} x {model}" for model, count in self.options.devices.items())
+            self.say("emulator", f"CDI Manager at {stage.emulator.url}: {devices} free, "
                                  f"an attach takes {self.options.attach:g} s (simulated)")
             timeline = Timeline(stage, self.say)
             try:
-                process = self._open(stage)
-                self._flow(stage, timeline)
+                process = self._open(stage, timeline)
+                if isinstance(process, Autoscaled):
+                    process.flow(self._expect, lambda: free(stage))
+                else:
+                    self._flow(stage, timeline)
                 self._close(stage, timeline, keep, process)
             finally:
                 timeline.stop()
@@ -67,7 +75,10 @@ class Demo:
                     process.stop()
         return int(self.failed)
 
-    def _open(self, stage: Stage) -> Running | None:
+    def _open(self, stage: Stage, timeline: Timeline) -> Running | None:
+        if self.mode == autoscale.MODE:
+            self.say("controller", "scaler and operator start, no publisher; and the provider of Cluster Autoscaler")
+            return Autoscaled(stage, timeline, self.say)
         if self.real:
             self.say("role", "composable.infra.controllers installs the controllers and the node agents")
             installed = Installed(stage)
@@ -199,6 +210,8 @@ def free(stage: Stage) -> int:
 
 def check(args: argparse.Namespace) -> None:
     """LabError when the options do not go together."""
+    if args.mode == autoscale.MODE:
+        check_autoscale(args)
     if args.nodes == "simulated":
         return
     if args.front_door != "controller":
@@ -208,12 +221,23 @@ def check(args: argparse.Namespace) -> None:
                        "needs 1.36 or later")
 
 
+def check_autoscale(args: argparse.Namespace) -> None:
+    """LabError for options that the mode autoscale does not know."""
+    for option, value, allowed in (("--door", args.front_door, "controller"), ("--nodes", args.nodes, "simulated")):
+        if value != allowed:
+            raise LabError(f"{option} {value} is not usable with --mode {autoscale.MODE}: it must be {allowed}")
+    if not serves_policies(find_release(args.kubernetes)):
+        raise LabError(f"--kubernetes {args.kubernetes} is not usable with --mode {autoscale.MODE}: the scheduler "
+                       "serves extended resources by devices from 1.36 on")
+
+
 def main() -> int:
     """Command line."""
     it = argparse.ArgumentParser(prog="demo", description=__doc__)
     it.add_argument("--front-door", "--door", dest="front_door", choices=("controller", "rulebook", "playbook"),
                     default="controller", help="which front door does the work (default: %(default)s)")
-    it.add_argument("--mode", choices=HANDOVERS, default="gated", help="handover (default: %(default)s)")
+    it.add_argument("--mode", choices=(*HANDOVERS, autoscale.MODE), default="gated",
+                    help="handover, or autoscale: Cluster Autoscaler asks for a node (default: %(default)s)")
     it.add_argument("--nodes", choices=("simulated", "real"), default="simulated",
                     help="nodes with a kubelet of their own need root on Linux (default: %(default)s)")
     it.add_argument("--attach", type=float, default=2.0, metavar="SECONDS", help="simulated attach time (default: 2)")

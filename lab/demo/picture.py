@@ -24,11 +24,12 @@ def timeline(times: ClaimTimes) -> Timeline:
 
 def _spans(times: ClaimTimes) -> Iterator[Span]:
     gated = times.opened is not None and times.allocated is None
-    first = times.created if gated else times.allocated
-    told = times.opened if gated else times.condition
+    first = times.called or (times.created if gated else times.allocated)
+    told = times.visible if times.called else times.opened if gated else times.condition
     ways = [("request", first, times.asked), ("attach", times.asked, times.attached),
             ("slice", times.attached, times.visible), ("gate", times.visible, told),
-            ("bind" if gated else "handover", told, times.reallocated), ("start", times.reallocated, times.running)]
+            ("bind" if gated or times.called else "handover", told, times.reallocated),
+            ("start", times.reallocated, times.running)]
     for hop, began, ended in ways:
         if began is not None and ended is not None:
             yield Span(hop, began, max(began, ended))

@@ -9,9 +9,12 @@ from collections.abc import Iterable
 
 from ansible_collections.composable.infra.lab.demo.timeline import ClaimTimes
 
-COLUMNS = ("claim", "node", "handover", "allocated", "asked", "attached", "on bus", "driver", "touched", "plugin",
-           "visible", "told", "sched. tick", "running")
+COLUMNS = ("claim", "node", "handover", "called", "allocated", "asked", "attached", "on bus", "driver", "touched",
+           "plugin", "visible", "told", "sched. tick", "running")
 TEXTS = 3
+CALLED = COLUMNS.index("called")
+CALLED_NOTE = ("\n'called': the provider of Cluster Autoscaler was called and has chosen the node. Seconds are those"
+               "\nsince the pod was created; the scheduler makes its claim when the device is there ('allocated').")
 NOTE = ("Seconds since the claim was created. 'on bus' to 'plugin' are the node's steps: its bus shows the device, the"
         "\ndriver is bound, the device was touched, the vendor's DRA plugin was restarted."
         "\n'told': the gate was removed, or FabricDeviceReschedule or FabricDeviceReady was written."
@@ -21,11 +24,13 @@ NOTE = ("Seconds since the claim was created. 'on bus' to 'plugin' are the node'
 
 def table(claims: Iterable[ClaimTimes]) -> str:
     """Rows of seconds since each claim's creation, and what the columns mean."""
-    rows = [COLUMNS, *(_row(c) for c in claims)]
-    widths = [max(len(r[i]) for r in rows) for i in range(len(COLUMNS))]
-    lines = ["  ".join(_cell(row, widths, i) for i in range(len(COLUMNS))) for row in rows]
+    shown = list(claims)
+    called = any(c.called for c in shown)
+    rows = [row if called else row[:CALLED] + row[CALLED + 1:] for row in (COLUMNS, *(_row(c) for c in shown))]
+    widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(_cell(row, widths, i) for i in range(len(row))) for row in rows]
     lines.insert(1, "  ".join("-" * w for w in widths))
-    return "\n".join([*lines, NOTE])
+    return "\n".join([*lines, NOTE + CALLED_NOTE if called else NOTE])
 
 
 def _cell(row: tuple[str, ...], widths: list[int], i: int) -> str:
@@ -39,12 +44,14 @@ def _row(claim: ClaimTimes) -> tuple[str, ...]:
                claim.plugin_restarted, None if claim.ready else claim.visible, claim.condition or claim.opened)
     looked = claim.bound_at if claim.ready else claim.deallocated
     tick = looked - claim.condition if looked and claim.condition else None
-    return (claim.name, claim.node, _way(claim), *(_since(m, start) for m in moments), _seconds(tick),
-            _since(claim.running, start))
+    return (claim.name, claim.node, _way(claim), _since(claim.called, start), *(_since(m, start) for m in moments),
+            _seconds(tick), _since(claim.running, start))
 
 
 def _way(claim: ClaimTimes) -> str:
-    """Its handover; ``idle``: it got a device that was there already."""
+    """Its handover; ``autoscaler``: Cluster Autoscaler asked; ``idle``: it got a device that was there already."""
+    if claim.called:
+        return "autoscaler"
     if claim.allocated is None:
         return "gated" if claim.opened else "idle"
     return "direct" if claim.ready else "reschedule"

@@ -32,11 +32,16 @@ Json = dict[str, t.Any]
 
 @dataclass(slots=True)
 class ClaimTimes:
-    """Moments in seconds since the epoch, None while they have not come; the first of each kind, except running."""
+    """Moments in seconds since the epoch, None while they have not come; the first of each kind, except running.
+
+    ``called``: the provider of Cluster Autoscaler has chosen a node. A pod that asks by an extended resource is here by
+    its own name, with the claim that the scheduler makes for it once it has a node.
+    """
 
     name: str
     created: float | None = None
     held: float | None = None
+    called: float | None = None
     opened: float | None = None
     allocated: float | None = None
     asked: float | None = None
@@ -100,8 +105,15 @@ class Timeline:
     def _times(self, name: str) -> ClaimTimes:
         return self.claims.setdefault(name, ClaimTimes(name))
 
+    def note_called(self, name: str, moment: float) -> None:
+        """The provider of Cluster Autoscaler has chosen a node for a pod; the first time counts."""
+        with self.changed:
+            it = self._times(name)
+            it.called = it.called or moment
+            self.changed.notify_all()
+
     def _claim(self, kind: str, claim: Json, old: Json | None) -> None:
-        now, it = time.time(), self._times(claim["metadata"]["name"])
+        now, it = time.time(), self._times(name_of(claim))
         with self.changed:
             self._note_claim(it, claim, now)
             self.changed.notify_all()
@@ -178,10 +190,12 @@ class Timeline:
     def _pod(self, kind: str, pod: Json, old: Json | None) -> None:
         name, phase = pod["metadata"]["name"], pod.get("status", {}).get("phase")
         # The node's own pods, of its agent and the vendor's plugin, use no claim.
-        if not pod["spec"].get("resourceClaims"):
+        if not pod["spec"].get("resourceClaims") and not limits(pod):
             return
         with self.changed:
             it = self._times(name)
+            if limits(pod):
+                it.created = it.created or time.time()
             self._note_gate(it, pod, kind)
             if it.bound_at is None and pods.bound(pod) and kind != "DELETED":
                 it.bound_at = time.time()
@@ -213,6 +227,18 @@ class Timeline:
                 (evidence.ON_BUS, evidence.BOUND, evidence.TOUCHED, evidence.PLUGIN_RESTARTED))
             it.visible = last_of([self.slices.get(s, ()) for s in it.devices], begin)
         return sorted(self.claims.values(), key=lambda c: c.created or 0.0)
+
+
+def name_of(claim: Json) -> str:
+    """By what a claim is known here: its name, or its pod's where the scheduler made it for an extended resource."""
+    owners = [ref["name"] for ref in claim["metadata"].get("ownerReferences") or () if ref.get("kind") == "Pod"]
+    return str(owners[0] if owners and claims.is_special(claim) else claim["metadata"]["name"])
+
+
+def limits(pod: Json) -> list[str]:
+    """The extended resources that a pod asks for; they have a domain in their names."""
+    return [name for container in pod["spec"].get("containers") or ()
+            for name in (container.get("resources") or {}).get("limits") or {} if "/" in name]
 
 
 def last_of(moments: t.Iterable[t.Sequence[float]], begin: float) -> float | None:

@@ -28,6 +28,8 @@ def agent_pod(node: str) -> dict[str, Any]:
             "name": f"lab-node-agent-{node}",
             "namespace": NAMESPACE,
             "labels": {"app.kubernetes.io/name": "composable-infra", "app.kubernetes.io/component": "lab-node-agent"},
+            # As a DaemonSet's pod, which an agent is on a real cluster: Cluster Autoscaler keeps no node for it.
+            "annotations": {"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"},
         },
         "spec": {
             "nodeName": node,

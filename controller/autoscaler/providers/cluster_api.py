@@ -13,7 +13,6 @@ import json
 import typing as t
 from collections.abc import Callable, Mapping
 
-from ansible_collections.composable.infra.controller.autoscaler.config import NodeGroup
 from ansible_collections.composable.infra.controller.autoscaler.errors import ProviderError
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider, Registered
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import ApiResource
@@ -21,6 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Conflict
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 
 Json = dict[str, t.Any]
 DELETE_MACHINE = "cluster.x-k8s.io/delete-machine"

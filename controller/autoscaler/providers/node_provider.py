@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.composable.infra.controller.autoscaler.config import NodeGroup
 from ansible_collections.composable.infra.controller.autoscaler.errors import ProviderError
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 
 Registered = Callable[[], Sequence[Mapping[str, Any]]]
 """The Node objects of the group that there are."""

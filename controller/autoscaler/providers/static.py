@@ -13,12 +13,12 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.composable.infra.controller.autoscaler.config import NodeGroup
 from ansible_collections.composable.infra.controller.autoscaler.errors import ProviderError
 from ansible_collections.composable.infra.controller.autoscaler.providers.http import Endpoint
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider, Registered
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 
 Json = Mapping[str, t.Any]
 ON, OFF = "On", "GracefulShutdown"

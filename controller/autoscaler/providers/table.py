@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from ansible_collections.composable.infra.controller.autoscaler.config import NodeGroup
 from ansible_collections.composable.infra.controller.autoscaler.providers.awx import awx
 from ansible_collections.composable.infra.controller.autoscaler.providers.cluster_api import cluster_api
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import (
@@ -16,6 +15,7 @@ from ansible_collections.composable.infra.controller.autoscaler.providers.node_p
 )
 from ansible_collections.composable.infra.controller.autoscaler.providers.static import static
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 
 PROVIDERS: dict[str, Build] = {"none": no_provider, "static": static, "cluster-api": cluster_api, "awx": awx}
 

@@ -73,28 +73,41 @@ class EngineConfig:
         """Check and build. Raises BadConfig with one sentence that starts with ``where``."""
         if not isinstance(data, Mapping):
             raise BadConfig(f"{where}: must be a mapping of settings, is {type(data).__name__}")
-        rest = {k: v for k, v in data.items() if k not in ENGINE_KEYS and k != "fabric"}
         try:
-            settings = Settings.from_dict(rest)
+            planning = _planning_keys(data)
+            settings = Settings.from_dict(planning)
             fabric = FabricConfig.from_dict(_mapping(data.get("fabric"), "fabric"))
-            return cls(settings, fabric, source=where, planning=rest, **_engine(data, settings))
+            return cls(settings, fabric, source=where, planning=planning, **_engine(data, settings))
         except (BadSetting, BadConfiguration) as error:
             raise BadConfig(f"{where}: {error}") from None
 
     @classmethod
     def load(cls, path: str) -> EngineConfig:
         """Read a YAML file. Raises BadConfig naming the file, also when it is missing or not YAML."""
-        if not HAS_YAML:
-            raise BadConfig("the Python library PyYAML is needed to read a configuration file; install pyyaml")
-        try:
-            data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise BadConfig(f"{path}: cannot be read: {error.strerror}") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            mark = getattr(error, "problem_mark", None)
-            line = f" at line {mark.line + 1}" if mark else ""
-            raise BadConfig(f"{path}: is not valid YAML{line}") from None
-        return cls.from_dict(data, path)
+        return cls.from_dict(loaded(path), path)
+
+
+def loaded(path: str) -> object:
+    """Content of a YAML file. Raises BadConfig naming the file when it is missing or not YAML."""
+    if not HAS_YAML:
+        raise BadConfig("the Python library PyYAML is needed to read a configuration file; install pyyaml")
+    try:
+        return t.cast("object", yaml.safe_load(Path(path).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise BadConfig(f"{path}: cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" at line {mark.line + 1}" if mark else ""
+        raise BadConfig(f"{path}: is not valid YAML{line}") from None
+
+
+def settings_of(data: Mapping[str, t.Any]) -> Settings:
+    """The settings of a configuration, without those of the engine and the CDI Manager. Raises BadSetting."""
+    return Settings.from_dict(_planning_keys(data))
+
+
+def _planning_keys(data: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    return {k: v for k, v in data.items() if k not in ENGINE_KEYS and k != "fabric"}
 
 
 def _mapping(value: object, name: str) -> dict[str, t.Any]:

@@ -59,5 +59,5 @@ def wanted(matrix: Mapping[str, t.Any], roles: Iterable[str], mirror: str = "") 
 
 def charts_of(roles: Iterable[str], matrix: Mapping[str, t.Any]) -> list[str]:
     """Names of the matrix's charts that the roles install."""
-    others = {"monitoring": "dcgm_exporter"}
+    others = {"monitoring": "dcgm_exporter", "autoscaler": "cluster_autoscaler"}
     return [name for name in (others.get(role, role) for role in sorted(roles)) if name in matrix["charts"]]

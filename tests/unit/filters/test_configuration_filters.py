@@ -10,10 +10,12 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.composable.infra.plugins.filter.checked_autoscaler_groups import FilterModule as Groups
 from ansible_collections.composable.infra.plugins.filter.checked_config import FilterModule as Checked
 from ansible_collections.composable.infra.plugins.filter.with_environment import FilterModule as Completed
 
 Json = dict[str, t.Any]
+checked_groups = Groups().filters()["checked_autoscaler_groups"]
 checked_config = Checked().filters()["checked_config"]
 with_environment = Completed().filters()["with_environment"]
 ROW: Json = {"index": 1, "cdi-model-name": "A100 40G", "k8s-device-name": "nvidia-a100-40g",
@@ -22,6 +24,7 @@ ROW: Json = {"index": 1, "cdi-model-name": "A100 40G", "k8s-device-name": "nvidi
 FABRIC: Json = {"manager": "fm", "endpoint": "https://manager.example.com",
                 "tenant": "00000000-0000-4000-8000-000000000001", "credentials_dir": "/nowhere/at/all"}
 CONFIG: Json = {"device_info": [ROW], "fabric": FABRIC}
+GROUPS: Json = {"vertical": [{"id": "vertical", "devices": {"nvidia.com/gpu": 8}}], "attach_costs": {"A100 40G": 2}}
 
 
 def altered(**fabric: object) -> Json:
@@ -112,6 +115,27 @@ class TestHandovers:
 
     def test_others_need_no_driver_of_the_agents(self) -> None:
         assert checked_config(CONFIG, handover="gated", agent_driver="", agent_kinds=[]) == CONFIG
+
+
+class TestGroups:
+    def test_good_ones_are_returned_as_they_are(self) -> None:
+        assert checked_groups(GROUPS, CONFIG) == GROUPS
+
+    @pytest.mark.parametrize(("groups", "words"), [
+        ([], "groups: config: "),
+        ({}, r"groups: vertical: .*must list at least one group"),
+        ({**GROUPS, "nodess": []}, "nodess"),
+        ({**GROUPS, "attach_costs": {"T4": 1}}, "no such model, known are A100 40G"),
+        ({**GROUPS, "nodes": [{"id": "gpu", "provider": {"kind": "metal"}}]}, r"nodes\[0\]\.provider\.kind: 'metal'")])
+    def test_bad_ones_are_refused_with_the_field(self, groups: object, words: str) -> None:
+        with pytest.raises(AnsibleFilterError, match=words):
+            checked_groups(groups, CONFIG)
+
+    @pytest.mark.parametrize(("config", "words"), [
+        ([], "config: must be a mapping of settings, is list"), ({"device_info": [{}]}, "device_info")])
+    def test_models_that_cannot_be_read_are_told(self, config: object, words: str) -> None:
+        with pytest.raises(AnsibleFilterError, match=words):
+            checked_groups(GROUPS, config)
 
 
 class TestWithEnvironment:

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.composable.infra.plugins.plugin_utils.stack.matrix import lookup
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 Json = dict[str, t.Any]
 VARIABLE = "VENDOR_DATA"
-FREE = {"extraEnv", "nodeSelector", "tolerations", "imagePullSecrets", "hostAliases"}
+FREE = {"extraArgs", "extraEnv", "nodeSelector", "tolerations", "imagePullSecrets", "hostAliases"}
 
 
 def vendor(name: str) -> Path:
@@ -47,10 +48,18 @@ def unknown(set_values: Json, theirs: Json, path: str = "") -> list[str]:
 
 @pytest.mark.parametrize(("role", "variable", "chart"), [
     ("cohdi", "cohdi_chart_values", "cohdi-0.2.0"),
+    ("autoscaler", "autoscaler_chart_values", "cluster-autoscaler-9.59.0"),
     ("monitoring", "monitoring_chart_values", "dcgm-exporter-4.8.2")])
 def test_every_key_is_one_of_the_charts(role: str, variable: str, chart: str) -> None:
     ours = yaml.safe_load((ROOT / "roles" / role / "vars" / "main.yml").read_text(encoding="utf-8"))[variable]
     assert unknown(ours, values(vendor(chart))) == []
+
+
+def test_the_stand_in_of_cluster_autoscalers_chart_has_its_keys_and_version() -> None:
+    wanted, own = lookup("charts.cluster_autoscaler"), ROOT / "tests" / "charts" / "cluster-autoscaler"
+    told = yaml.safe_load((own / "Chart.yaml").read_text(encoding="utf-8"))
+    assert (told["name"], told["version"]) == (wanted["name"], wanted["version"])
+    assert unknown(values(own), values(vendor(f"{wanted['name']}-{wanted['version']}"))) == []
 
 
 def test_a_misspelt_key_is_found() -> None:

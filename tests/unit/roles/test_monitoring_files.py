@@ -54,7 +54,10 @@ def test_every_metric_is_one_that_there_is() -> None:
                                   "hop_duration_seconds_bucket", "gate_pass_duration_seconds_bucket",
                                   "attaches_total", "detaches_total", "leader", "fabric_up", "fabric_free_devices",
                                   "attached_devices", "pool_devices", "pools_refused", "orphans", "queue_depth",
-                                  "watch_restarts_total"])
+                                  "watch_restarts_total", "infra_autoscaler_calls_total",
+                                  "infra_autoscaler_decisions_total", "infra_autoscaler_failures_total",
+                                  "infra_autoscaler_scale_down_total", "infra_autoscaler_requests_total",
+                                  "infra_autoscaler_serve_seconds_bucket", "infra_autoscaler_target_size"])
 def test_every_metric_that_matters_is_shown(name: str) -> None:
     panels = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
     assert [expression for expression in panels if PREFIX + name in expression]

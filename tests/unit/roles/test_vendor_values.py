@@ -59,7 +59,8 @@ def test_every_release_is_waited_for_as_the_user_says(role: str, task: Json) -> 
 
 
 def test_each_role_with_a_chart_is_among_them() -> None:
-    assert {role for role, _task in HELM_TASKS} == {"cohdi", "gpu_operator", "monitoring", "nfd", "nvidia_dra_driver"}
+    assert {role for role, _task in HELM_TASKS} == {
+        "autoscaler", "cohdi", "gpu_operator", "monitoring", "nfd", "nvidia_dra_driver"}
 
 
 def test_a_class_that_the_pages_show_looks_at_its_own_driver_first() -> None:

@@ -23,7 +23,8 @@ def test_a_path_leads_to_a_value() -> None:
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        ("charts.ndf", "below 'charts' the matrix has cohdi, dcgm_exporter, gpu_operator, nfd, nvidia_dra_driver"),
+        ("charts.ndf", "below 'charts' the matrix has cluster_autoscaler, cohdi, dcgm_exporter, gpu_operator, nfd, "
+                       "nvidia_dra_driver"),
         ("chart", "below its top level the matrix has charts, "),
         ("charts.nfd.version.major", "below 'charts.nfd.version' there is only a value"),
     ],
@@ -83,6 +84,7 @@ def test_charts_agree_with_images_and_release_lines() -> None:
     assert all(tag.endswith(f":v{charts['nvidia_dra_driver']['version']}") for tag in images["nvidia_dra_driver"])
     assert f"nvcr.io/nvidia/gpu-operator:{charts['gpu_operator']['version']}" in images["gpu_operator"]
     assert m.series(charts["gpu_operator"]["version"]) == m.lookup("gpu_operator.majors")[-1]
+    assert [tag.partition(":v")[2] for tag in images["autoscaler"]] == [m.lookup("cluster_autoscaler.version")]
     assert m.lookup("cohdi.operator") in m.lookup("cohdi.plugin_names")
 
 

@@ -70,12 +70,13 @@ def test_every_image_is_listed_once_with_its_place() -> None:
 
 def test_charts_of_roles() -> None:
     assert charts_of(["nfd", "monitoring", "controllers"], matrix()) == ["dcgm_exporter", "nfd"]
+    assert charts_of(["autoscaler"], matrix()) == ["cluster_autoscaler"]
 
 
 def test_the_lookup_lists_all_by_default() -> None:
     (found,) = LookupModule().run([], mirror="m")
     assert {item["image"] for item in found["images"]} == {i for images in matrix()["images"].values() for i in images}
-    assert len(found["charts"]) == 5
+    assert len(found["charts"]) == 6
 
 
 def test_the_lookup_explains_what_it_does_not_know() -> None:

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import pytest
 
-from ansible_collections.composable.infra.controller.autoscaler.config import AutoscalerConfig
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, ProviderError, Refused
 from ansible_collections.composable.infra.controller.autoscaler.providers import table
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
 from ansible_collections.composable.infra.controller.autoscaler.requests import SCALE_DOWN_DISABLED
 from ansible_collections.composable.infra.lab.autoscaling.stand_in import DISABLED, SOFT, AutoscalerStandIn, LoopEnded
+from ansible_collections.composable.infra.lab.hardware.agent_identity import agent_pod
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Refused as FabricRefused
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
@@ -28,6 +28,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import AutoscalerConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.conftest import Clock
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import GROUPS, Testbed
@@ -247,6 +248,25 @@ def test_node_stays_its_idle_devices_go_and_it_is_asked_for_once(
     assert sorted(asked) == ["node-0", "node-1"], "once for each node, then quiet"
     assert {note(testbed, name, DISABLED) for name in ("node-0", "node-1")} == {"true"}
     assert not any(testbed.api.one(NODES, name)["spec"].get("unschedulable") for name in ("node-0", "node-1"))
+
+
+@pytest.mark.parametrize("mark", [
+    {"ownerReferences": [{"kind": "DaemonSet", "name": "plugin", "controller": True}]},
+    {"annotations": agent_pod("node-1")["metadata"]["annotations"]}], ids=["a DaemonSet's", "an agent's of the lab"])
+def test_a_daemon_sets_pod_keeps_no_node_and_is_not_drained(
+        testbed: Testbed, asking: Asking, clock: Clock, mark: Json) -> None:
+    for name, node, more in (("plugin", "node-1", mark), ("work", "node-0", {})):
+        testbed.pod(name, 0)
+        raw = testbed.api.one(PODS, name, "default")
+        raw["metadata"] |= more
+        testbed.api.put(PODS, {**raw, "spec": {**raw["spec"], "nodeName": node}})
+    standin = asking(scale_down_unneeded_time=15.0)
+    for _unused in range(4):
+        standin.loop()
+        testbed.tick(1)
+        clock.now += 10
+    assert [each.nodes[0].name for each in standin.asked("NodeGroupDeleteNodes")] == ["node-1"]
+    assert testbed.bound("plugin") == "node-1"
 
 
 def test_soft_taint_is_enough_for_the_idle_devices_to_go(testbed: Testbed) -> None:

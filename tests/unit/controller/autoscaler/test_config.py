@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.controller.autoscaler.config import AutoscalerConfig
 from ansible_collections.composable.infra.controller.autoscaler.main import certificates_of, main, parser
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import AutoscalerConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, settings
 

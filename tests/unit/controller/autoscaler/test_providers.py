@@ -19,7 +19,6 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.controller.autoscaler.config import NodeGroup, Shape
 from ansible_collections.composable.infra.controller.autoscaler.errors import ProviderError
 from ansible_collections.composable.infra.controller.autoscaler.providers.cluster_api import DELETE_MACHINE
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
@@ -28,6 +27,7 @@ from ansible_collections.composable.infra.lab.autoscaling.processes import Certi
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import ApiResource
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Conflict
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup, Shape
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 
@@ -44,7 +44,7 @@ def build(api: FakeApi, nodes: list[str], **provider: t.Any) -> NodeProvider:
 
 
 def test_each_kind_that_the_configuration_knows_is_in_the_table() -> None:
-    from ansible_collections.composable.infra.controller.autoscaler import config
+    from ansible_collections.composable.infra.plugins.module_utils.reconcile import autoscaler_config as config
 
     assert set(PROVIDERS) == set(config.PROVIDERS)
 

@@ -13,7 +13,6 @@ import typing as t
 from collections.abc import Iterable
 
 from ansible_collections.composable.infra.controller.autoscaler.cluster import Cluster
-from ansible_collections.composable.infra.controller.autoscaler.config import AutoscalerConfig
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
 from ansible_collections.composable.infra.controller.autoscaler.provider import Provider
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot, Task
@@ -30,6 +29,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     SLICES,
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.quantity import amount
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import AutoscalerConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, rows
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -74,6 +74,8 @@ class CountedFabric(FakeFabric):
 
 class Testbed:
     """``nodes``: how many; ``devices``: on the fabric; ``groups``: the provider's configuration."""
+
+    __test__ = False  # pytest would take it for a class of tests by its name
 
     def __init__(self, nodes: int = 2, devices: int = 4, groups: Json | None = None, **options: t.Any) -> None:
         self.fabric = CountedFabric(devices)

@@ -31,7 +31,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric impor
 from ansible_collections.composable.infra.tests.unit.reconcile.random_nodes import NODES, fill
 
 Quiet = tuple[ControllerManager, Bench]
-RUNS = 60
+RUNS = 25
 # Some kinds of actions are rare: so many more nodes are drawn until all have come.
 MOST_RUNS = 1000
 EXPECTED = {"MarkClaim", "SetSize", "DeleteResource", "SetState", "Touch", "AskRelease", "WithdrawRelease", "Detach",

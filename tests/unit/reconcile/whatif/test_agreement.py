@@ -35,7 +35,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile.random_nodes impo
 from ansible_collections.composable.infra.tests.unit.reconcile.whatif.conftest import TakeCapture
 
 Quiet = tuple[ControllerManager, Bench]
-RUNS, MOST_RUNS = 40, 1000
+RUNS, MOST_RUNS = 12, 1000
 EXPECTED = {"Reserve", "ReleaseGate", "CreateResource", "SetSize", "DeleteResource", "MarkClaim", "Detach"}
 CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER),
          "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}}

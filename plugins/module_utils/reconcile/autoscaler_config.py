@@ -9,22 +9,13 @@ import re
 import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import yaml
-
-from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_down import (
-    POLICIES,
-    ScaleDownPolicy,
-)
-from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import ScaleUpPolicy
-from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import known_keys
-from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.quantity import (
-    BadQuantity,
-    amount,
-)
-from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting, Settings
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
+from ..planning.autoscaling.scale_down import POLICIES, ScaleDownPolicy
+from ..planning.autoscaling.scale_up import ScaleUpPolicy
+from ..planning.device_info import known_keys
+from ..planning.scheduling.framework.quantity import BadQuantity, amount
+from ..planning.settings import BadSetting, Settings
+from .config import BadConfig, loaded
 
 PROVIDERS = ("none", "static", "cluster-api", "awx")
 _ID = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
@@ -91,13 +82,7 @@ class AutoscalerConfig:
     @classmethod
     def load(cls, path: str, settings: Settings) -> AutoscalerConfig:
         """Read a YAML file. Raises BadConfig naming file, field, value and what is allowed."""
-        try:
-            data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise BadConfig(f"{path}: cannot be read: {error.strerror}") from None
-        except (yaml.YAMLError, UnicodeDecodeError):
-            raise BadConfig(f"{path}: is not valid YAML") from None
-        return cls.from_dict(data, settings, path)
+        return cls.from_dict(loaded(path), settings, path)
 
     @classmethod
     def from_dict(cls, data: object, settings: Settings, where: str = "config") -> AutoscalerConfig:

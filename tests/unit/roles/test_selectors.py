@@ -20,7 +20,7 @@ def test_absent_selects_the_secrets_that_the_role_has_made() -> None:
     (removal,) = [task["kubernetes.core.k8s"] for task in tasks
                   if task.get("kubernetes.core.k8s", {}).get("kind") == "Secret"]
     values: dict[str, t.Any] = yaml.safe_load((CONTROLLERS / "vars" / "main.yml").read_text(encoding="utf-8"))
-    selected = NativeEnvironment().from_string(removal["label_selectors"]).render(values)
+    selected: object = NativeEnvironment().from_string(removal["label_selectors"]).render(values)
     assert selected == [f"{key}={value}" for key, value in values["controllers_secret_labels"].items()]
     for made in ("controllers_credentials_object", "controllers_pull_secret_object"):
         assert values[made]["metadata"]["labels"] == "{{ controllers_secret_labels }}"

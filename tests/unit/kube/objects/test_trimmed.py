@@ -130,7 +130,12 @@ def test_a_held_pod(spec: Json) -> None:
 
 def test_what_one_pod_alone_has_is_not_remembered_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered: list[str] = []
-    monkeypatch.setattr(pods, "shared", lambda part: remembered.append(repr(part)) or part)
+
+    def remember(part: t.Any) -> t.Any:
+        remembered.append(repr(part))
+        return part
+
+    monkeypatch.setattr(pods, "shared", remember)
     raw = held(volumes=[{"name": "kube-api-access-own", "projected": {"sources": [{"serviceAccountToken": {}}]}}])
     raw["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": "train-gpu-own"}]
     pods.trimmed(raw)

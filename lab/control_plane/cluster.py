@@ -26,7 +26,7 @@ from ansible_collections.composable.infra.lab.control_plane.certificates import 
 from ansible_collections.composable.infra.lab.control_plane.components import LOOPBACK, Layout, audit_log_in
 from ansible_collections.composable.infra.lab.control_plane.kubeconfig import token_user, write_kubeconfig
 from ansible_collections.composable.infra.lab.errors import LabError
-from ansible_collections.composable.infra.lab.hardware.agent_identity import agent_kubeconfig
+from ansible_collections.composable.infra.lab.hardware.agent_identity import agent_kubeconfig, agents_daemon_set
 from ansible_collections.composable.infra.lab.hardware.agents_options import NAME as AGENTS
 from ansible_collections.composable.infra.lab.hardware.agents_options import AgentsOptions, agents_command
 from ansible_collections.composable.infra.lab.hardware.node import faults
@@ -252,6 +252,7 @@ class Lab:
             self.api.apply(document)
         with ThreadPoolExecutor(_AT_ONCE) as executor:
             list(executor.map(self._agent_kubeconfig, options.nodes))
+        self.api.apply(agents_daemon_set(options.nodes))
         self.processes.start(command)
         patience_in_all = seconds + _SECONDS_PER_NODE * len(options.nodes)
         self.processes.wait_until("node agents at work", options.ready.exists, patience_in_all)

@@ -3,11 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Who a node agent of the lab is: a token of the shipped ServiceAccount, bound to a pod of the agent's node.
 
-So the API server sees the node's name in each request, as it does where a kubelet fetches the token.
+So the API server sees the node's name in each request, as it does where a kubelet fetches the token. The pods belong to
+a DaemonSet, as those of the agents do that the role deploys: a drain leaves them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,16 @@ from ansible_collections.composable.infra.lab.control_plane.kubeconfig import to
 NAMESPACE = "composable-infra"
 ACCOUNT = "composable-infra-agent"
 _SECONDS = 86400
+_NAME = "lab-node-agent"
+_LABELS = {"app.kubernetes.io/name": "composable-infra", "app.kubernetes.io/component": _NAME}
+_POD = {
+    "serviceAccountName": ACCOUNT,
+    "automountServiceAccountToken": False,
+    "tolerations": [{"operator": "Exists"}],
+    "terminationGracePeriodSeconds": 0,
+    "containers": [{"name": "agent", "image": "lab.example.com/node-agent:stand-in"}],
+}
+DAEMON_SET = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/{_NAME}"
 
 
 def agent_pod(node: str) -> dict[str, Any]:
@@ -25,19 +37,29 @@ def agent_pod(node: str) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": f"lab-node-agent-{node}",
+            "name": f"{_NAME}-{node}",
             "namespace": NAMESPACE,
-            "labels": {"app.kubernetes.io/name": "composable-infra", "app.kubernetes.io/component": "lab-node-agent"},
-            # As a DaemonSet's pod, which an agent is on a real cluster: Cluster Autoscaler keeps no node for it.
+            "labels": _LABELS,
+            # Cluster Autoscaler keeps no node for a DaemonSet's pod, also before it is one.
             "annotations": {"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"},
         },
+        "spec": {"nodeName": node, **_POD},
+    }
+
+
+def agents_daemon_set(nodes: Sequence[str]) -> dict[str, Any]:
+    """The DaemonSet that adopts the pods of these nodes; apply it when they are there, and it makes none itself."""
+    there = {"key": "kubernetes.io/hostname", "operator": "In", "values": [*nodes]}
+    term = {"nodeSelectorTerms": [{"matchExpressions": [there]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": _NAME, "namespace": NAMESPACE},
         "spec": {
-            "nodeName": node,
-            "serviceAccountName": ACCOUNT,
-            "automountServiceAccountToken": False,
-            "tolerations": [{"operator": "Exists"}],
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "agent", "image": "lab.example.com/node-agent:stand-in"}],
+            "selector": {"matchLabels": _LABELS},
+            "updateStrategy": {"type": "OnDelete"},
+            "template": {"metadata": {"labels": _LABELS}, "spec": {**_POD, "affinity": affinity}},
         },
     }
 

@@ -20,6 +20,7 @@ import yaml
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.lab.hardware.agent_identity import DAEMON_SET
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.support.label_chain import operator_says_ready
 from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, play, stored, well, whole_nodes
@@ -31,6 +32,7 @@ SITE = ROOT / "examples" / "site"
 REDFISH = ROOT / "examples" / "site-redfish"
 CREDENTIALS = ("username", "password", "realm", "client_id", "client_secret")
 CONFIGMAP = "/api/v1/namespaces/composable-infra/configmaps/composable-infra-config"
+AGENT_PODS = "/api/v1/namespaces/composable-infra/pods?labelSelector=app.kubernetes.io/component%3Dlab-node-agent"
 STAND_INS = ROOT / "extensions" / "molecule" / "node_prepare" / "stand_ins"
 PLUGIN = "/apis/apps/v1/namespaces/dra-driver-nvidia-gpu/daemonsets/dra-driver-nvidia-gpu-kubelet-plugin"
 DEVICE_CLASS = "/apis/resource.k8s.io/v1/deviceclasses/gpu.nvidia.com"
@@ -204,8 +206,8 @@ def agents(stage: Stage, installed: Played) -> Iterator[None]:
 
 def _end_agents(stage: Stage) -> None:
     stage.lab.stop_agents()
-    for node in stage.lab.nodes:
-        stage.lab.api.request("DELETE", f"/api/v1/namespaces/composable-infra/pods/lab-node-agent-{node}")
+    stage.lab.api.request("DELETE", DAEMON_SET)
+    wait_for("the agents' pods are gone", lambda: not stage.lab.api.get(AGENT_PODS)["items"])
 
 
 @pytest.mark.usefixtures("agents")

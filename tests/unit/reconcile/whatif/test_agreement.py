@@ -154,5 +154,5 @@ def test_a_capture_has_nobody_to_ask(held: Bench, captured: TakeCapture) -> None
     engine = engine_of(capture)
     forecast(engine)
     assert (len(held.api.calls), held.fabric.reads) == calls
-    with pytest.raises(AttributeError, match="a capture has no API server to ask \\(merge_patch\\)"):
-        _ = engine.client.merge_patch
+    with pytest.raises(AttributeError, match="a capture has no API server to ask \\(raw\\)"):
+        engine.client.raw("GET", "/api")

@@ -220,12 +220,16 @@ class Lease:
             self._thread.start()
 
     def _renew(self, stop: threading.Event) -> None:
-        while not stop.wait(max(0.0, min(self.duration / 5, self._until - self._clock()))):
+        while not stop.wait(max(0.0, min(self._pause(), self._until - self._clock()))):
             if self.held:
                 self._renew_once()
             if not self.held:
                 self._lose()
                 return
+
+    def _pause(self) -> float:
+        """An API server that has started again refuses everybody for a second or two: then several trials must fit."""
+        return self.duration / (20 if self.last_error else 5)
 
     def _renew_once(self) -> None:
         with self._lock:

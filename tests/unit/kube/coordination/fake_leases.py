@@ -22,11 +22,13 @@ Object = dict[str, Any]
 
 
 class FakeLeases:
-    """Answers Client.raw for one Lease. ``fail`` is raised instead of, ``lose_reply`` after the next writes."""
+    """Answers Client.raw for one Lease. ``fail`` is raised instead of, ``lose_reply`` after the next writes;
+    ``failures``: how often to, 0 for as long as it is there."""
 
     def __init__(self) -> None:
         self.stored: Object | None = None
         self.fail: ApiError | None = None
+        self.failures = 0
         self.lose_reply: ApiError | None = None
         self.writes = 0
         self.time = 1_900_000_000.0
@@ -49,12 +51,18 @@ class FakeLeases:
     def raw(self, method: str, path: str, body: Any = None, **ignored: Any) -> Object:
         with self.changed:
             if self.fail is not None:
-                raise self.fail
+                raise self._failure(self.fail)
             verbs: dict[str, Callable[[Any], Object]] = {"GET": self._get, "POST": self._post, "PUT": self._put}
             answer = verbs[method](copy.deepcopy(body))
             if method != "GET":
                 self._wrote()
             return copy.deepcopy(answer)
+
+    def _failure(self, error: ApiError) -> ApiError:
+        self.failures -= 1
+        if self.failures == 0:
+            self.fail = None
+        return error
 
     def edit(self, change: Callable[[Object], object]) -> None:
         """Write as somebody else."""

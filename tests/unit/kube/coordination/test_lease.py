@@ -249,6 +249,18 @@ def failing(server: FakeLeases) -> Callable[[], object]:
     return lambda: setattr(server, "fail", Unreachable("no answer", sent=True))
 
 
+def test_it_is_kept_when_a_server_that_starts_refuses_at_first(server: FakeLeases, make: Make) -> None:
+    """Its permissions are not there yet. At the usual pace four renewals would be all that fit."""
+    gone = threading.Event()
+    lease = make(duration=2.0, on_lost=gone.set)
+    assert lease.acquire(0)
+    server.failures, server.fail = 6, Forbidden(403, "Forbidden", "the role is not found")
+    writes = server.writes
+    assert server.wait_for(lambda: server.writes > writes or gone.is_set())
+    assert lease.held
+    assert not gone.is_set()
+
+
 def test_it_is_lost_when_renewals_fail_for_its_duration(server: FakeLeases, make: Make) -> None:
     lease = lost(server, make, failing(server))
     assert lease.last_error == "no answer"

@@ -45,25 +45,6 @@ def whole(node_slices: Iterable[Json], device: DeviceName) -> DeviceKey | None:
     return next((key for entry, key in _entries(node_slices) if _is_whole(entry, device)), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What one slice of a node shows, by UUID and by PCI address: ``whole`` devices, and ``parts`` of each, the whole
-    among them and first."""
-
-    whole: t.Mapping[str, DeviceKey]
-    parts: t.Mapping[str, tuple[DeviceKey, ...]]
-
-
-def read(node_slice: Json) -> Shown:
-    """Everything at once, for those who look each device up."""
-    names = set(identities(node_slice))
-    wholes = {name: key for name in names
-              if (key := whole([node_slice], DeviceName(name)) or whole([node_slice], DeviceName("", name)))}
-    parts = {name: tuple(keys([node_slice], DeviceName(name)) or keys([node_slice], DeviceName("", name)))
-             for name in names}
-    return Shown(wholes, parts)
-
-
 def user(items: Iterable[Json], node_slices: Iterable[Json], node: str, device: DeviceName,
          drivers: Collection[str]) -> str:
     """Why a device of a node may be in use, in a sentence; empty when no claim has it.
@@ -99,7 +80,7 @@ def keeper(items: Iterable[Json], node: str, pool_device: str) -> str:
 def identities(node_slice: Json) -> Iterator[str]:
     """UUIDs and PCI addresses that the entries of a slice name, for an index."""
     for device in slices.devices(node_slice):
-        yield from filter(None, (slices.attribute(device, "uuid"), _parent(device), _address(device)))
+        yield from filter(None, (slices.attribute(device, "uuid"), entry_parent(device), entry_address(device)))
 
 
 def _entries(node_slices: Iterable[Json]) -> Iterator[tuple[Json, DeviceKey]]:
@@ -112,7 +93,7 @@ def _with_address(node_slices: Iterable[Json], device: DeviceName) -> DeviceName
     """With the PCI address that the slices tell, when it is not known."""
     if device.address or not device.uuid:
         return device
-    told = (_address(entry) for entry, _key in _entries(node_slices) if _is_whole(entry, device))
+    told = (entry_address(entry) for entry, _key in _entries(node_slices) if _is_whole(entry, device))
     return DeviceName(device.uuid, next(filter(None, told), ""))
 
 
@@ -138,19 +119,21 @@ def by_address(entry: Json) -> str:
 def _is_of(entry: Json, device: DeviceName) -> bool | None:
     """Whether an entry is the device or a part of it; None when that cannot be told."""
     uuid = slices.attribute(entry, "uuid") or ""
-    parent = _parent(entry) or ("" if uuid.startswith(PARTITION_PREFIX) else uuid)
+    parent = entry_parent(entry) or ("" if uuid.startswith(PARTITION_PREFIX) else uuid)
     if parent and device.uuid:
         return parent == device.uuid
-    address = _address(entry)
+    address = entry_address(entry)
     if address and device.address:
         return address == device.address.lower()
     return None
 
 
-def _parent(entry: Json) -> str:
+def entry_parent(entry: Json) -> str:
+    """UUID of the device that an entry says it is a part of; empty for none."""
     return slices.attribute(entry, "parentUUID") or ""
 
 
-def _address(entry: Json) -> str:
+def entry_address(entry: Json) -> str:
+    """PCI address of an entry, whole or part, in small letters; empty when it says none."""
     named = (slices.attribute(entry, name) for name in ("resource.kubernetes.io/pciBusID", "pciBusID", "pciAddr"))
     return (next(filter(None, named), "") or by_address(entry)).lower()

@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ...kube.objects.device_users import Shown, read
+from ...kube.objects.shown_devices import Shown, read
 from ...planning.fairness import MINUTE
 
 Json = dict[str, t.Any]

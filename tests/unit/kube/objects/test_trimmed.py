@@ -20,6 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
     device_users,
     nodes,
     pods,
+    shown_devices,
     slices,
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.eligibility import (
@@ -178,7 +179,8 @@ def test_an_unallocated_claim() -> None:
 
 @pytest.mark.parametrize("raw", [objects.node_slice(0), objects.pool_slice()])
 def test_a_slice(raw: Json) -> None:
-    read = [lambda item: item["spec"], *indexers.SLICES.values(), *readers(device_users, "node_slice")]
+    read = [lambda item: item["spec"], *indexers.SLICES.values(), *readers(device_users, "node_slice"),
+            *readers(shown_devices, "node_slice")]
     same(raw, slices.trimmed, [*readers(slices, "item"), *read])
 
 

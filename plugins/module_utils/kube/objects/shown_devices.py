@@ -1,0 +1,104 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What one ResourceSlice of a node shows, read once for all its devices.
+
+The same answers as ``device_users.whole`` and ``device_users.keys`` give for each name, in one pass over the entries: a
+look at every entry for every name would cost the square of the number of devices.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from . import slices
+from .device_users import PARTITION_PREFIX, DeviceKey, by_address, entry_address, entry_parent
+
+Json = dict[str, t.Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """By UUID and by PCI address: ``whole`` devices, and ``parts`` of each, the whole among them and first."""
+
+    whole: Mapping[str, DeviceKey]
+    parts: Mapping[str, tuple[DeviceKey, ...]]
+
+
+class _Entry(t.NamedTuple):
+    """A device of a slice. ``of``: the UUID of the whole device that it is, or is a part of; ``own``: the PCI address
+    by which it is known as a whole. Each is empty where the entry does not say it."""
+
+    key: DeviceKey
+    uuid: str
+    of: str
+    address: str
+    own: str
+
+
+def read(node_slice: Json) -> Shown:
+    """Everything at once, for those who look each device up."""
+    entries = [_read(node_slice, device) for device in slices.devices(node_slice)]
+    wholes = _Wholes(entries)
+    parts = _Parts(entries, wholes)
+    names = {name for entry in entries for name in (entry.uuid, entry.of, entry.address) if name}
+    return Shown({name: found.key for name in names if (found := wholes.named(name))},
+                 {name: parts.named(name) for name in names})
+
+
+def _read(node_slice: Json, device: Json) -> _Entry:
+    key = (slices.driver(node_slice), slices.pool(node_slice), device["name"])
+    uuid = slices.attribute(device, "uuid") or ""
+    parent = entry_parent(device) or ("" if uuid.startswith(PARTITION_PREFIX) else uuid)
+    return _Entry(key, uuid, parent, entry_address(device), "" if uuid else by_address(device))
+
+
+class _Wholes:
+    """The first entry that is a whole device, by UUID, else by address."""
+
+    def __init__(self, entries: Iterable[_Entry]) -> None:
+        self._by_uuid: dict[str, _Entry] = {}
+        self._by_address: dict[str, _Entry] = {}
+        self.addresses: dict[str, str] = {}
+        for entry in entries:
+            if entry.uuid:
+                self._by_uuid.setdefault(entry.uuid, entry)
+                if entry.address:
+                    self.addresses.setdefault(entry.uuid, entry.address)
+            elif entry.own:
+                self._by_address.setdefault(entry.own, entry)
+
+    def named(self, name: str) -> _Entry | None:
+        """The device with this UUID or address."""
+        return self._by_uuid.get(name) or self._by_address.get(name.lower())
+
+
+class _Parts:
+    """The entries of each device. One that names its device by UUID belongs to no other that has a UUID."""
+
+    def __init__(self, entries: Iterable[_Entry], wholes: _Wholes) -> None:
+        self._of: defaultdict[str, list[_Entry]] = defaultdict(list)
+        self._nameless: defaultdict[str, list[_Entry]] = defaultdict(list)
+        self._at: defaultdict[str, list[_Entry]] = defaultdict(list)
+        self._addresses = wholes.addresses
+        for entry in entries:
+            (self._of[entry.of] if entry.of else self._nameless[entry.address]).append(entry)
+            self._at[entry.address].append(entry)
+
+    def named(self, name: str) -> tuple[DeviceKey, ...]:
+        """Those of the device with this UUID, or else this address, the whole first."""
+        address = self._addresses.get(name, "")
+        found = [*self._of.get(name, ()), *(self._nameless.get(address, ()) if address else ())]
+        ordered = sorted((_place(entry, name, address), entry.key) for entry in found)
+        if not ordered:
+            address = name.lower()
+            ordered = sorted((_place(entry, "", address), entry.key) for entry in self._at.get(address, ()))
+        return tuple(key for _first, key in ordered)
+
+
+def _place(entry: _Entry, uuid: str, address: str) -> bool:
+    """False, which sorts first, for the whole device."""
+    return not (entry.uuid == uuid if entry.uuid else bool(address) and entry.own == address)

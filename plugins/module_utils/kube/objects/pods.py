@@ -17,6 +17,8 @@ GATE: t.Final = "composable.infra/devices"
 OPT: t.Final = "composable.infra/gated"
 GROUPS: t.Final = ("composable.infra/group", "scheduling.x-k8s.io/pod-group")
 GROUP_SIZE: t.Final = "composable.infra/group-size"
+# As the label's value: the pods of one Job are the group, each run of a CronJob its own.
+OF_JOB: t.Final = "job"
 _SIZE: t.Final = re.compile(r"[1-9][0-9]{0,3}")
 # What is read of a pod, by the filters in planning/scheduling too.
 _CONTAINER: t.Final = ("name", "resources", "ports", "restartPolicy", "restartPolicyRules")
@@ -26,6 +28,7 @@ _UNREAD: t.Final = ("containers", "initContainers", "ephemeralContainers", "volu
 _STATUS: t.Final = ("phase", "nominatedNodeName", "resourceClaimStatuses", "extendedResourceClaimStatus", "resources",
                     "allocatedResources")
 _OF_ONE_POD: t.Final = {"resourceClaimStatuses", "extendedResourceClaimStatus"}
+_OWNER: t.Final = ("apiVersion", "kind", "name", "uid", "controller")
 _CONDITION: t.Final = ("type", "status", "reason", "message")
 RESIZE_PENDING: t.Final = "PodResizePending"
 _RESIZED: t.Final = ("name", "resources", "allocatedResources")
@@ -90,15 +93,29 @@ def claim_names(pod: Json) -> dict[str, str | None]:
 def group(pod: Json) -> tuple[str, int] | None:
     """(namespace/name, number of pods) of the group that the pod belongs to, by label and annotation; None without.
 
-    Without a size it is no group: it could never be known to be complete. A size that is not from 1 to 9999 is 0.
+    With the label ``job`` on a pod of a Job the group is that Job: ``namespace/name/uid``. The size is 0 where there is
+    none, or none from 1 to 9999.
     """
     meta = pod["metadata"]
-    labels = meta.get("labels") or {}
-    name = next((labels[k] for k in GROUPS if labels.get(k)), None)
-    size = (meta.get("annotations") or {}).get(GROUP_SIZE)
-    if not name or size is None:
+    name = _group_name(meta)
+    if not name:
         return None
+    size = str((meta.get("annotations") or {}).get(GROUP_SIZE) or "")
+    of_job = job(pod) if name == OF_JOB else None
+    name = f"{of_job['name']}/{of_job['uid']}" if of_job else name
     return f"{meta['namespace']}/{name}", int(size) if _SIZE.fullmatch(size) else 0
+
+
+def _group_name(meta: Json) -> str:
+    labels = meta.get("labels") or {}
+    return next((str(labels[key]) for key in GROUPS if labels.get(key)), "")
+
+
+def job(pod: Json) -> Json | None:
+    """The reference to the Job that the pod belongs to, None for none."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((each for each in owners if each.get("controller") and each.get("kind") == "Job"
+                 and str(each.get("apiVersion")).startswith("batch/")), None)
 
 
 def removal(uid: str) -> Json:
@@ -123,6 +140,8 @@ def trimmed(pod: Json) -> Json:
     said = metadata(pod, "labels")
     if notes := pod["metadata"].get("annotations"):
         said["annotations"] = picked(notes, (GROUP_SIZE,))
+    if _group_name(said) and (owner := job(pod)):
+        said["ownerReferences"] = [shared(picked(owner, _OWNER))]
     return {**header(pod), "metadata": said, "spec": kept, "status": _trimmed_status(pod)}
 
 

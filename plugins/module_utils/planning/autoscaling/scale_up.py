@@ -116,7 +116,8 @@ def plan_scale_up(snapshot: SchedulingSnapshot, settings: SchedulingSettings, op
     policy, cache = policy or ScaleUpPolicy(), cache or ParseCache()
     with_devices = tuple(pod for pod in snapshot.waiting if asks_for_devices(pod.raw, snapshot.classes))
     plain = tuple(pod for pod in snapshot.waiting if not asks_for_devices(pod.raw, snapshot.classes))
-    there = replace(snapshot, waiting=with_devices, excluded=snapshot.excluded | policy.not_attached)
+    there = replace(snapshot, waiting=with_devices, excluded=snapshot.excluded | policy.not_attached,
+                    of_groups=snapshot.of_groups - policy.not_attached)
     plan = plan_placements(there, settings, cache)
     dear = {each.pod for each in plan.placements if _dearer(each, policy, options)}
     judged = dear | {release.pod for release in plan.releases if release.unschedulable}

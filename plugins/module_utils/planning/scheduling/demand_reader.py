@@ -23,11 +23,14 @@ SPARE = 64
 
 
 class DemandReader:
-    """Valid for one set of models, samples, DeviceClasses and settings."""
+    """Valid for one set of models, samples, DeviceClasses and settings. ``of_groups``: models that pods of groups get
+    though others do not."""
 
-    def __init__(self, catalogue: Catalogue, served: frozenset[str], classes: Mapping[str, Json]) -> None:
-        self.catalogue, self.served, self.classes = catalogue, served, dict(classes)
+    def __init__(self, catalogue: Catalogue, served: frozenset[str], classes: Mapping[str, Json],
+                 of_groups: frozenset[str] = frozenset()) -> None:
+        self.catalogue, self.served, self.classes, self.of_groups = catalogue, served, dict(classes), of_groups
         self._claims = ClaimReader(RequestReader(catalogue, served, self.classes))
+        self._claims_of_groups = ClaimReader(RequestReader(catalogue, served, self.classes, of_groups))
         self._resources = classes_by_resource(self.classes)
         self._known: dict[str, tuple[tuple[Json | None, ...], Demand | str]] = {}
 
@@ -35,20 +38,21 @@ class DemandReader:
     def for_snapshot(cls, snapshot: SchedulingSnapshot, settings: SchedulingSettings) -> DemandReader:
         """A new one."""
         catalogue = Catalogue(settings.models, snapshot.samples, snapshot.excluded)
-        return cls(catalogue, frozenset(settings.device_classes), snapshot.classes)
+        return cls(catalogue, frozenset(settings.device_classes), snapshot.classes, snapshot.of_groups)
 
     def copy(self) -> DemandReader:
         """An independent one that knows the same; the known values are shared, since they never change."""
-        other = DemandReader(self.catalogue.copy(), self.served, self.classes)
+        other = DemandReader(self.catalogue.copy(), self.served, self.classes, self.of_groups)
         other._known = self._known.copy()
         other._claims = self._claims.copy(other._claims.requests)
+        other._claims_of_groups = self._claims_of_groups.copy(other._claims_of_groups.requests)
         return other
 
     def is_for(self, snapshot: SchedulingSnapshot, settings: SchedulingSettings) -> bool:
         """Whether it would read the same for this snapshot and these settings."""
         classes = snapshot.classes
         same = self.classes.keys() == classes.keys() and all(self.classes[n] is c for n, c in classes.items())
-        return (same and self.served == frozenset(settings.device_classes)
+        return (same and self.served == frozenset(settings.device_classes) and self.of_groups == snapshot.of_groups
                 and self.catalogue.made_from(settings.models, snapshot.samples, snapshot.excluded))
 
     def read(self, pod: GatedPod) -> Demand | str:
@@ -67,7 +71,7 @@ class DemandReader:
         special = special_claim(pod, self._resources)
         if reason := unsupported_feature(pod.raw, special is not None):
             return reason
-        demand = self._claims.demand(pod, special)
+        demand = (self._claims_of_groups if pod.group else self._claims).demand(pod, special)
         return replace(demand, extended=extended_resources(pod.raw, self._resources)) if special else demand
 
     def forget(self, waiting: Iterable[str], devices: int) -> None:

@@ -19,6 +19,7 @@ from .snapshot import GATE, GatedPod, PodGroup, SchedulingSnapshot
 CLAIM_TIMEOUT = 30.0
 """Seconds until a pod is let go whose claim nobody creates."""
 MAX_REASON = 200
+SIZE_RULE = "the annotation composable.infra/group-size must be a whole number from 1 to 9999"
 Signature = tuple[object, ...]
 
 
@@ -152,7 +153,7 @@ class _QueueBuilder:
     def add_group(self, group: PodGroup, pods: list[GatedPod]) -> None:
         """All pods of a group share one fate: what keeps one of them from being planned keeps all."""
         if group.size < 1:
-            self.queue.unsupported += [(pod, f"group {group.key} does not say its size") for pod in pods]
+            self.queue.unsupported += [(pod, f"group {group.key} does not say its size: {SIZE_RULE}") for pod in pods]
             return
         if reason := self._group_pending_reason(group, pods):
             self.queue.pending += [(pod, reason) for pod in pods]
@@ -172,7 +173,9 @@ class _QueueBuilder:
             if reason := self._pending_reason(pod):
                 return f"pod {pod.ref.name} of group {group.key}: {reason}"
         count = len(pods) + group.placed + sum(each.group == group.key for each in self.snapshot.placements)
-        return f"group {group.key} has {count} of {group.size} pods" if count < group.size else ""
+        # A member of a group that has its devices was restarted; others may be done, so it does not wait for them.
+        incomplete = count < group.size and not group.started
+        return f"group {group.key} has {count} of {group.size} pods" if incomplete else ""
 
     def _pending_reason(self, pod: GatedPod) -> str:
         """What has to happen before the pod can be planned; empty when nothing has."""

@@ -112,12 +112,14 @@ class NodeFacts:
 class PodGroup:
     """Pods that get all their devices or none.
 
-    ``size``: how many there are in all; ``placed``: those whose gate was opened and that have not ended.
+    ``size``: how many there are in all; ``placed``: those whose gate was opened and that have not ended. ``started``:
+    whether one of these has claims, so that the group had its devices once.
     """
 
     key: str
     size: int
     placed: int = 0
+    started: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +198,10 @@ class SchedulingSnapshot:
     by (model, fabric). ``namespaces``: labels by name. ``classes``: raw DeviceClasses
     by name. ``samples``: entries of ResourceSlices by model; the more there are, the better it is known what devices of
     the model have in common. ``last_placed``: by node, when it was last chosen, for ``roundrobin``. ``excluded``:
-    models that held pods do not get; they still count where models cannot share a machine. ``unseen``: why nothing is
-    known of the fabric, empty when it was seen. ``used``: devices by namespace and model, those of placements included.
-    ``attached``: by namespace, when devices were attached for it in the last minute.
+    models that held pods do not get; they still count where models cannot share a machine. ``of_groups``: those of them
+    that pods of groups get all the same. ``unseen``: why nothing is known of the fabric, empty when it was seen.
+    ``used``: devices by namespace and model, those of placements included. ``attached``: by namespace, when devices
+    were attached for it in the last minute.
     """
 
     now: float
@@ -212,6 +215,7 @@ class SchedulingSnapshot:
     samples: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
     last_placed: Mapping[str, float] = field(default_factory=dict)
     excluded: frozenset[str] = frozenset()
+    of_groups: frozenset[str] = frozenset()
     unseen: str = ""
     used: Mapping[tuple[str, str], int] = field(default_factory=dict)
     attached: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

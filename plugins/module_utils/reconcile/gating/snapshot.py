@@ -60,8 +60,9 @@ def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
         namespaces={n["metadata"]["name"]: n["metadata"].get("labels") or {} for n in state.namespaces.list()},
         classes={c["metadata"]["name"]: c for c in state.classes.list()},
         samples=_samples(state), last_placed=state.reservations.last_chosen(),
-        excluded=state.settings.ungated_models, unseen=_unseen(state),
-        used=usage(state) if state.settings.shares.quotas else {}, attached=state.attaches.recent(state.now()))
+        excluded=state.settings.ungated_models, of_groups=frozenset(state.settings.direct_models),
+        unseen=_unseen(state), used=usage(state) if state.settings.shares.quotas else {},
+        attached=state.attaches.recent(state.now()))
 
 
 def _unseen(state: ClusterState) -> str:
@@ -72,19 +73,20 @@ def _unseen(state: ClusterState) -> str:
 
 def waiting(state: ClusterState, now: float) -> t.Iterator[GatedPod]:
     """Held pods for which no node is chosen; one that cannot be read has that as its problem."""
-    placed = functools.cache(lambda: _placed(state))
+    left_gate = functools.cache(lambda: _left(state))
     for raw in state.pods.by("gated", True):
         if state.reservations.get(raw["metadata"]["uid"]) or gates.foreign(raw):
             continue
         try:
-            yield _gated_pod(state, raw, now, placed)
+            yield _gated_pod(state, raw, now, left_gate)
         except Exception as error:
             yield GatedPod(raw, {}, 0.0, problem=unreadable(error))
 
 
-def _gated_pod(state: ClusterState, raw: Json, now: float, placed: Callable[[], Mapping[str, int]]) -> GatedPod:
+def _gated_pod(state: ClusterState, raw: Json, now: float,
+               left_gate: Callable[[], Mapping[str, list[Json]]]) -> GatedPod:
     of_group, namespace = gates.group(raw), raw["metadata"]["namespace"]
-    group = PodGroup(*of_group, placed=placed().get(of_group[0], 0)) if of_group else None
+    group = _group(*of_group, left_gate().get(of_group[0], [])) if of_group else None
     known = state.held.of(raw["metadata"]["uid"])
     created = parse_time(raw["metadata"].get("creationTimestamp"))
     pod = GatedPod(raw, state.claims_by_entry(raw), created, group, known.seen or now)
@@ -110,13 +112,22 @@ def _problem(state: ClusterState, pod: GatedPod, known: HeldPod) -> str:
     return ""
 
 
-def _placed(state: ClusterState) -> dict[str, int]:
-    """Members of each group that have left the gate."""
-    found: Counter[str] = Counter()
+def _left(state: ClusterState) -> dict[str, list[Json]]:
+    """Members of each group that have left the gate. One of a Job that succeeded counts, since nobody replaces it."""
+    found: dict[str, list[Json]] = {}
     for pod in state.pods.list():
-        if not gates.held(pod) and not gates.ended(pod) and (group := gates.group(pod)):
-            found[group[0]] += 1
+        if not gates.held(pod) and (group := gates.group(pod)) and (not gates.ended(pod) or _succeeded(pod)):
+            found.setdefault(group[0], []).append(pod)
     return found
+
+
+def _succeeded(pod: Json) -> bool:
+    return gates.phase(pod) == "Succeeded" and gates.job(pod) is not None
+
+
+def _group(key: str, size: int, left_gate: list[Json]) -> PodGroup:
+    """A member without claims, such as a launcher, was never held: that it runs says nothing of the others."""
+    return PodGroup(key, size, len(left_gate), any(map(gates.claim_names, left_gate)))
 
 
 def _placement(state: ClusterState, reservation: Reservation) -> Placement:

@@ -37,9 +37,12 @@ def pool_snapshot(
                       if slices.driver(s) == model.driver_name)
     promised = frozenset(r["device"] for c in holders for r in claims.binding_results(c) if r["pool"] == name)
     wanted, reserved = promises(holders, name), placements(state, model, fabric, snapshot)
-    direct = state.settings.is_direct(model.cdi_model_name)
-    arrived = (_on_their_way(state, name, holders) if direct else
-               sum(min(n, arriving(state, node, model)) for node, n in (wanted + reserved).items()))
+    if state.settings.is_direct(model.cdi_model_name):
+        # A named device is that of one claim; what is reserved is for pods of groups, which get unnamed ones.
+        arrived = _on_their_way(state, name, holders)
+        arrived += sum(min(n, arriving(state, node, model, named=False)) for node, n in reserved.items())
+    else:
+        arrived = sum(min(n, arriving(state, node, model)) for node, n in (wanted + reserved).items())
     free = max(0, count - _asked_since(state, model, fabric, snapshot, snapshot.taken))
     return PoolSnapshot(model, fabric, free, promised, arrived, published, reserved.total(), _kept(state, name))
 
@@ -83,10 +86,11 @@ def fabric_of(state: ClusterState, node: str, snapshot: FabricSnapshot) -> int |
     return None if state.twins(raw := state.nodes.get(node)) else adapters.machine_of(raw, snapshot)[1]
 
 
-def arriving(state: ClusterState, node: str, model: DeviceModel) -> int:
-    """Devices of a model that were asked for a node and that no claim uses yet."""
+def arriving(state: ClusterState, node: str, model: DeviceModel, *, named: bool = True) -> int:
+    """Devices of a model that were asked for a node and that no claim uses yet; ``named``: pool devices, too."""
     live = [raw for raw in state.resources.by("node", node)
-            if raw["spec"]["model"] == model.cdi_model_name and not raw["metadata"].get("deletionTimestamp")]
+            if raw["spec"]["model"] == model.cdi_model_name and not raw["metadata"].get("deletionTimestamp")
+            and (named or not cohdi.annotation(raw, cohdi.POOL_DEVICE))]
     return sum(1 for raw in live if cohdi.read_intent(raw)[1] > 0 and (is_awaited(state, raw) or not state.user(raw)))
 
 

@@ -62,13 +62,28 @@ def test_claim_that_the_scheduler_made_for_extended_resources_is_one_of_them() -
 
 @pytest.mark.parametrize(("labels", "size", "group"), [
     ({"composable.infra/group": "g"}, "3", ("ns/g", 3)), ({"scheduling.x-k8s.io/pod-group": "g"}, "2", ("ns/g", 2)),
-    ({"composable.infra/group": "g"}, None, None), ({"composable.infra/group": "g"}, "many", ("ns/g", 0)),
+    ({"composable.infra/group": "g"}, None, ("ns/g", 0)), ({"composable.infra/group": "g"}, "many", ("ns/g", 0)),
     ({"composable.infra/group": "g"}, "0", ("ns/g", 0)), ({}, "3", None),
     ({"composable.infra/group": "g"}, "1" * 5000, ("ns/g", 0)), ({"composable.infra/group": "g"}, "٣", ("ns/g", 0)),
 ])
 def test_group(labels: dict[str, str], size: str | None, group: tuple[str, int] | None) -> None:
     annotations = {pods.GROUP_SIZE: size} if size is not None else {}
     assert pods.group(pod(labels=labels, annotations=annotations)) == group
+
+
+@pytest.mark.parametrize(("owner", "group"), [
+    ({}, ("ns/run/u1", 4)), ({"controller": False}, ("ns/job", 4)), ({"kind": "ReplicaSet"}, ("ns/job", 4)),
+    ({"apiVersion": "example.com/v1"}, ("ns/job", 4))])
+def test_the_pods_of_a_job_are_a_group_of_their_own(owner: Json, group: tuple[str, int]) -> None:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "run", "uid": "u1", "controller": True}
+    raw = pod(labels={"composable.infra/group": "job"}, annotations={pods.GROUP_SIZE: "4"},
+              ownerReferences=[{**job, "kind": "Workflow", "controller": False}, {**job, **owner}])
+    assert (pods.group(raw), pods.group(pods.trimmed(raw))) == (group, group)
+
+
+def test_trimmed_pod_keeps_no_owner_that_is_not_read() -> None:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "run", "uid": "u1", "controller": True}
+    assert "ownerReferences" not in pods.trimmed(pod(labels={"app": "x"}, ownerReferences=[job]))["metadata"]
 
 
 def test_trimmed_pod_keeps_what_decisions_need() -> None:

@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.queue import SIZE_RULE
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import (
     GATE,
     GatedPod,
     NodeFacts,
+    PodGroup,
     Stock,
 )
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, T4
@@ -167,6 +170,12 @@ class TestGroups:
         found = plan(node("n"), *many(1, "g", group=("g", 3), placed=2), free=3)
         assert nodes_by_pod(found) == {"g0": "n"}
 
+    def test_a_restarted_member_does_not_wait_for_those_that_are_done(self) -> None:
+        member = replace(gated("g0"), group=PodGroup("g", 4, placed=1, started=True))
+        assert nodes_by_pod(plan(node("n"), member, free=1)) == {"g0": "n"}
+        held_back = replace(gated("g0"), group=PodGroup("g", 4, placed=1))
+        assert not plan(node("n"), held_back, free=1).placements
+
     def test_the_largest_member_chooses_first(self) -> None:
         group = [gated("small", age=9, group=("g", 2)), gated("large", exactly(A100, 2), age=1, group=("g", 2))]
         nodes = node("a", stock={A100: Stock(limit=2)}), node("b", stock={A100: Stock(limit=1)})
@@ -188,7 +197,7 @@ class TestGroups:
 
     def test_a_group_without_a_size_is_let_go(self) -> None:
         found = plan(node("n"), *many(2, "g", group=("g", 0)), free=3)
-        assert release(found, "g0").reason == "group g does not say its size"
+        assert release(found, "g0").reason == f"group g does not say its size: {SIZE_RULE}"
 
     def test_of_two_groups_the_older_is_served_whole(self) -> None:
         groups = [gated(f"{g}{i}", age=age + i, group=(g, 3)) for i in range(3) for g, age in (("x", 1), ("y", 2))]

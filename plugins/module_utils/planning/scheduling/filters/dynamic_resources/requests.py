@@ -23,10 +23,13 @@ class Unsupported(Exception):
 
 
 class RequestReader:
-    """Reads requests. ``served``: names of the DeviceClasses that the fabric serves; ``classes``: raw, by name."""
+    """Reads requests. ``served``: names of the DeviceClasses that the fabric serves; ``classes``: raw, by name;
+    ``more``: models that count beside the usable ones of the catalogue."""
 
-    def __init__(self, catalogue: Catalogue, served: frozenset[str], classes: Mapping[str, Json]) -> None:
+    def __init__(self, catalogue: Catalogue, served: frozenset[str], classes: Mapping[str, Json],
+                 more: frozenset[str] = frozenset()) -> None:
         self.catalogue, self.served, self.classes = catalogue, served, classes
+        self._models = tuple(name for name in catalogue.models if name in catalogue.usable or name in more)
 
     def alternatives(self, request: Json) -> tuple[Alternative, ...]:
         """Alternatives up to the first that is unsupported: whether a later one is tried depends on it.
@@ -52,7 +55,7 @@ class RequestReader:
         """The alternative; None when no model can ever satisfy it. Raises Unsupported."""
         self._check(raw)
         expressions = self._expressions(raw)
-        answers = {m: self.catalogue.model_satisfies(m, expressions) for m in self.catalogue.usable}
+        answers = {m: self.catalogue.model_satisfies(m, expressions) for m in self._models}
         models = tuple(sorted(m for m, answer in answers.items() if answer))
         if not models and None in answers.values():
             raise Unsupported(f"it is not known which model satisfies {expressions[-1]!r}")

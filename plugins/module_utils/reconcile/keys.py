@@ -69,10 +69,17 @@ class NominationsKey(_Key):
     controller: t.ClassVar[str] = "nominations"
 
 
-Key: t.TypeAlias = "NodeKey | NodeRecordsKey | PoolKey | RequestKey | GatesKey | NominationsKey"
+@dataclass(frozen=True, slots=True)
+class FloorsKey(_Key):
+    """All floors of idle devices (``prewarm``): what each node keeps is said for all of them together."""
+
+    controller: t.ClassVar[str] = "floors"
+
+
+Key: t.TypeAlias = "NodeKey | NodeRecordsKey | PoolKey | RequestKey | GatesKey | NominationsKey | FloorsKey"
 
 # Seconds in which changes are gathered before the work, for keys that nobody waits for: a burst is then one write.
-GATHER_SECONDS: dict[type, float] = {PoolKey: 0.1, RequestKey: 1.0, NodeRecordsKey: 0.5}
+GATHER_SECONDS: dict[type, float] = {PoolKey: 0.1, RequestKey: 1.0, NodeRecordsKey: 0.5, FloorsKey: 0.5}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store 
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.evaluate import NodePolicy
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.controller import GatingController
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import (
+    FloorsKey,
     GatesKey,
     Key,
     NodeKey,
@@ -44,6 +45,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.re
     RequestController,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.controller import PoolController
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.controller import FloorsController
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.rescheduling.rescheduler import Rescheduler
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
@@ -132,7 +134,8 @@ class Bench:
         self.reconcilers = {
             NodeKey: self.nodes.reconcile, NodeRecordsKey: self.nodes.write_records, PoolKey: pools.reconcile,
             RequestKey: RequestController(state, writer, self.queue, enabled=True).reconcile,
-            GatesKey: self.gating.reconcile, NominationsKey: self.gating.nominate}
+            GatesKey: self.gating.reconcile, NominationsKey: self.gating.nominate,
+            FloorsKey: FloorsController(state, self.queue).reconcile}
 
     def reconcile(self, key: Key) -> None:
         """Work on one key as the engine does: trouble is told, and the next turn is appointed."""
@@ -182,6 +185,7 @@ class Bench:
         """Reconcile all that there is, as often as it takes for one to act on what another wrote."""
         for _unused in range(rounds):
             self.look()
+            self.reconcile(FloorsKey())
             nodes = [n["metadata"]["name"] for n in self.state.nodes.list()]
             keys: list[Key] = [key for name in nodes for key in (NodeKey(name), NodeRecordsKey(name))]
             for key in [*keys, *(RequestKey(r["metadata"]["name"]) for r in self.state.requests.list())]:

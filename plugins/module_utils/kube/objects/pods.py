@@ -50,6 +50,19 @@ def ended(pod: Json) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp")) or phase(pod) in ("Succeeded", "Failed")
 
 
+def wants_devices(pod: Json) -> bool:
+    """Whether it asks for devices by claims, or by extended resources, which a DeviceClass may serve."""
+    spec = pod.get("spec") or {}
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    names = (name for each in containers for name in (each.get("resources") or {}).get("requests") or ())
+    return bool(spec.get("resourceClaims")) or any(_is_extended(name) for name in names)
+
+
+def _is_extended(resource: str) -> bool:
+    return resource.startswith("deviceclass.resource.kubernetes.io/") or (
+        "/" in resource and "kubernetes.io/" not in resource)
+
+
 def phase(pod: Json) -> str:
     """``status.phase``."""
     return str((pod.get("status") or {}).get("phase") or "")

@@ -29,7 +29,6 @@ from ..runtime.threads import Threads, run_all
 from ..runtime.work_queue import WorkQueue
 from ..state import adapters
 from ..state.cluster_state import ClusterState
-from ..state.prewarm import short_nodes
 from ..state.writer import Writer
 from ..timelines.timeline import node_steps
 from .attach_operations import BLOCK_SECONDS, AttachOperations
@@ -160,8 +159,6 @@ class NodeController:
         now = time.time()
         waits = snapshot.unread or (snapshot.blocked and not snapshot.no_hands)
         retry = now + RETRY_SECONDS if waits else None
-        for short in short_nodes(self._state, now) - {name}:
-            self._queue.add_change(NodeKey(short))
         actions, turn = self._in_turn(plan.urgent, now)
         self._executor.carry_out(actions)
         return Result.at_earliest(plan.wake_at, retry, turn)

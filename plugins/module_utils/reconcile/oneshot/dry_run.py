@@ -14,6 +14,7 @@ from ...planning.scheduling.snapshot import SchedulingPlan
 from ..gating.planner import plan_held_pods
 from ..pool.controller import plan as plan_pool
 from ..pool.controller import pool_keys
+from ..prewarm.floors import floor_shares
 from ..runtime.controller_manager import ControllerManager
 from ..state.reservations import RESERVED
 
@@ -45,6 +46,7 @@ def forecast(engine: ControllerManager) -> Forecast:
     gates = plan_held_pods(state, engine.gating.copy_cache()) if engine.gates else SchedulingPlan()
     state.reservations.add(gates.placements, RESERVED)
     state.held_pods_planned = True
+    state.floor_shares.replace(floor_shares(state, state.now()))
     pools = [plan for key in sorted(pool_keys(state)) if (plan := plan_pool(state, key)) and not plan.empty]
     planner = engine.planner.of(state)
     plans = [planner.plan(name)[1] for name in names]

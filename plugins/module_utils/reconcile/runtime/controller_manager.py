@@ -38,6 +38,7 @@ from ..config import ROLES, EngineConfig
 from ..gating.controller import GatingController
 from ..keys import (
     GATHER_SECONDS,
+    FloorsKey,
     GatesKey,
     Key,
     NodeKey,
@@ -56,6 +57,7 @@ from ..node.planner import NodePlanner
 from ..node.request_controller import RequestController
 from ..pool.controller import PoolController, pool_keys
 from ..pool.snapshot import fabric_of
+from ..prewarm.controller import FloorsController, concerns_floors
 from ..rescheduling.rescheduler import Rescheduler
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
@@ -125,7 +127,7 @@ class ControllerManager:
         self.reconcilers: dict[type, Callable[[t.Any], Result]] = {
             NodeKey: self.nodes.reconcile, NodeRecordsKey: self.nodes.write_records, PoolKey: self.pools.reconcile,
             RequestKey: self.requests.reconcile, GatesKey: self.gating.reconcile,
-            NominationsKey: self.gating.nominate}
+            NominationsKey: self.gating.nominate, FloorsKey: FloorsController(state, self.queue).reconcile}
         # Told of each watched change, on the watch's thread; for the live page, which only reads.
         self.listeners: list[OnChange] = []
         self.stopping, self.progress = threading.Event(), Progress()
@@ -219,6 +221,7 @@ class ControllerManager:
             self.queue.add(pool)
         if self.gates:
             self.queue.add(GatesKey())
+        self._floors_changed()
 
     def reconcile(self, key: Key) -> None:
         """Work on one key, and appoint its next turn. Never raises.
@@ -249,6 +252,7 @@ class ControllerManager:
 
     def object_changed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
         """A watched object changed (``kind``: ADDED, MODIFIED, DELETED): note it, and queue what it concerns."""
+        self._floors_changed(concerns_floors(kind, resource, obj, old))
         if resource == PODS:
             self._note_running(kind, obj, old)
             self.rescheduler.pod_changed(kind, obj)
@@ -316,8 +320,14 @@ class ControllerManager:
         elif not self.state.hands.lease_changed(node, lease):
             return
         self.queue.add_change(NodeKey(node))
+        self._floors_changed()
         if self.gates:
             self.gating.cluster_changed()
+
+    def _floors_changed(self, changed: bool = True) -> None:
+        """What nodes keep for claims to come is said anew."""
+        if changed and self.config.settings.floors:
+            self.queue.add_change(FloorsKey())
 
     def _claim_changed(self, kind: str, claim: Json, old: Json | None) -> None:
         """A claim that is gone or elsewhere lets go of what was held for it; one on its way is helped along."""
@@ -394,6 +404,7 @@ class ControllerManager:
         self.state.snapshot = new = _with_known(old, new)
         for key in fabric_keys(self.state, old, new):
             self.queue.add_change(key)
+        self._floors_changed()
         if self.gates:
             self.gating.cluster_changed()
 

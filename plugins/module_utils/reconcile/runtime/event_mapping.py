@@ -19,7 +19,7 @@ from ..state.cluster_state import ClusterState, Json
 def keys_of(kind: ApiResource, new: Json, old: Json | None, settings: Settings) -> Iterator[Key]:
     """Keys for a changed object; an object that moved concerns where it was, too."""
     if kind == NODES:
-        if old is None or _node_facts(new) != _node_facts(old):
+        if old is None or node_facts(new) != node_facts(old):
             yield NodeKey(new["metadata"]["name"])
         return
     for obj in (new, old):
@@ -57,7 +57,7 @@ def _slice_keys(item: Json, settings: Settings) -> Iterator[Key]:
         yield PoolKey(of_pool[0].cdi_model_name, of_pool[1])
 
 
-def _node_facts(node: Json) -> tuple[object, ...]:
+def node_facts(node: Json) -> tuple[object, ...]:
     """What of a node matters; its heartbeats do not."""
     spec = node.get("spec") or {}
     return (spec.get("providerID"), node["metadata"].get("labels"), spec.get("taints"), spec.get("unschedulable"),

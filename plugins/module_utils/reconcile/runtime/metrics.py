@@ -38,7 +38,7 @@ class Metric:
 
 # Label values that only the configuration knows: the manager, and the models of device_info.
 CONFIGURED: t.Final = ()
-CONTROLLERS = {"controller": ("node", "node-records", "pool", "request", "gates", "nominations")}
+CONTROLLERS = {"controller": ("node", "node-records", "pool", "request", "gates", "nominations", "floors")}
 # The first value of each label is what goes well.
 REASONS_ATTACH = ("none", "exhausted", "refused", "missing", "busy", "unavailable", "unauthorized", "uncertain",
                   "withdrawn", "unexpected")

@@ -18,6 +18,7 @@ from ...kube.objects import claims, cohdi, nodes, pods, slices
 from ...kube.objects.claim_ref import ClaimRef
 from ...kube.watch.store import Store
 from ...planning.settings import Settings
+from ..prewarm.floor_shares import FloorShares
 from . import adapters, indexers
 from .device_holds import DeviceHolds
 from .memory import (
@@ -68,7 +69,7 @@ class ClusterState:
         self.absent_nodes, self.doubts = FirstSeen(), FirstSeen()
         self.operations, self.blocks, self.last_uses = OperationsUnderWay(), AttachBlocks(), LastUses()
         self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
-        self.shares = NodeShares()
+        self.shares, self.floor_shares = NodeShares(), FloorShares()
         self.moment: float | None = None
 
     def now(self) -> float:
@@ -86,7 +87,7 @@ class ClusterState:
         other.absent_nodes, other.doubts = self.absent_nodes.copy(), self.doubts.copy()
         other.last_uses, other.tainted = self.last_uses.copy(), set(self.tainted)
         other.held, other.returns, other.attaches = self.held.copy(), self.returns.copy(), self.attaches.copy()
-        other.shares = self.shares.copy()
+        other.shares, other.floor_shares = self.shares.copy(), self.floor_shares.copy()
         return other
 
     def forget(self, resource: str) -> None:

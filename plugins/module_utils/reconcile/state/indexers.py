@@ -95,6 +95,10 @@ def _unschedulable(pod: Json) -> Iterable[Hashable]:
     return (True,) if waits and pods.unschedulable(pod) else ()
 
 
+def _waiting(pod: Json) -> Iterable[Hashable]:
+    return (True,) if pods.wants_devices(pod) and not (pods.bound(pod) or pods.ended(pod)) else ()
+
+
 def _slice_devices(obj: Json) -> Iterable[Hashable]:
     """With the node: all nodes of a kind have a GPU at the same PCI address."""
     name = slices.node(obj)
@@ -123,4 +127,4 @@ RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device"
                                "pool device": _pool_device,
                                "model": lambda o: (o["spec"]["model"],), "asked": _asked, "deleting": _deleting}
 PODS: t.Final[Indexes] = {"uid": _uid, "node": _pod_node, "gated": _gated,
-                          "unschedulable": _unschedulable}
+                          "unschedulable": _unschedulable, "waiting": _waiting}

@@ -13,11 +13,11 @@ from ...node.evidence import LOST_ON_BUS, REMOVAL_HUNG
 from ...planning.node.compose import ONLINE
 from ...planning.node.demand import RESCHEDULE
 from ...planning.node.snapshot import Claim, ComposabilityRequest, ComposableResource, NodeSnapshot
+from ..prewarm.floors import idle_shares
 from . import adapters, pool_devices
 from .cluster_state import ClusterState, Json
 from .device_fit import with_misfits
 from .device_holds import NONE
-from .prewarm import idle_shares
 from .scale_ups import requested_claims
 from .usage import over_quota
 
@@ -55,7 +55,7 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
         blocked=_blocked(state, name, resources, now), unread=unread, no_hands=state.hands.missing(name),
         fabric_seen=state.snapshot is not None, may_release=may_release, lost=lost, lost_at=lost_at,
         last_machine=last_machine, sizes=adapters.sizes_of(state.snapshot, machine),
-        prewarm=idle_shares(state, name, now))
+        prewarm=idle_shares(state, name))
 
 
 def _leaves_another(state: ClusterState, node: str, uid: str) -> bool:

@@ -72,21 +72,9 @@ class Gate:
         spec = {key: value for key, value in pod["spec"].items() if key != "schedulingGates"}
         gates = [{"name": name} for name in pods.foreign(pod)]
         opted_out = (pod["metadata"].get("labels") or {}).get(pods.OPT) == "false"
-        if _wants_devices(spec) and not opted_out and self.holds(pod["metadata"]["namespace"]):
+        if pods.wants_devices(pod) and not opted_out and self.holds(pod["metadata"]["namespace"]):
             gates.append({"name": pods.GATE})
         return {**pod, "spec": {**spec, **({"schedulingGates": gates} if gates else {})}}
-
-
-def _wants_devices(spec: Json) -> bool:
-    """By claims, or by extended resources, which a DeviceClass may serve."""
-    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-    names = (name for each in containers for name in (each.get("resources") or {}).get("requests") or ())
-    return bool(spec.get("resourceClaims")) or any(_is_extended(name) for name in names)
-
-
-def _is_extended(resource: str) -> bool:
-    return resource.startswith("deviceclass.resource.kubernetes.io/") or (
-        "/" in resource and "kubernetes.io/" not in resource)
 
 
 def without_devices(capture: Capture, resources: Iterable[Json]) -> Capture:

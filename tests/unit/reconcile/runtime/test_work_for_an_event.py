@@ -22,12 +22,12 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store 
 from ansible_collections.composable.infra.plugins.module_utils.node import evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.snapshot import scheduling_snapshot
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import Key, NodeKey, PoolKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import FloorsKey, Key, NodeKey, PoolKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_mapping import keys_of
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 
@@ -105,13 +105,18 @@ def looks_for_event(quiet: Quiet, looks: Looks, event: str) -> int:
     return looks.during(work)
 
 
+@pytest.mark.parametrize("more", [{}, {"prewarm": [{"model": A100, "idle": 30}]}], ids=["plain", "prewarm"])
 @pytest.mark.parametrize("event", EVENTS)
-def test_an_event_costs_the_same_in_a_large_cluster(quiet: Quiet, monkeypatch: pytest.MonkeyPatch, event: str) -> None:
+def test_an_event_costs_the_same_in_a_large_cluster(quiet: Quiet, monkeypatch: pytest.MonkeyPatch, event: str,
+                                                    more: dict[str, t.Any]) -> None:
     looks = Looks(monkeypatch)
+    quiet[0].state.settings = settings(**more)
     cluster(quiet[1], SMALL)
+    quiet[0].reconcile(FloorsKey())
     looks_for_event(quiet, looks, event)  # what is read once is read now
     small = looks_for_event(quiet, looks, event)
     cluster(quiet[1], LARGE)
+    quiet[0].reconcile(FloorsKey())
     looks_for_event(quiet, looks, event)
     assert looks_for_event(quiet, looks, event) == small > 0
 

@@ -22,6 +22,10 @@ class Unsupported(Exception):
     """A pod or a claim uses something that is not planned for here; the message says what."""
 
 
+class NoModel(Unsupported):
+    """All of it is understood, and no model can ever satisfy it."""
+
+
 class RequestReader:
     """Reads requests. ``served``: names of the DeviceClasses that the fabric serves; ``classes``: raw, by name;
     ``more``: models that count beside the usable ones of the catalogue."""
@@ -34,7 +38,7 @@ class RequestReader:
     def alternatives(self, request: Json) -> tuple[Alternative, ...]:
         """Alternatives up to the first that is unsupported: whether a later one is tried depends on it.
 
-        Raises Unsupported when there is none.
+        Raises Unsupported when there is none, NoModel when that is certain.
         """
         listed = [request["exactly"]] if request.get("exactly") else request.get("firstAvailable") or []
         found: list[Alternative] = []
@@ -48,7 +52,7 @@ class RequestReader:
             if alternative is not None:
                 found.append(alternative)
         if not found:
-            raise Unsupported("no model of device_info satisfies it")
+            raise NoModel("no model of device_info satisfies it")
         return tuple(found)
 
     def _alternative(self, raw: Json) -> Alternative | None:

@@ -1,0 +1,80 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which models pods wait for that have no node: nobody keeps a device of these from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...kube.objects import claims
+from ...kube.times import parse_time
+from ...planning.scheduling.filters.dynamic_resources.catalogue import Catalogue
+from ...planning.scheduling.filters.dynamic_resources.extended_resources import classes_by_resource, special_claim
+from ...planning.scheduling.filters.dynamic_resources.requests import NoModel, RequestReader, Unsupported
+from ...planning.scheduling.snapshot import GatedPod
+from ..state.cluster_state import ClusterState, Json
+
+
+class WaitingModels:
+    """Keeps the answers of selectors as long as the DeviceClasses are the same. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._reader: RequestReader | None = None
+
+    def read(self, state: ClusterState) -> frozenset[str]:
+        """The models that could serve a pod which has no node and for which no node was chosen.
+
+        A request that is not understood may be for any model.
+        """
+        reader, found = self._reader_of(state), set[str]()
+        every = frozenset(model.cdi_model_name for model in state.settings.models)
+        served = classes_by_resource(reader.classes)
+        for raw in state.pods.by("waiting", True):
+            if found >= every:
+                break
+            if not state.reservations.get(raw["metadata"]["uid"]):
+                found |= _of_pod(state, reader, raw, served, every)
+        return frozenset(found)
+
+    def _reader_of(self, state: ClusterState) -> RequestReader:
+        classes = {each["metadata"]["name"]: each for each in state.classes.list()}
+        known = self._reader
+        if known is None or known.classes.keys() != classes.keys() or any(
+                known.classes[name] is not each for name, each in classes.items()):
+            known = RequestReader(Catalogue(state.settings.models, {}), frozenset(classes), classes)
+        self._reader = known
+        return known
+
+
+def _of_pod(state: ClusterState, reader: RequestReader, raw: Json, served: dict[str, str],
+            every: frozenset[str]) -> frozenset[str]:
+    try:
+        asked = [*_requests(state, raw, served)]
+        return frozenset[str]().union(*(_of_request(reader, each, every) for each in asked))
+    except Exception:  # whatever a tenant wrote: it waits all the same
+        return every
+
+
+def _requests(state: ClusterState, raw: Json, served: dict[str, str]) -> Iterator[Json]:
+    """Requests of its claims that are not allocated, and of the claim that the scheduler will make for it."""
+    of_pod = state.claims_by_entry(raw)
+    made = special_claim(GatedPod(raw, of_pod, parse_time(raw["metadata"].get("creationTimestamp"))), served)
+    for claim in (*(c for c in of_pod.values() if c), *([made] if made and "" not in of_pod else ())):
+        if not claims.results(claim):
+            yield from ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
+
+
+def _of_request(reader: RequestReader, request: Json, every: frozenset[str]) -> frozenset[str]:
+    """A DeviceClass that does not exist is served by nobody."""
+    listed = [request["exactly"]] if request.get("exactly") else request.get("firstAvailable") or []
+    found = frozenset[str]()
+    for each in listed:
+        try:
+            if each["deviceClassName"] in reader.classes:
+                found |= {model for way in reader.alternatives({"exactly": each}) for model in way.models}
+        except NoModel:
+            continue
+        except Unsupported:
+            return every
+    return found

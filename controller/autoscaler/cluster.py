@@ -8,14 +8,14 @@ from __future__ import annotations
 import threading
 import time
 import typing as t
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, Refused
 from ansible_collections.composable.infra.controller.autoscaler.groups import NodeGroups
 from ansible_collections.composable.infra.controller.autoscaler.template import template_node
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import EVENTS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import EVENTS, PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
@@ -44,6 +44,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.s
 
 Json = dict[str, t.Any]
 NOT_TRIGGERED = "NotTriggerScaleUp"
+STATIC_POD = "kubernetes.io/config.mirror"
 # Seconds in which a refusal of the manager that a ComposabilityRequest shows keeps its model off the node.
 BLOCK_SECONDS = 5.0
 
@@ -141,6 +142,21 @@ class Cluster:
         """(model, in use) of each ComposableResource on a node."""
         snapshot = node_snapshot(self.state, node)
         yield from ((resource.model, resource.taken) for resource in snapshot.resources)
+
+    def pods_of(self, node: str) -> Sequence[str]:
+        """Pods that a removal of the node would kill, as namespace/name: asked of the API server, since a watch may be
+        late. Those of a DaemonSet and static ones belong to the node. Raises ApiError."""
+        listed = self.client.list(PODS, field_selector=f"spec.nodeName={node}").items
+        return sorted(f"{raw['metadata']['namespace']}/{raw['metadata']['name']}" for raw in listed
+                      if pods.bound(raw) == node and not _belongs_to_node(raw))
+
+
+def _belongs_to_node(pod: Json) -> bool:
+    """Whether it ends with its node: it has ended, or is a DaemonSet's or a static pod (kubectl drain leaves both)."""
+    meta = pod["metadata"]
+    owners = [ref.get("kind") for ref in meta.get("ownerReferences") or () if ref.get("controller")]
+    return (pods.phase(pod) in ("Succeeded", "Failed") or "DaemonSet" in owners
+            or STATIC_POD in (meta.get("annotations") or {}))
 
 
 def _last_seen(event: Json) -> float:

@@ -12,20 +12,56 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods, slices
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 
 Json = dict[str, t.Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Which node was in which group at one moment. ``group_of``: id of the group by node; ``left_out``: why Cluster
+    Autoscaler must not see a node, by node; ``shown``: the nodes that it may see, by group."""
+
+    group_of: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    shown: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def without(self, name: str) -> Membership:
+        """The same, and one node is gone."""
+        return Membership({node: group for node, group in self.group_of.items() if node != name},
+                          {node: why for node, why in self.left_out.items() if node != name},
+                          {group: names - {name} for group, names in self.shown.items()})
+
+
 class NodeGroups:
-    """The groups of real nodes. Changes nothing in the state. ``leaving``: names of nodes that are being removed."""
+    """The groups of real nodes, as of the last ``look``: Cluster Autoscaler asks for each node in each of its loops.
+    Changes nothing in the state.
+
+    ``leaving``: names of nodes that are being removed, which count no more from that moment on.
+    """
 
     def __init__(self, groups: Sequence[NodeGroup], state: ClusterState) -> None:
         self.groups, self._state = {group.id: group for group in groups}, state
         self.leaving: set[str] = set()
+        self._seen = Membership()
+
+    def look(self) -> None:
+        """See which nodes there are now, and which of them must be left out."""
+        here = {raw["metadata"]["name"]: group for raw in self._state.nodes.list()
+                if (group := self.of_labels(raw["metadata"].get("labels") or {}))}
+        left_out = self._left_out({name: group.id for name, group in here.items()})
+        shown = {each: frozenset(name for name, group in here.items() if group.id == each and name not in left_out)
+                 for each in self.groups}
+        self._seen = Membership({name: group.id for name, group in here.items()}, left_out, shown)
+
+    def forget(self, name: str) -> None:
+        """A node that was being removed is gone: the size of its group stays what it is."""
+        self._seen = self._seen.without(name)
+        self.leaving.discard(name)
 
     def of_labels(self, labels: Mapping[str, str]) -> NodeGroup | None:
         """The first group whose selector the labels meet."""
@@ -33,39 +69,54 @@ class NodeGroups:
 
     def of_node(self, name: str) -> NodeGroup | None:
         """The group that Cluster Autoscaler is told for a node; None for one that is left out."""
+        group = self._seen.group_of.get(name)
+        return None if group is None or name in self._seen.left_out else self.groups[group]
+
+    def group_now(self, name: str) -> NodeGroup | None:
+        """The group of a node that is there at this moment, also of one that is left out."""
         raw = self._state.nodes.get(name)
-        group = self.of_labels(raw["metadata"].get("labels") or {}) if raw else None
-        return None if group is None or self.left_out(group, name) else group
+        return self.of_labels(raw["metadata"].get("labels") or {}) if raw else None
 
     def all_members(self, group: NodeGroup) -> list[Json]:
-        """The nodes of a group, also those that are left out."""
+        """The nodes of a group at this moment, also those that are left out."""
         return [raw for raw in self._state.nodes.list()
                 if self.of_labels(raw["metadata"].get("labels") or {}) is group]
 
     def members(self, group: NodeGroup) -> list[Json]:
         """The nodes of a group that Cluster Autoscaler knows of, those that are being removed included."""
-        return [raw for raw in self.all_members(group) if not self.left_out(group, raw["metadata"]["name"])]
+        found = (self._state.nodes.get(name) for name in sorted(self._seen.shown.get(group.id, ())))
+        return [raw for raw in found if raw]
 
     def size(self, group: NodeGroup) -> int:
         """How many of them stay."""
-        return sum(raw["metadata"]["name"] not in self.leaving for raw in self.members(group))
+        shown = self._seen.shown.get(group.id, frozenset())
+        return len(shown) - len(shown & self.leaving)
 
-    def left_out(self, group: NodeGroup, name: str) -> str:
-        """Why Cluster Autoscaler must not see a node now, empty when it may."""
-        if pool := next(self._foreign_pools(name), ""):
-            return f"a pod there has a claim from pool {pool}, which is not the node's own"
-        if (lacking := self._lacking(name)) and any(
-                not self._lacking(raw["metadata"]["name"]) for raw in self.all_members(group)):
-            return f"it publishes no ResourceSlice of driver {lacking}, and others of its group do"
-        return ""
+    def count_left_out(self, group: NodeGroup) -> int:
+        """How many nodes of a group Cluster Autoscaler does not know of."""
+        return sum(self._seen.group_of.get(name) == group.id for name in self._seen.left_out)
 
-    def _foreign_pools(self, name: str) -> Iterator[str]:
-        """Pools that are not the node's own from which pods there, bound or nominated, have claims."""
-        for pod in self._state.pods.by("node", name):
-            for claim in self._state.claims_by_entry(pod).values():
-                for result in claims.results(claim) if claim else ():
-                    if self._state.settings.of_pool(result["pool"]) or self._state.slices.by("pool", result["pool"]):
-                        yield str(result["pool"])
+    def _left_out(self, group_of: Mapping[str, str]) -> dict[str, str]:
+        """Why Cluster Autoscaler must not see a node now, by the names of these nodes."""
+        lacking = {name: driver for name in group_of if (driver := self._lacking(name))}
+        publishing = {group for name, group in group_of.items() if name not in lacking}
+        found = {name: f"it publishes no ResourceSlice of driver {driver}, and others of its group do"
+                 for name, driver in lacking.items() if group_of[name] in publishing}
+        found |= {name: f"a pod there has a claim from pool {pool}, which is not the node's own"
+                  for name, pool in self._foreign_pools() if name in group_of}
+        return found
+
+    def _foreign_pools(self) -> Iterator[tuple[str, str]]:
+        """(node, pool) of pods, bound or nominated, that have claims from pools which are no node's own."""
+        for claim in self._state.claims.list():
+            pool = next((str(result["pool"]) for result in claims.results(claim) if self._is_foreign(result)), "")
+            for user in (claim.get("status") or {}).get("reservedFor") or () if pool else ():
+                pod = self._state.pods.first("uid", user.get("uid"))
+                if pod and (node := pods.node(pod)):
+                    yield node, pool
+
+    def _is_foreign(self, result: Json) -> bool:
+        return bool(self._state.settings.of_pool(result["pool"]) or self._state.slices.by("pool", result["pool"]))
 
     def _lacking(self, name: str) -> str:
         """A driver of which the node has no whole pool of its own; an empty one counts."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 import argparse
 import logging
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from prometheus_client import disable_created_metrics
 
@@ -116,14 +115,19 @@ def certificates_of(args: argparse.Namespace) -> Certificates | None:
 
 
 def go_on(provider: Provider, stop: threading.Event) -> None:
-    """Step until stopped. What the API server refuses is told once and tried again."""
-    said, untriggered = "", time.monotonic()
-    while not stop.wait(STEP_SECONDS):
+    """Work until stopped. Providers of nodes may take long, so they are asked in a thread of their own."""
+    threading.Thread(target=repeat, args=(provider.serve_nodes, STEP_SECONDS, stop), name="nodes", daemon=True).start()
+    threading.Thread(target=repeat, args=(provider.serve_untriggered, UNTRIGGERED_EVERY, stop), name="untriggered",
+                     daemon=True).start()
+    repeat(provider.step, STEP_SECONDS, stop)
+
+
+def repeat(work: Callable[[], object], every: float, stop: threading.Event) -> None:
+    """Until stopped, with so many seconds between. What the API server refuses is told once and tried again."""
+    said = ""
+    while not stop.wait(every):
         try:
-            provider.step()
-            if time.monotonic() - untriggered >= UNTRIGGERED_EVERY:
-                untriggered = time.monotonic()
-                provider.serve_untriggered()
+            work()
             said = ""
         except Exception as error:
             if str(error) != said:

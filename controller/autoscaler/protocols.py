@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import (
     NodeOption,
@@ -38,6 +38,17 @@ class View(t.Protocol):
 
     def not_triggered(self, since: float) -> set[str]:
         """Uids of pods for which Cluster Autoscaler adds nothing, as it said after a moment (epoch seconds)."""
+
+
+class NodeView(t.Protocol):
+    """What is on a node; ``cluster.Cluster`` is one."""
+
+    def devices(self, node: str) -> Iterator[tuple[str, bool]]:
+        """(model, in use) of each device."""
+
+    def pods_of(self, node: str) -> Sequence[str]:
+        """Pods that a removal would kill, as namespace/name: those of a DaemonSet and static ones belong to the node.
+        Raises ApiError."""
 
 
 class Asking(t.Protocol):

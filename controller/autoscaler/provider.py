@@ -11,15 +11,17 @@ node could have, and nothing of it is ever cached from a real node. Source: Clus
 from __future__ import annotations
 
 import logging
+import math
+import threading
 import time
 import typing as t
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ansible_collections.composable.infra.controller.autoscaler.cluster import Cluster
-from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, ProviderError, Refused
+from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, Refused
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
+from ansible_collections.composable.infra.controller.autoscaler.providers.orders import NodeOrders
 from ansible_collections.composable.infra.controller.autoscaler.providers.table import provider_of
 from ansible_collections.composable.infra.controller.autoscaler.requests import RequestWriter
 from ansible_collections.composable.infra.controller.autoscaler.scale_down import ScaleDowns
@@ -50,17 +52,13 @@ class Provider:
     def __init__(self, cluster: Cluster, config: AutoscalerConfig, measurements: Measurements) -> None:
         self._cluster, self._config, self._groups = cluster, config, cluster.groups
         self._vertical = {group.id: group for group in config.vertical}
-        self._providers: dict[str, NodeProvider] = {
-            group.id: self._counted(group.id, provider_of(group, cluster.client, self._registered(group)))
-            for group in config.nodes}
-        writer = RequestWriter(cluster.client, cluster.state)
-        self.scale_ups = ScaleUps(cluster, writer, self.options, self._providers, config.provision_timeout,
-                                  measurements)
-        self.scale_downs = ScaleDowns(cluster.groups, cluster.devices, writer, self._providers, config.scale_down,
-                                      measurements)
-        self._resumed = False
-        self._coming: dict[str, int] = {}
-        self._asked = 0.0
+        providers: dict[str, NodeProvider] = {
+            group.id: provider_of(group, cluster.client, self._registered(group)) for group in config.nodes}
+        writer, self.orders = RequestWriter(cluster.client, cluster.state), NodeOrders(providers)
+        self.scale_ups = ScaleUps(cluster, writer, self.options, self.orders, config.provision_timeout, measurements)
+        self.scale_downs = ScaleDowns(cluster.groups, cluster, writer, providers, config.scale_down, measurements)
+        self._resumed, self._lock = False, threading.Lock()
+        self._looked = -math.inf
         measurements.ask(self._observed)
 
     def _registered(self, group: NodeGroup) -> t.Callable[[], Sequence[Mapping[str, t.Any]]]:
@@ -70,53 +68,44 @@ class Provider:
         """Before every loop of Cluster Autoscaler. Raises Refused while cluster or CDI Manager are not read."""
         self._cluster.require_ready()
         self._resume()
+        self._groups.look()
 
     def _resume(self) -> None:
-        if not self._resumed:
-            self.scale_downs.resume()
-            self.scale_ups.resume(self._config.vertical[0].id)
-            self._resumed = True
+        with self._lock:
+            if not self._resumed:
+                self._groups.look()
+                self.scale_downs.resume()
+                self.scale_ups.resume(self._config.vertical[0].id)
+                self._resumed = True
 
     def step(self) -> None:
-        """What time brings. Raises ApiError; nothing is lost by that."""
+        """What time brings. Asks no provider of nodes. Raises ApiError; nothing is lost by that."""
         if self._cluster.engine.ready():
             self._resume()
-            self._ask_providers()
             self.scale_ups.step()
             self.scale_downs.step()
+
+    def serve_nodes(self) -> None:
+        """Ask the providers of nodes for what was decided, in a thread that may wait for them. Raises ApiError."""
+        if not self._cluster.engine.ready():
+            return
+        self._resume()
+        self.orders.carry_out()
+        if time.monotonic() - self._looked >= self.providers_every:
+            self._looked = time.monotonic()
+            self.orders.look()
+            self.scale_downs.remove()
 
     def serve_untriggered(self) -> None:
         """Devices for pods that Cluster Autoscaler adds nothing for. Raises ApiError."""
         if self._cluster.engine.ready():
             self.scale_ups.serve_untriggered(time.time() - UNTRIGGERED_SECONDS)
 
-    def _ask_providers(self) -> None:
-        """What is coming, apart from the calls: a provider may take longer than Cluster Autoscaler waits for us. One
-        that does not answer adds no nodes for now."""
-        if time.monotonic() - self._asked < self.providers_every:
-            return
-        for group in self._config.nodes:
-            try:
-                self._coming[group.id] = self._providers[group.id].coming()
-            except ProviderError as error:
-                self._coming.pop(group.id, None)
-                log.warning("provider of group %s: %s", group.id, error)
-        self._asked = time.monotonic()
-
-    def _counted(self, group: str, provider: NodeProvider) -> NodeProvider:
-        """What is ordered is coming at once."""
-
-        def grow(count: int) -> None:
-            provider.grow(count)
-            self._coming[group] = self._coming.get(group, 0) + count
-
-        return replace(provider, grow=grow)
-
     def options(self) -> tuple[NodeOption, ...]:
         """Which nodes can be added, by what the providers said last."""
         found = []
         for group in self._config.nodes:
-            if (coming := self._coming.get(group.id)) is None:
+            if (coming := self.orders.ahead(group.id)) is None:
                 continue
             room = max(0, group.max_size - len(self._groups.all_members(group)) - coming)
             if room or coming:
@@ -204,6 +193,5 @@ class Provider:
     def _observed(self) -> Mapping[str, Mapping[str, float]]:
         vertical = {name: float(self.scale_ups.target(name)) for name in self._vertical}
         real = {group.id: float(self._groups.size(group)) for group in self._config.nodes}
-        left = {group.id: float(len(self._groups.all_members(group)) - len(self._groups.members(group)))
-                for group in self._config.nodes}
+        left = {group.id: float(self._groups.count_left_out(group)) for group in self._config.nodes}
         return {"target_size": vertical | real, "nodes_left_out": left, "spare_watts": dict(self.scale_downs.watts)}

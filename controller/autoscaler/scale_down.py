@@ -9,19 +9,21 @@ Source: Cluster Autoscaler 1.36.1, ``core/scaledown/actuation``.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 import typing as t
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, ProviderError, Refused
 from ansible_collections.composable.infra.controller.autoscaler.groups import NodeGroups
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
-from ansible_collections.composable.infra.controller.autoscaler.protocols import Marks
+from ansible_collections.composable.infra.controller.autoscaler.protocols import Marks, NodeView
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
 from ansible_collections.composable.infra.controller.autoscaler.requests import KEPT, REMOVING
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_down import (
     ScaleDownDecision,
     ScaleDownPolicy,
@@ -37,15 +39,15 @@ Json = dict[str, t.Any]
 
 
 class ScaleDowns:
-    """One for a process. Thread-safe. ``devices``: (model, in use) of each device on a node."""
+    """One for a process. Thread-safe; no lock is held while a provider of nodes is asked."""
 
-    def __init__(self, groups: NodeGroups, devices: Callable[[str], Iterator[tuple[str, bool]]], marks: Marks,
-                 providers: Mapping[str, NodeProvider], policy: ScaleDownPolicy, measurements: Measurements,
-                 clock: Callable[[], float] = time.time) -> None:
-        self._groups, self._devices, self._marks, self._providers = groups, devices, marks, providers
+    def __init__(self, groups: NodeGroups, view: NodeView, marks: Marks, providers: Mapping[str, NodeProvider],
+                 policy: ScaleDownPolicy, measurements: Measurements, clock: Callable[[], float] = time.time) -> None:
+        self._groups, self._view, self._marks, self._providers = groups, view, marks, providers
         self._policy, self._measurements, self._clock = policy, measurements, clock
         self._kept: dict[str, str] = {}
         self._hinted: dict[str, str] = {}
+        self._waits: dict[str, str] = {}
         self._lock = threading.RLock()
         self.watts: Counter[str] = Counter()
 
@@ -55,33 +57,62 @@ class ScaleDowns:
             for name, mark in self._marks.marked_nodes().items():
                 if mark == REMOVING:
                     self._groups.leaving.add(name)
-                elif mark == KEPT and (group := self._group(name)):
+                elif mark == KEPT and (group := self._groups.group_now(name)):
                     self._kept[name] = group.id
 
     def delete(self, group: NodeGroup, names: Collection[str]) -> None:
-        """Begin to remove nodes, or keep them. Raises Refused when one of them stays, with the reason of each."""
+        """Begin to remove nodes: all of them, or none.
+
+        Raises Refused when one of them stays, with the reason of each that does: Cluster Autoscaler takes its taint
+        from all nodes of a call that was refused. Raises ApiError when one cannot be marked; none goes then.
+        """
         with self._lock:
-            strange = [name for name in names if self._group(name) is not group]
+            self._groups.look()
+            strange = [name for name in names if self._groups.group_now(name) is not group]
             if strange:
                 raise Refused(Kind.NOT_FOUND, f"group {group.id} has no node {', '.join(strange)}")
-            kept = [said for name in names if (said := self._delete(group, name))]
-        if kept:
-            raise Refused(Kind.FAILED_PRECONDITION, "; ".join(kept))
+            decisions = self._decide(group, [name for name in names if name not in self._groups.leaving])
+            kept = {name: decision for name, decision in decisions.items() if not decision.remove}
+            for name, decision in (kept or decisions).items():
+                self._note(group, name, decision)
+            if not kept:
+                self._begin(decisions)
+                return
+            for name in kept:
+                self._keep(group, name)
+        raise Refused(Kind.FAILED_PRECONDITION, "; ".join(decision.reason for decision in kept.values()))
 
-    def _delete(self, group: NodeGroup, name: str) -> str:
-        """Why it stays, empty when it goes; asked again it goes on going."""
-        if name in self._groups.leaving:
-            return ""
-        decision = decide_scale_down(self._spare(group, name), self._policy)
+    def _decide(self, group: NodeGroup, names: Sequence[str]) -> dict[str, ScaleDownDecision]:
+        """For each node, as it is when those before it are gone."""
+        found: dict[str, ScaleDownDecision] = {}
+        for name in names:
+            gone = sum(decision.remove for decision in found.values())
+            found[name] = decide_scale_down(self._spare(group, name, gone), self._policy)
+        return found
+
+    def _spare(self, group: NodeGroup, name: str, gone: int) -> SpareNode:
+        devices = list(self._view.devices(name))
+        ready = sum(found == group.id for node, found in self._kept.items() if node != name)
+        return SpareNode(name, self._groups.size(group) - gone, group.min_size, ready,
+                         Counter(model for model, used in devices if not used), sum(used for _model, used in devices),
+                         self._providers[group.id].removable(name))
+
+    def _begin(self, names: Collection[str]) -> None:
+        """What is marked on all of them is remembered by a restart; so all are marked before one goes."""
+        try:
+            for name in names:
+                self._marks.remove_node(name)
+        except ApiError:
+            with contextlib.suppress(ApiError):
+                for name in names:
+                    self._marks.free_node(name)
+            raise
+        self._groups.leaving.update(names)
+
+    def _keep(self, group: NodeGroup, name: str) -> None:
         self._marks.return_idle(name, self._clock())
-        self._note(group, name, decision)
-        if decision.remove:
-            self._marks.remove_node(name)
-            self._groups.leaving.add(name)
-            return ""
         self._marks.keep_node(name)
         self._kept[name] = group.id
-        return decision.reason
 
     def _note(self, group: NodeGroup, name: str, decision: ScaleDownDecision) -> None:
         self._measurements.count("scale_down_total", decision="remove" if decision.remove else "keep")
@@ -89,41 +120,47 @@ class ScaleDowns:
         log.info("ScaleDownDecided node %s: %s (saves %g W by the configuration)", name, decision.reason,
                  decision.watts)
 
-    def _spare(self, group: NodeGroup, name: str) -> SpareNode:
-        devices = list(self._devices(name))
-        ready = sum(found == group.id for node, found in self._kept.items() if node != name)
-        return SpareNode(name, self._groups.size(group), group.min_size, ready,
-                         Counter(model for model, used in devices if not used), sum(used for _model, used in devices),
-                         self._providers[group.id].removable(name))
-
-    def _group(self, name: str) -> NodeGroup | None:
-        raw = next((raw for group in self._groups.groups.values() for raw in self._groups.all_members(group)
-                    if raw["metadata"]["name"] == name), None)
-        return self._groups.of_labels(raw["metadata"].get("labels") or {}) if raw else None
-
     def step(self) -> None:
-        """Remove nodes whose devices are gone, let kept nodes be asked for again that are in use, and have the idle
-        devices go of nodes that Cluster Autoscaler does not need. Raises ApiError."""
+        """Let kept nodes be asked for again that are in use, and have the idle devices go of nodes that Cluster
+        Autoscaler does not need. Raises ApiError."""
         with self._lock:
             for name in sorted(self._groups.leaving):
-                self._remove(name)
+                if self._groups.group_now(name) is None:
+                    log.info("NodeRemoved node %s", name)
+                    self._groups.forget(name)
             for name in sorted(self._kept):
-                if any(used for _model, used in self._devices(name)):
+                if any(used for _model, used in self._view.devices(name)):
                     self._marks.free_node(name)
                     del self._kept[name]
             for group in self._groups.groups.values():
                 for raw in self._groups.all_members(group):
                     self._heed_hint(raw)
 
-    def _remove(self, name: str) -> None:
-        group = self._group(name)
-        if group is None:
-            log.info("NodeRemoved node %s", name)
-            self._groups.leaving.discard(name)
-            return
-        if any(True for _device in self._devices(name)):
+    def remove(self) -> None:
+        """Have those nodes removed on which nothing is left. Asks providers, which may take long. Raises ApiError."""
+        with self._lock:
+            leaving = [(name, group) for name in sorted(self._groups.leaving)
+                       if (group := self._groups.group_now(name))]
+        for name, group in leaving:
+            if self._is_empty(name):
+                self._shrink(group, name)
+
+    def _is_empty(self, name: str) -> bool:
+        """No device and no pod is left: pods that Cluster Autoscaler evicted may take their time, and others come."""
+        if any(True for _device in self._view.devices(name)):
             self._marks.return_idle(name, self._clock())
-            return
+            return self._wait(name, "its devices are not back yet")
+        there = self._view.pods_of(name)
+        return self._wait(name, f"pods run there: {', '.join(there[:3])}") if there else True
+
+    def _wait(self, name: str, why: str) -> bool:
+        if self._waits.get(name) != why:
+            log.info("NodeWaits node %s: %s", name, why)
+        self._waits[name] = why
+        return False
+
+    def _shrink(self, group: NodeGroup, name: str) -> None:
+        self._waits.pop(name, None)
         try:
             self._providers[group.id].shrink(name)
         except ProviderError as error:

@@ -14,14 +14,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, ProviderError, Refused
+from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, Refused
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
 from ansible_collections.composable.infra.controller.autoscaler.protocols import Asking, View
-from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
+from ansible_collections.composable.infra.controller.autoscaler.providers.orders import NodeOrders, Order
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import (
     NodeOption,
     ScaleUpPlan,
@@ -39,9 +38,9 @@ TOLD_SECONDS = 1800.0
 class ScaleUp:
     """One call. ``delta``: maximum-spec nodes that it asked for; ``pods``: names of the pods that it serves, by uid.
 
-    ``orders``: nodes by group that are decided and not ordered yet; ``moves``: how often a pod was planned anew;
-    ``why``: what stands in the way of a pod or a group. ``failed``: (code, class, reason) once it cannot be served;
-    ``ended``: when that was. Times are seconds since the epoch.
+    ``orders``: of nodes that it waits for; ``moves``: how often a pod was planned anew; ``why``: what stands in the way
+    of a pod. ``failed``: (code, class, reason) once it cannot be served; ``ended``: when that was. Times are seconds
+    since the epoch.
     """
 
     number: int
@@ -49,7 +48,7 @@ class ScaleUp:
     delta: int
     began: float
     pods: dict[str, str] = field(default_factory=dict)
-    orders: dict[str, int] = field(default_factory=dict)
+    orders: list[Order] = field(default_factory=list)
     moves: dict[str, int] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
     failed: tuple[str, int, str] | None = None
@@ -61,13 +60,13 @@ class ScaleUp:
 
 
 class ScaleUps:
-    """All calls that are not finished. Thread-safe. ``options``: which nodes can be added now; ``providers``: who adds
-    them, by group. ``timeout``: seconds in which what a call began must come."""
+    """All calls that are not finished. Thread-safe. ``options``: which nodes can be added now; ``orders``: of whom they
+    are ordered. ``timeout``: seconds in which what a call began must come."""
 
     def __init__(self, view: View, writer: Asking, options: Callable[[], tuple[NodeOption, ...]],
-                 providers: Mapping[str, NodeProvider], timeout: float, measurements: Measurements,
+                 orders: NodeOrders, timeout: float, measurements: Measurements,
                  clock: Callable[[], float] = time.time) -> None:
-        self._view, self._writer, self._options, self._providers = view, writer, options, providers
+        self._view, self._writer, self._options, self._orders = view, writer, options, orders
         self._timeout, self._measurements, self._clock = timeout, measurements, clock
         self._open: list[ScaleUp] = []
         self._count, self._lock = 0, threading.RLock()
@@ -98,7 +97,7 @@ class ScaleUps:
         with self._lock:
             self._view.require_ready()
             waiting = self._view.waiting()
-            plan = self._view.plan(waiting, self._open_options())
+            plan = self._view.plan(waiting, self._options())
             names = {pod.ref.uid: f"{pod.ref.namespace}/{pod.ref.name}" for pod in waiting}
             began = [each.pod.uid for each in plan.attaches]
             began += [pod.uid for pod in (*plan.on_new_nodes, *plan.waiting)]
@@ -112,7 +111,8 @@ class ScaleUps:
             record.pods.update({uid: record.pods.get(uid, uid) for uid in self._view.asked()})
             record.pods.update({uid: name for each in under_way for uid, name in each.pods.items()})
             self._measurements.count("calls_total", result="begun")
-            record.orders.update(plan.nodes)
+            record.orders += [order for each in under_way for order in each.orders if not order.why]
+            record.orders += [self._orders.decide(node_group, n) for node_group, n in plan.nodes.items()]
 
     def _record(self, group: str, delta: int) -> ScaleUp:
         self._count += 1
@@ -127,25 +127,6 @@ class ScaleUps:
         self._measurements.count("decisions_total", len(plan.attaches), decision="attach")
         self._measurements.count("decisions_total", sum(plan.nodes.values()), decision="node")
         self._measurements.count("decisions_total", len(plan.refused), decision="refuse")
-
-    def _open_options(self) -> tuple[NodeOption, ...]:
-        """With what is decided and not ordered yet counted as coming."""
-        decided = Counter({group: n for each in self._open for group, n in each.orders.items()})
-        return tuple(replace(option, coming=option.coming + decided[option.group],
-                             room=max(0, option.room - decided[option.group])) for option in self._options())
-
-    def _order(self, record: ScaleUp) -> None:
-        """Order the nodes that were decided within the call: a provider may take longer than Cluster Autoscaler waits.
-
-        One that does not do it fails the call, unless its pods are served otherwise."""
-        orders, record.orders = record.orders, {}
-        for group, count in orders.items():
-            try:
-                self._providers[group].grow(count)
-                log.info("NodesOrdered group %s: %d more", group, count)
-            except ProviderError as error:
-                log.warning("NodesNotOrdered group %s: %s", group, error)
-                record.why[group] = str(error)
 
     def drop(self, group: str, ids: Collection[str]) -> list[str]:
         """Cluster Autoscaler deletes instances that could not be created; the ids that are none of these."""
@@ -171,9 +152,14 @@ class ScaleUps:
             self._withdraw_unshared(record)
 
     def _withdraw_unshared(self, record: ScaleUp) -> None:
-        """Devices that another call waits for, too, stay wanted."""
+        """Devices and nodes that another call waits for, too, stay wanted."""
+        self._withdraw_orders(record)
         others = {uid for each in self._open if not each.failed for uid in each.pods}
         self._writer.withdraw([uid for uid in record.pods if uid not in others])
+
+    def _withdraw_orders(self, record: ScaleUp) -> None:
+        wanted = {order for each in self._open if not each.failed for order in each.orders}
+        self._orders.withdraw([order for order in record.orders if order not in wanted])
 
     def step(self) -> None:
         """Look how far each call is. Raises ApiError when something could not be written; the next step does it."""
@@ -181,7 +167,6 @@ class ScaleUps:
             asked = self._view.asked()
             provided = self._view.provided({node for node, _error in asked.values()})
             for record in [each for each in self._open if not each.failed]:
-                self._order(record)
                 self._step(record, asked, provided)
             for record in [each for each in self._open if each.failed]:
                 if self._clock() - record.ended > TOLD_SECONDS:
@@ -192,6 +177,7 @@ class ScaleUps:
         left = {uid for uid in record.pods if self._view.is_waiting(uid) and uid not in provided}
         if not left:
             self._open.remove(record)
+            self._withdraw_orders(record)
             self._measurements.observe("serve_seconds", now - record.began)
             log.info("ScaleUpFinished group %s: %d pods after %.1f s", record.group, len(record.pods),
                      now - record.began)
@@ -202,7 +188,7 @@ class ScaleUps:
             self._fail(record, "Timeout", OTHER, f"not served within {self._timeout:g} s: {self._said(record, left)}")
         elif left and all(record.moves.get(uid, 0) >= MOST_NODES for uid in left):
             self._fail(record, "AttachFailed", OUT_OF_RESOURCES, self._said(record, left))
-        elif record.why.keys() & self._providers.keys() and not any(uid in asked for uid in left):
+        elif any(order.why for order in record.orders) and not any(uid in asked for uid in left):
             self._fail(record, "NoNode", OUT_OF_RESOURCES, self._said(record, left))
 
     def _move(self, record: ScaleUp, broken: Mapping[str, tuple[str, str]]) -> None:
@@ -216,7 +202,7 @@ class ScaleUps:
     def _plan_again(self, record: ScaleUp, uids: set[str]) -> None:
         """A node that was ordered may have come, and a device may have come back."""
         waiting = self._view.waiting(uids) if uids else ()
-        plan = self._view.plan(waiting, self._open_options()) if waiting else ScaleUpPlan()
+        plan = self._view.plan(waiting, self._options()) if waiting else ScaleUpPlan()
         if plan.attaches:
             self._begin(ScaleUpPlan(attaches=plan.attaches))
         record.why.update({pod.uid: f"pod {pod.namespace}/{pod.name}: {said}" for pod, said in plan.refused.items()})
@@ -230,12 +216,13 @@ class ScaleUps:
     @staticmethod
     def _said(record: ScaleUp, left: Collection[str]) -> str:
         told = [record.why[key] for key in (*left, *record.why) if key in record.why]
+        told += [f"group {order.group}: {order.why}" for order in record.orders if order.why]
         return "; ".join(dict.fromkeys(told)) or f"waiting for devices of {', '.join(sorted(record.pods.values()))}"
 
     def serve_untriggered(self, since: float) -> int:
         """Pods that Cluster Autoscaler adds nothing for get devices where that alone serves them; how many did."""
+        uids = self._view.not_triggered(since)
         with self._lock:
-            uids = self._view.not_triggered(since)
             waiting = self._view.waiting(uids) if uids else ()
             plan = self._view.plan(waiting, ()) if waiting else ScaleUpPlan()
             self._begin(ScaleUpPlan(attaches=plan.attaches))

@@ -11,10 +11,12 @@ from pathlib import Path
 import grpc
 import pytest
 
+from ansible_collections.composable.infra.controller.autoscaler.providers import table
 from ansible_collections.composable.infra.controller.autoscaler.server import Certificates, Server
 from ansible_collections.composable.infra.controller.autoscaler.service import ProviderService
 from ansible_collections.composable.infra.lab.autoscaling.processes import Certificates as Issued
 from ansible_collections.composable.infra.lab.autoscaling.stand_in import AutoscalerStandIn, Times
+from ansible_collections.composable.infra.tests.unit.controller.autoscaler.machines import Machines
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import Testbed, WorldView
 
 
@@ -40,6 +42,14 @@ def testbed() -> Iterator[Testbed]:
     made = Testbed()
     yield made
     made.close()
+
+
+@pytest.fixture
+def machines(testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> Machines:
+    """Who adds and removes nodes where the configuration says ``static``; ``regroup`` has the group grow to five."""
+    made = Machines(testbed)
+    monkeypatch.setitem(table.PROVIDERS, "static", lambda *_unused: made.provider())
+    return made
 
 
 @pytest.fixture

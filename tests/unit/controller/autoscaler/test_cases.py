@@ -11,9 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, ProviderError, Refused
-from ansible_collections.composable.infra.controller.autoscaler.providers import table
-from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
+from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, Refused
 from ansible_collections.composable.infra.controller.autoscaler.requests import SCALE_DOWN_DISABLED
 from ansible_collections.composable.infra.lab.autoscaling.stand_in import DISABLED, SOFT, AutoscalerStandIn, LoopEnded
 from ansible_collections.composable.infra.lab.hardware.agent_identity import agent_pod
@@ -28,60 +26,14 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import AutoscalerConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.conftest import Clock
-from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import GROUPS, Testbed
+from ansible_collections.composable.infra.tests.unit.controller.autoscaler.machines import Machines, regroup
+from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import Testbed
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 
 Asking = Callable[..., AutoscalerStandIn]
 Json = dict[str, t.Any]
-
-
-class Machines:
-    """A provider of nodes in memory: a node comes when ``arrive`` is called."""
-
-    def __init__(self, testbed: Testbed | None = None) -> None:
-        self.testbed, self.ordered, self.removed = testbed, 0, list[str]()
-        self.error = ""
-
-    def provider(self) -> NodeProvider:
-        """A row as the table has."""
-        return NodeProvider(lambda: self.ordered, self._grow, self._shrink)
-
-    def _grow(self, count: int) -> None:
-        if self.error:
-            raise ProviderError(self.error)
-        self.ordered += count
-
-    def _shrink(self, node: str) -> None:
-        assert self.testbed
-        if node not in self.removed:
-            self.removed.append(node)
-            self.testbed.remove_node(node)
-
-    def arrive(self, name: str) -> None:
-        """One that was ordered has joined."""
-        assert self.testbed
-        self.ordered -= 1
-        self.testbed.add_node(name)
-
-
-@pytest.fixture
-def machines(testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> Machines:
-    """The group of real nodes may grow to five."""
-    made = Machines(testbed)
-    monkeypatch.setitem(table.PROVIDERS, "static", lambda *_unused: made.provider())
-    return made
-
-
-def regroup(testbed: Testbed, **more: t.Any) -> None:
-    """A new process with another configuration."""
-    group = {"id": "nodes", "max_size": 5, "fabric": 1, "template": {"cpu": "8", "memory": "32Gi"},
-             "provider": {"kind": "static"}, **more.pop("nodes", {})}
-    config = {**GROUPS, "nodes": [group], **more}
-    testbed.groups = AutoscalerConfig.from_dict(config, testbed.config.settings)
-    testbed.start()
 
 
 def note(testbed: Testbed, node: str, name: str) -> str | None:
@@ -132,11 +84,11 @@ def test_restart_orders_no_second_node(testbed: Testbed, machines: Machines) -> 
     testbed.pod("plain", 0, cpu="20")
     testbed.sync()
     testbed.provider.increase("vertical", 1)
-    testbed.provider.step()
+    testbed.step()
     assert machines.ordered == 1
     testbed.start()
     testbed.provider.increase("vertical", 1)
-    testbed.provider.step()
+    testbed.step()
     assert machines.ordered == 1
 
 
@@ -370,6 +322,7 @@ def pool_claim(testbed: Testbed, node: str) -> None:
     raw["spec"] |= {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
     testbed.api.put(PODS, raw)
     testbed.sync()
+    testbed.provider.refresh()
 
 
 def test_trap_a_node_with_a_claim_of_the_fabric_is_left_out(
@@ -380,7 +333,7 @@ def test_trap_a_node_with_a_claim_of_the_fabric_is_left_out(
     assert [n["metadata"]["name"] for n in standin.members("nodes")] == ["node-1"]
     assert standin.groups["nodes"].target == 1
     assert len(standin.groups["nodes"].instances) == 1
-    monkeypatch.setattr(testbed.cluster.groups, "left_out", lambda group, name: "")
+    monkeypatch.setattr(testbed.cluster.groups, "_left_out", lambda group_of: {})
     with pytest.raises(LoopEnded, match="node-0 can't be sanitized"):
         standin.loop()
 
@@ -390,6 +343,7 @@ def test_trap_a_ends_with_the_claim(testbed: Testbed) -> None:
     assert testbed.provider.group_of("node-0") is None
     testbed.end("pooled")
     testbed.sync()
+    testbed.provider.refresh()
     assert testbed.provider.group_of("node-0")
 
 
@@ -401,7 +355,7 @@ def test_trap_b_node_without_a_pool_is_left_out_and_an_empty_pool_is_enough(
     standin.loop()
     assert [n["metadata"]["name"] for n in standin.members("nodes")] == ["node-0"]
     assert standin.unready == set()
-    monkeypatch.setattr(testbed.cluster.groups, "left_out", lambda group, name: "")
+    monkeypatch.setattr(testbed.cluster.groups, "_left_out", lambda group_of: {})
     standin.loop()
     assert standin.unready == {"node-1"}, "as it would be"
     monkeypatch.undo()
@@ -416,6 +370,7 @@ def test_pool_that_is_not_whole_counts_as_none(testbed: Testbed) -> None:
     item["spec"]["pool"]["resourceSliceCount"] = 2
     testbed.api.put(SLICES, item)
     testbed.sync()
+    testbed.provider.refresh()
     assert testbed.provider.group_of("node-1") is None
 
 
@@ -423,4 +378,5 @@ def test_where_no_node_has_a_pool_none_is_left_out(testbed: Testbed) -> None:
     for name in ("node-0", "node-1"):
         testbed.api.remove(SLICES, f"slice-{name}")
     testbed.sync()
+    testbed.provider.refresh()
     assert testbed.provider.target_size("nodes") == 2

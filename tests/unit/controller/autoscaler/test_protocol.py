@@ -96,7 +96,7 @@ def test_instance_that_could_not_be_created_is_told_and_deleted(testbed: Testbed
     testbed.sync()
     standin.loop()
     later(testbed, 61)
-    testbed.provider.step()
+    testbed.step()
     standin.loop()
     reason, group, words = standin.events[-1]
     assert (reason, group) == ("ScaleUpFailed", "vertical")

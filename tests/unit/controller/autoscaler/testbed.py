@@ -102,8 +102,14 @@ class Testbed:
         self.sync()
         self.provider = Provider(self.cluster, self.groups, self.measurements)
         self.provider.providers_every = 0.0
-        self.provider.step()
+        self.step()
         return self.provider
+
+    def step(self) -> None:
+        """The provider's two threads have their turn; Cluster Autoscaler's next loop looks anew."""
+        self.provider.serve_nodes()
+        self.provider.step()
+        self.provider.refresh()
 
     def add_node(self, name: str, cpu: str = "8") -> None:
         """A node with room, a machine, and an empty pool of its own."""
@@ -158,10 +164,10 @@ class Testbed:
             self.sync()
             self.bench.run(1)
             self.sync()
-            self.provider.step()
+            self.step()
             self.schedule()
         self.sync()
-        self.provider.step()
+        self.step()
 
     def announce(self) -> None:
         """Each node's slice shows what is attached to it; a node without devices keeps an empty pool."""

@@ -1,0 +1,72 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which nodes Cluster Autoscaler is told are in which group: one look for a whole loop of it, and sizes that follow a
+removal at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.composable.infra.controller.autoscaler.groups import NodeGroups
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup, Shape
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.tests.unit.controller.autoscaler.machines import Machines, regroup
+from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import Testbed
+from ansible_collections.composable.infra.tests.unit.planning.builders import settings
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+
+
+def test_a_loop_judges_each_node_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cluster Autoscaler asks for the group of each node in each loop."""
+    state = ClusterState(settings())
+    for number in range(50):
+        state.nodes.upsert(objects.node(f"node-{number}", f"machine-{number}"))
+    groups = NodeGroups([NodeGroup("nodes", Shape())], state)
+    judged: list[str] = []
+    lacking = NodeGroups._lacking
+
+    def counted(self: NodeGroups, name: str) -> str:
+        judged.append(name)
+        return lacking(self, name)
+
+    monkeypatch.setattr(NodeGroups, "_lacking", counted)
+    groups.look()
+    for number in range(50):
+        found = groups.of_node(f"node-{number}")
+        assert found
+        assert groups.size(found) == 50
+    assert sorted(judged) == sorted({raw["metadata"]["name"] for raw in state.nodes.list()})
+
+
+def test_node_that_comes_during_a_loop_is_told_of_in_the_next(testbed: Testbed) -> None:
+    testbed.provider.refresh()
+    testbed.add_node("node-2")
+    testbed.sync()
+    assert testbed.provider.group_of("node-2") is None
+    assert testbed.provider.target_size("nodes") == 2
+    testbed.provider.refresh()
+    assert testbed.provider.group_of("node-2")
+    assert testbed.provider.target_size("nodes") == 3
+
+
+def test_node_that_is_gone_counts_neither_as_there_nor_as_leaving(testbed: Testbed, machines: Machines) -> None:
+    regroup(testbed, scale_down={"policy": "power"})
+    testbed.provider.refresh()
+    testbed.provider.delete("nodes", [("node-1", "")])
+    assert testbed.provider.target_size("nodes") == 1, "lowered within the call"
+    testbed.tick(2)
+    assert machines.removed == ["node-1"]
+    assert testbed.provider.target_size("nodes") == 1, "also before the next loop looks"
+    testbed.provider.refresh()
+    assert testbed.provider.target_size("nodes") == 1
+
+
+def test_smallest_size_is_judged_by_the_nodes_that_there_are(testbed: Testbed, machines: Machines) -> None:
+    """Not by those of the last look."""
+    regroup(testbed, nodes={"min_size": 1}, scale_down={"policy": "power"})
+    testbed.provider.refresh()
+    testbed.remove_node("node-1")
+    testbed.sync()
+    with pytest.raises(Exception, match="its group keeps 1 nodes"):
+        testbed.provider.delete("nodes", [("node-0", "")])

@@ -119,15 +119,15 @@ class Bench:
     def _see(self, raw: dict[str, t.Any]) -> None:
         self.store(kind_of(raw)).upsert(raw)
 
-    def build(self) -> None:
-        """Put together what acts."""
+    def build(self, roles: frozenset[str] = ROLES) -> None:
+        """Put together what acts; ``roles``: for whom nodes are planned."""
         state, writer, reporter, threads = self.state, self.writer, self.reporter, self.threads
         self.operations = AttachOperations(state, writer, self.fabric, self.fence, reporter, self.hops, threads, 8,
                                            self.finished.append)
         self.detaches = DetachOperations(self.operations, ClaimCheck(self.api.client, state, writer.taints))
         pools = PoolController(state, writer, reporter, enabled=True)
         self.gating = GatingController(state, writer, pools, reporter, self.hops, self.queue, threads)
-        planner = NodePlanner(state, self.fabric, NodePolicy(self.settings, ROLES, 180.0), reporter)
+        planner = NodePlanner(state, self.fabric, NodePolicy(self.settings, roles, 180.0), reporter)
         executor = Executor(state, writer, self.operations, self.detaches, self.rescheduler, self.gating, reporter,
                             threads)
         self.nodes = NodeController(state, planner, executor, writer, reporter, self.queue)

@@ -179,7 +179,7 @@ options:
         type: int
         default: 8
       parallel_attaches:
-        description: Attaches and detaches that are under way at the same time, at most. From 1 to 1024.
+        description: Attaches and detaches that are under way at the same time on one fabric, at most. From 1 to 1024.
         type: int
         default: 256
       kube_api_qps:

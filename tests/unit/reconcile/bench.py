@@ -96,6 +96,8 @@ class Bench:
     ``hands``: as the setting ``node_hands``; with ssh a stand-in does at once what the nodes are asked for.
     """
 
+    PARALLEL: t.Final = 8
+
     def __init__(self, hands: str = "ssh", **options: t.Any) -> None:
         self.api, self.fabric = FakeApi(), FakeFabric()
         self.settings = settings(**options)
@@ -122,8 +124,8 @@ class Bench:
     def build(self, roles: frozenset[str] = ROLES) -> None:
         """Put together what acts; ``roles``: for whom nodes are planned."""
         state, writer, reporter, threads = self.state, self.writer, self.reporter, self.threads
-        self.operations = AttachOperations(state, writer, self.fabric, self.fence, reporter, self.hops, threads, 8,
-                                           self.finished.append)
+        self.operations = AttachOperations(state, writer, self.fabric, self.fence, reporter, self.hops, threads,
+                                           self.PARALLEL, self.finished.append)
         self.detaches = DetachOperations(self.operations, ClaimCheck(self.api.client, state, writer.taints))
         pools = PoolController(state, writer, reporter, enabled=True)
         self.gating = GatingController(state, writer, pools, reporter, self.hops, self.queue, threads)

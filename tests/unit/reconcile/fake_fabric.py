@@ -35,8 +35,9 @@ def device(uid: str, model: str = A100, **more: t.Any) -> Device:
 class FakeFabric:
     """Machine ``machine-0`` on fabric 1. ``answers`` are taken in turn: an exception to raise or None to attach.
 
-    ``others``: uids of further machines there. ``hangs``: by uid, machines whose reading waits until the event is set.
-    ``queued`` is called while a detach waits for its turn.
+    ``others``: uids of further machines there. ``fabrics``: those of machines that are not on fabric 1. ``hangs``: by
+    uid, machines whose reading waits until the event is set; ``stuck``: the same for attaches. ``queued`` is called
+    while a detach waits for its turn.
     """
 
     answers: list[BaseException | None] = field(default_factory=list)
@@ -56,6 +57,8 @@ class FakeFabric:
     handle: str = ""
     others: tuple[str, ...] = ()
     hangs: dict[str, threading.Event] = field(default_factory=dict)
+    stuck: dict[str, threading.Event] = field(default_factory=dict)
+    fabrics: dict[str, int] = field(default_factory=dict)
     queued: Callable[[], object] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -68,7 +71,8 @@ class FakeFabric:
             here = {uid: tuple(d for d in self.attached.values() if d.machine == uid) for uid in self.others}
             first = tuple(d for d in self.attached.values() if d.machine not in here)
             return (Machine("machine-0", "node-0", 1, first),
-                    *(Machine(uid, uid.replace("machine", "node"), 1, devices) for uid, devices in here.items()))
+                    *(Machine(uid, uid.replace("machine", "node"), self.fabrics.get(uid, 1), devices)
+                      for uid, devices in here.items()))
 
     def machine(self, uid: str) -> Machine:
         self.reads += 1
@@ -87,8 +91,8 @@ class FakeFabric:
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
         if self.snapshot_error:
             raise self.snapshot_error
-        return FabricSnapshot({m.uid: m for m in self.machines()}, {(m, 1): self.free_count for m in models},
-                              time.time())
+        free = {(m, number): self.free_count for m in models for number in {1, *self.fabrics.values()}}
+        return FabricSnapshot({m.uid: m for m in self.machines()}, free, time.time())
 
     @staticmethod
     def _reply(answer: BaseException | None) -> None:
@@ -125,8 +129,8 @@ class FakeFabric:
         self.asked.set()
         if self.handle and started:
             started((self.handle,))
-        if self.gate:
-            assert self.gate.wait(10), "the test never let the reply go"
+        for held_back in filter(None, (self.gate, self.stuck.get(machine_uid))):
+            assert held_back.wait(10), "the test never let the reply go"
         self._reply(answer)
         new = device(f"d{number}", model, machine=machine_uid)
         new = new if self.serials else replace(new, serial=None)

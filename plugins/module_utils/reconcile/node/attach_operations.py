@@ -40,7 +40,7 @@ BLOCK_SECONDS, EXHAUSTED_BLOCK_SECONDS = 60.0, 5.0
 
 
 class AttachOperations:
-    """Runs the requests to the CDI Manager, at most ``parallel`` at a time.
+    """Runs the requests to the CDI Manager, at most ``parallel`` of each fabric at a time.
 
     ``on_finished(node)`` is called when one has ended, whatever came of it. ``fence``: whether this process leads.
     """
@@ -53,12 +53,12 @@ class AttachOperations:
         self.stopping = threading.Event()
         self._arriving: dict[str, str] = {}
         self._lock = threading.Lock()
-        self._pool = threads.executor(parallel, "fabric")
+        self._pools = threads.of_fabrics(parallel, "fabric")
 
     def stop(self) -> None:
         """Begin nothing new; what the manager is working on is adopted by the next engine."""
         self.stopping.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pools.cancel()
 
     def create(self, action: CreateResource) -> None:
         """Write the intent as a new ComposableResource, then attach on a thread of its own. Raises ApiError.
@@ -154,7 +154,7 @@ class AttachOperations:
                 self._end(name)
                 self._on_finished(node)
 
-        self._pool.submit(run)
+        self._pools.submit(self.state.machine_of(node)[1], run)
 
     def _attach(self, name: str, node: str, machine: str, model: str) -> None:
         """Ask until the manager has attached one, refuses, or leaves it uncertain, or nobody wants it any more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 
 from ...fabric.api import FabricManager, Machine
@@ -32,8 +32,8 @@ class MachineReader:
     """
 
     def __init__(self, fabric: FabricManager, threads: Threads, on_read: Callable[[str], object]) -> None:
-        self._fabric, self._threads, self._on_read = fabric, threads, on_read
-        self._executors: dict[int | None, ThreadPoolExecutor] = {}
+        self._fabric, self._on_read = fabric, on_read
+        self._executors = threads.of_fabrics(THREADS, "read")
         self._readings: dict[str, Future[Reading]] = {}
         self._slow_until = 0.0
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class MachineReader:
             begun = future is None
             if future is None:
                 try:
-                    future = self._executor(fabric).submit(read_machine, self._fabric, machine)
+                    future = self._executors.submit(fabric, read_machine, self._fabric, machine)
                     self._readings[machine] = future
                 except RuntimeError:
                     return Unavailable("the engine is being stopped")
@@ -71,8 +71,3 @@ class MachineReader:
             future.result(PATIENCE)
         except NotYet:
             self._slow_until = time.monotonic() + SLOW_SECONDS
-
-    def _executor(self, fabric: int | None) -> ThreadPoolExecutor:
-        if fabric not in self._executors:
-            self._executors[fabric] = self._threads.executor(THREADS, f"read-{fabric}")
-        return self._executors[fabric]

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import threading
+import typing as t
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+
+Done = t.TypeVar("Done")
 
 
 class Background:
@@ -30,6 +33,7 @@ class Threads:
     def __init__(self) -> None:
         self._threads: list[threading.Thread] = []
         self._executors: list[ThreadPoolExecutor] = []
+        self._over = False
 
     def start(self, target: Callable[[], None], name: str) -> None:
         """Run ``target`` in a thread of its own, until it returns by itself."""
@@ -41,7 +45,13 @@ class Threads:
         """A pool of at most ``size`` threads, whose futures somebody reads."""
         made = ThreadPoolExecutor(size, thread_name_prefix=name)
         self._executors.append(made)
+        if self._over:
+            made.shutdown()
         return made
+
+    def of_fabrics(self, size: int, name: str) -> FabricExecutors:
+        """A pool of at most ``size`` threads for each fabric."""
+        return FabricExecutors(self, size, name)
 
     def background(self, size: int, name: str) -> Background:
         """A pool of at most ``size`` threads for writes that nobody waits for."""
@@ -49,6 +59,7 @@ class Threads:
 
     def cancel(self) -> None:
         """Begin nothing more in any pool; what runs goes on."""
+        self._over = True
         for executor in self._executors:
             executor.shutdown(wait=False, cancel_futures=True)
 
@@ -57,6 +68,29 @@ class Threads:
         self.cancel()
         for thread in self._threads:
             thread.join(patience)
+
+
+class FabricExecutors:
+    """A pool of threads for each fabric: requests that hang on one take no thread of another. Thread-safe."""
+
+    def __init__(self, threads: Threads, size: int, name: str) -> None:
+        self._threads, self._size, self._name = threads, size, name
+        self._executors: dict[int | None, ThreadPoolExecutor] = {}
+        self._lock = threading.Lock()
+
+    def submit(self, fabric: int | None, work: Callable[..., Done], *args: t.Any) -> Future[Done]:
+        """Run ``work(*args)`` in the pool of a fabric; None is that of machines without one. Raises RuntimeError once
+        the threads were stopped."""
+        with self._lock:
+            if fabric not in self._executors:
+                self._executors[fabric] = self._threads.executor(self._size, f"{self._name}-{fabric}")
+            return self._executors[fabric].submit(work, *args)
+
+    def cancel(self) -> None:
+        """Begin nothing more in any of these pools; what runs goes on."""
+        with self._lock:
+            for executor in self._executors.values():
+                executor.shutdown(wait=False, cancel_futures=True)
 
 
 def run_all(executor: ThreadPoolExecutor, work: list[Callable[[], object]]) -> None:

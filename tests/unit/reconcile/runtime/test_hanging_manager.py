@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Machine
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NodeKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import machine_reader
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.machine_reader import MachineReader
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
@@ -63,6 +63,28 @@ def test_other_nodes_and_gates_are_served_meanwhile(quiet: tuple[ControllerManag
     finally:
         go.set()
     bench.wait(lambda: len(bench.fabric.attaches) == HANGING + 1, "the attaches at the others, once they answer")
+
+
+def test_attaches_that_hang_on_one_fabric_leave_the_others_theirs(bench: Bench) -> None:
+    """More of them than may be under way at the same time."""
+    go = threading.Event()
+    bench.build(frozenset({"operator"}))
+    bench.fabric.others, bench.fabric.fabrics = ("machine-1",), {"machine-1": 2}
+    bench.fabric.stuck, bench.fabric.free_count = {"machine-0": go}, 99
+    bench.put(objects.node("node-1", "machine-1"), objects.request("stuck", size=bench.PARALLEL + 1),
+              objects.request("quick", node="node-1"))
+    bench.look()
+    try:
+        bench.reconcile(NodeKey("node-0"))
+        bench.wait(lambda: len(bench.fabric.attaches) == bench.PARALLEL, "as many as may hang")
+        bench.reconcile(NodeKey("node-1"))
+        bench.wait(lambda: bench.finished == ["node-1"], "the attach on the other fabric")
+        assert [d.machine for d in bench.fabric.devices()] == ["machine-1"]
+        assert len(bench.fabric.attaches) == bench.PARALLEL + 1, "the bound of the fabric that hangs is kept"
+    finally:
+        go.set()
+    bench.idle()
+    assert len(bench.fabric.attaches) == bench.PARALLEL + 2
 
 
 class Reads:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from ansible_collections.composable.infra.lab.hardware.node.bus import root_complex
 from ansible_collections.composable.infra.lab.names import DRIVER
 
 _DEFAULTS = {
@@ -66,7 +67,7 @@ def device_entry(device: Gpu) -> dict[str, Any]:
         "driverVersion": {"version": semantic(str(properties["driverversion"]))},
         "cudaDriverVersion": {"version": semantic(str(properties["cudadriverversion"]))},
         "resource.kubernetes.io/pciBusID": {"string": device.address},
-        "resource.kubernetes.io/pcieRoot": {"string": "pci0000:00"},
+        "resource.kubernetes.io/pcieRoot": {"string": root_complex(device.address)},
     }
     capacity = {"memory": {"value": str(properties["memory"])}}
     return {"name": f"gpu-{device.minor}", "attributes": attributes, "capacity": capacity}

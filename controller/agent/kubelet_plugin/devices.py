@@ -33,7 +33,8 @@ _LONGEST_LABEL = 63
 class NodeDevice:
     """A device that a container can use. ``files`` are below /dev of the node; ids are hexadecimal without 0x.
 
-    ``kind``: name of its row in the table of vendors; ``link_width``: lanes; ``root``: the PCIe root complex.
+    ``kind``: name of its row in the table of vendors; ``link_width``: lanes; ``root``: the PCIe root complex;
+    ``switch``: the upstream port of the switch that it is below; ``link_speed``: as sysfs says it.
     """
 
     kind: str
@@ -47,6 +48,8 @@ class NodeDevice:
     numa_node: int | None = None
     link_width: int | None = None
     root: str = ""
+    switch: str = ""
+    link_speed: str = ""
 
     @property
     def type(self) -> str:
@@ -57,6 +60,11 @@ class NodeDevice:
     def identity(self) -> str:
         """Its UUID, or its PCI address where it has none."""
         return self.uuid or self.address
+
+    @property
+    def place(self) -> tuple[str, int, str, str]:
+        """What is near each other comes one after the other in this order."""
+        return self.root, -1 if self.numa_node is None else self.numa_node, self.switch, self.name
 
     @property
     def name(self) -> str:
@@ -80,7 +88,7 @@ def _device(root: Path, seen: pci.PciDevice, kinds: Collection[str]) -> NodeDevi
     link = pci.link(root, seen.address)
     return NodeDevice(vendor.name, seen.address, seen.vendor, seen.device, files, seen.uuid or "", seen.model or "",
                       seen.minor, seen.numa_node, link.width if link else None, _root_complex(root, seen.address),
-                      ) if files else None
+                      pci.switch(root, seen.address), link.speed if link else "") if files else None
 
 
 def _is_ready(seen: pci.PciDevice, vendor: Vendor) -> bool:

@@ -33,8 +33,11 @@ class Publisher:
         self._client, self._place, self._store = client, place, store
 
     def publish(self, devices: Sequence[NodeDevice]) -> bool:
-        """Make the slices those of these devices; whether something was written. Raises ApiError."""
-        entries = [entry(device) for device in sorted(devices, key=lambda device: device.name)]
+        """Make the slices those of these devices; whether something was written. Raises ApiError.
+
+        The scheduler takes the first that fit, so devices that are near each other stand beside each other.
+        """
+        entries = [entry(device) for device in sorted(devices, key=lambda device: device.place)]
         parts = [entries[n:n + MOST_DEVICES] for n in range(0, len(entries), MOST_DEVICES)] or [[]]
         there = {str(item["metadata"]["name"]): item for item in self._own()}
         names = [self._name(number) for number in range(len(parts))]
@@ -98,9 +101,11 @@ class Publisher:
 def entry(device: NodeDevice) -> Json:
     """The device in ``spec.devices``; what is not known of it is left out."""
     texts = {"type": device.type, "uuid": device.uuid, "productName": device.model[:_LONGEST_VALUE],
-             "pciVendor": device.vendor, "pciDevice": device.device,
+             "pciVendor": device.vendor, "pciDevice": device.device, "switch": device.switch,
+             "linkSpeed": device.link_speed,
              "resource.kubernetes.io/pciBusID": device.address, "resource.kubernetes.io/pcieRoot": device.root}
-    numbers = {"numaNode": device.numa_node, "linkWidth": device.link_width}
+    numbers = {"numaNode": device.numa_node, "resource.kubernetes.io/numaNode": device.numa_node,
+               "linkWidth": device.link_width}
     attributes: Json = {name: {"string": value} for name, value in texts.items() if value}
     attributes |= {name: {"int": value} for name, value in numbers.items() if value is not None}
     return {"name": device.name, "attributes": attributes}

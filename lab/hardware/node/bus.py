@@ -3,11 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A node's PCI bus as the kernel shows it below /sys: a hot-plug port for each slot, and what is plugged in below it.
 
-    NODE/sys/devices/pci0000:00/0000:00:01.0/                  a port: class 0x060400, rescan
-    NODE/sys/devices/pci0000:00/0000:00:01.0/0000:10:00.0/     the device in its slot: vendor, class, resource, remove
+    NODE/sys/devices/pci0000:00/0000:00:01.0/                  a root port of a root complex
+    …/0000:01:00.0/0000:02:00.0/                               a switch: its upstream port, and the port of a slot
+    …/0000:02:00.0/{class,rescan}                              class 0x060400
+    …/0000:02:00.0/0000:10:00.0/                               the device in its slot: vendor, class, resource, remove
     NODE/sys/bus/pci/devices/                                  a link to each
     NODE/sys/bus/pci/{rescan,drivers_probe,drivers_autoprobe}
     NODE/sys/bus/pci/drivers/nvidia/{bind,unbind}              and a link to each device that the driver has
+
+Two slots share a switch, two switches a root complex, which is a PCI domain of its own. Root complexes belong to the
+NUMA nodes 0 and 1 in turn.
 
 Files that start something are offered by the simulator (control_files.py); this file only knows where they are.
 """
@@ -24,7 +29,7 @@ from ansible_collections.composable.infra.lab.hardware.node.records import BusDe
 DRIVER = "nvidia"
 REMOVE, RESCAN = "remove", "rescan"
 _FIRST_BUS = 0x10
-_PORTS_PER_FUNCTION = 31
+_SLOTS_PER_SWITCH, _SLOTS_PER_ROOT, _NUMA_NODES = 2, 4, 2
 _MEMORY, _MEMORY_64 = 0x40200, 0x14220C
 # Number, size and flags of the BARs of a data centre GPU.
 BARS = ((0, 16 << 20, _MEMORY), (1, 128 << 30, _MEMORY_64), (3, 32 << 20, _MEMORY_64))
@@ -34,12 +39,42 @@ _CONFIG_BYTES = 64
 
 def port_address(slot: int) -> str:
     """PCI address of the port of a slot."""
-    return f"0000:00:{1 + slot % _PORTS_PER_FUNCTION:02x}.{slot // _PORTS_PER_FUNCTION}"
+    return _bridges(slot)[-1]
 
 
 def device_address(slot: int) -> str:
     """PCI address of the device in a slot."""
-    return f"0000:{_FIRST_BUS + slot:02x}:00.0"
+    return f"{slot // _SLOTS_PER_ROOT:04x}:{device_bus(slot):02x}:00.0"
+
+
+def device_bus(slot: int) -> int:
+    """Number of the bus between a slot's port and its device."""
+    return _FIRST_BUS + slot % _SLOTS_PER_ROOT
+
+
+def root_complex(address: str) -> str:
+    """The root complex that a device with this address is below."""
+    return f"pci{address.partition(':')[0]}:00"
+
+
+def numa_node(slot: int) -> int:
+    """NUMA node of a slot."""
+    return slot // _SLOTS_PER_ROOT % _NUMA_NODES
+
+
+def _bridges(slot: int) -> tuple[str, str, str]:
+    """Addresses of the bridges above a slot: root port, the switch's upstream port, the slot's own port."""
+    root, place = divmod(slot, _SLOTS_PER_ROOT)
+    switch, port = divmod(place, _SLOTS_PER_SWITCH)
+    (outer, _last), (inner, _end) = _buses(slot)
+    return f"{root:04x}:00:{1 + switch:02x}.0", f"{root:04x}:{outer:02x}:00.0", f"{root:04x}:{inner:02x}:{port:02x}.0"
+
+
+def _buses(slot: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """First and last bus behind the root port above a slot, and behind the switch's upstream port."""
+    switch = slot % _SLOTS_PER_ROOT // _SLOTS_PER_SWITCH
+    last = _FIRST_BUS + (switch + 1) * _SLOTS_PER_SWITCH - 1
+    return (1 + 2 * switch, last), (2 + 2 * switch, last)
 
 
 class PciBus:
@@ -50,8 +85,8 @@ class PciBus:
         self.pci = root / "sys" / "bus" / "pci"
         self.devices = self.pci / "devices"
         self.driver = self.pci / "drivers" / DRIVER
-        self._complex = root / "sys" / "devices" / "pci0000:00"
-        for folder in (self.devices, self.driver, self._complex, root / "sys" / "module" / DRIVER,
+        self._tree = root / "sys" / "devices"
+        for folder in (self.devices, self.driver, self._tree, root / "sys" / "module" / DRIVER,
                        root / "sys" / "module" / "nvidia_uvm", root / "proc" / "1" / "fd", root / "dev"):
             folder.mkdir(parents=True, exist_ok=True)
         for path in (self.pci / "drivers_probe", self.driver / "bind", self.driver / "unbind"):
@@ -66,24 +101,26 @@ class PciBus:
 
     def ports(self) -> Iterator[tuple[str, Path]]:
         """Address and folder of every port."""
-        for path in sorted(self._complex.iterdir()):
+        for path in sorted(self._tree.glob("pci*/*:*:*.*/*:*:*.*/*:*:*.*")):
             yield path.name, path
 
     def add_port(self, slot: int, offer: Callable[[Path], None] = lambda folder: None) -> Path:
         """The port of a slot; made when it is new, with the control files that `offer` makes."""
-        folder = self._complex / port_address(slot)
+        folder = self._port(slot)
         if not folder.exists():
-            bus = _FIRST_BUS + slot
-            _fill(folder, {"vendor": "0x8086\n", "device": "0x347a\n", "class": "0x060400\n",
-                           "subsystem_vendor": "0x0000\n", "subsystem_device": "0x0000\n",
-                           "secondary_bus_number": f"{bus}\n", "subordinate_bus_number": f"{bus}\n"})
+            upstream, own = _buses(slot), (device_bus(slot), device_bus(slot))
+            for bridge, buses in zip((folder.parent.parent, folder.parent), upstream, strict=True):
+                if not bridge.exists():
+                    _fill(bridge, _bridge_files(slot, buses))
+                    self._link(bridge)
+            _fill(folder, _bridge_files(slot, own))
             offer(folder)
             self._link(folder)
         return folder
 
     def add_device(self, device: BusDevice, width: int, offer: Callable[[Path], None]) -> None:
         """Show a device in a slot that has a port. `width`: lanes of its link; `offer` makes its control files."""
-        port = self._complex / port_address(device.slot)
+        port = self._port(device.slot)
         staged = self.root / "simulator" / "staged"
         shutil.rmtree(staged, ignore_errors=True)
         _fill(staged, _files(device, width))
@@ -126,7 +163,11 @@ class PciBus:
         (self._folder(device) / "config").write_bytes(b"\xff" * _CONFIG_BYTES)
 
     def _folder(self, device: BusDevice) -> Path:
-        return self._complex / port_address(device.slot) / device.address
+        return self._port(device.slot) / device.address
+
+    def _port(self, slot: int) -> Path:
+        bridges = _bridges(slot)
+        return self._tree.joinpath(root_complex(bridges[0]), *bridges)
 
     def _link(self, folder: Path) -> None:
         _link_to(self.devices / folder.name, folder)
@@ -142,6 +183,12 @@ def product_of(device: BusDevice) -> str:
     return str(device.properties.get("device_id", "2330"))
 
 
+def _bridge_files(slot: int, buses: tuple[int, int]) -> dict[str, str]:
+    return {"vendor": "0x8086\n", "device": "0x347a\n", "class": "0x060400\n", "subsystem_vendor": "0x0000\n",
+            "subsystem_device": "0x0000\n", "numa_node": f"{numa_node(slot)}\n",
+            "secondary_bus_number": f"{buses[0]}\n", "subordinate_bus_number": f"{buses[1]}\n"}
+
+
 def _files(device: BusDevice, width: int) -> dict[str, str]:
     vendor, product = vendor_of(device), product_of(device)
     return {
@@ -150,7 +197,7 @@ def _files(device: BusDevice, width: int) -> dict[str, str]:
         "class": "0x030200\n",
         "subsystem_vendor": "0x10de\n",
         "subsystem_device": "0x16c1\n",
-        "numa_node": "0\n",
+        "numa_node": f"{numa_node(device.slot)}\n",
         "enable": "1\n",
         "uevent": f"PCI_CLASS=30200\nPCI_ID={vendor.upper()}:{product.upper()}\nPCI_SLOT_NAME={device.address}\n",
         "driver_override": "(null)\n",

@@ -189,6 +189,16 @@ def is_behind(root: Path, address: str, bridges: Collection[str]) -> bool:
     return not bridges or not above or not above.isdisjoint(bridges)
 
 
+def switch(root: Path, address: str) -> str:
+    """PCI address of the upstream port of the switch that the device is below; empty for none.
+
+    Above it sysfs shows a root port, and an upstream and a downstream port for each switch.
+    """
+    entry = (root / "sys/bus/pci/devices" / address).resolve()
+    above = [part for part in entry.parent.parts if _ADDRESS.fullmatch(part)]
+    return above[-2] if len(above) > 2 else ""
+
+
 def memdev(root: Path, address: str) -> str:
     """Name of the device's CXL memory device, such as ``mem0``; empty when its driver has made none."""
     entry = root / "sys/bus/pci/devices" / address

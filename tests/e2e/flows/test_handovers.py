@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.composable.infra.lab.demo import front_doors
-from ansible_collections.composable.infra.lab.demo.stage import A100, H100, Stage
+from ansible_collections.composable.infra.lab.demo.stage import A100, H100, Stage, pod_body
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.lab.names import OWN_DRIVER
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
@@ -20,8 +20,9 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     COMPOSABLE_RESOURCES,
     PODS,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, pods
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess, StageFactory
+from ansible_collections.composable.infra.tests.e2e.support.flow import waits_for
 from ansible_collections.composable.infra.tests.e2e.support.lab_support import wait_for
 from ansible_collections.composable.infra.tests.e2e.support.support import (
     all_free,
@@ -123,3 +124,24 @@ def test_claim_for_two_models_of_two_handovers_is_served(
     assert timeline.wait(lambda: timeline.running("both"), 90)
     assert way(timeline, "both") == RESCHEDULE
     assert kept(empty) == []
+
+
+def test_group_gets_devices_of_a_direct_model_all_or_none(
+        empty: Stage, timeline: Timeline, open_process: OpenProcess) -> None:
+    controller(empty, open_process, h100=DIRECT, l40s=RESCHEDULE)
+    wait_for("the pools are published", lambda: all_free(empty), 60)
+    member(empty, "first")
+    assert waits_for(empty, "first") == "group default/g has 1 of 2 pods"
+    assert returned(empty), "nothing is attached for half a group"
+    member(empty, "second")
+    assert timeline.wait(lambda: timeline.running("first", "second"), 60)
+    assert [way(timeline, name) for name in ("first", "second")] == [GATED, GATED]
+    assert kept(empty) == []
+
+
+def member(stage: Stage, name: str) -> None:
+    """A pod of the group ``g`` of two, with a claim for one device of a direct model."""
+    stage.claim(name, H100)
+    body = pod_body(name, None)
+    body["metadata"] |= {"labels": {pods.GROUPS[0]: "g"}, "annotations": {pods.GROUP_SIZE: "2"}}
+    stage.client.create(PODS, body)

@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
 from ansible_collections.composable.infra.lab.hardware.node import faults
+from ansible_collections.composable.infra.lab.hardware.node.bus import port_address
 from ansible_collections.composable.infra.lab.pytest_plugin import LabFactory
 from ansible_collections.composable.infra.tests.e2e.support import by_hand
 from ansible_collections.composable.infra.tests.e2e.support.fake_fabric import FakeFabric
@@ -138,5 +139,5 @@ def test_faults_are_shown_and_take_effect_while_the_node_runs(lab: Lab, fabric: 
     fabric.show(("a", "node-0"), ("b", "node-1"))
     wait_for("the other node's device", lambda: by_hand.bound(lab.node_folder("node-1")) == [FIRST])
     assert by_hand.gpus(folder) == []
-    (folder / "sys/bus/pci/devices/0000:00:01.0/rescan").write_text("1")
+    (folder / "sys/bus/pci/devices" / port_address(0) / "rescan").write_text("1")
     assert by_hand.gpus(folder) == [FIRST]

@@ -195,6 +195,18 @@ def test_device_is_behind_its_bridges(tmp_path: Path) -> None:
     assert pci.is_behind(tmp_path, B, ["0000:00:02.0"])
 
 
+@pytest.mark.parametrize(("bridges", "switch"), [
+    ((), ""), (("0000:00:01.0",), ""), (("0000:00:01.0", "0000:01:00.0", "0000:02:03.0"), "0000:01:00.0"),
+    (("0000:00:01.0", "0000:01:00.0", "0000:02:03.0", "0000:03:00.0", "0000:04:01.0"), "0000:03:00.0")],
+    ids=["nothing above", "root port", "a switch", "a switch below a switch"])
+def test_switch_is_the_nearest_upstream_port(tmp_path: Path, bridges: tuple[str, ...], switch: str) -> None:
+    folder = tmp_path.joinpath("sys/devices/pci0000:00", *bridges, A)
+    folder.mkdir(parents=True)
+    (tmp_path / "sys/bus/pci/devices").mkdir(parents=True)
+    (tmp_path / "sys/bus/pci/devices" / A).symlink_to(folder)
+    assert pci.switch(tmp_path, A) == switch
+
+
 @pytest.mark.parametrize(("content", "lost"), [(b"\xff" * 64, True), (b"\xde\x10\x30\x23" + b"\xff" * 60, False),
                                                (b"", False), (None, False)])
 def test_device_that_no_longer_answers_reads_as_ones(root: Path, content: bytes | None, lost: bool) -> None:

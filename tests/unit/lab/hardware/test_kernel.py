@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.composable.infra.lab.hardware.fabric import PluggedDevice
 from ansible_collections.composable.infra.lab.hardware.node import faults
+from ansible_collections.composable.infra.lab.hardware.node.bus import port_address
 from ansible_collections.composable.infra.lab.hardware.node.kernel import HUNG_PROCESS
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
 from ansible_collections.composable.infra.plugins.module_utils.node.pci import is_lost
@@ -28,8 +29,8 @@ def test_plugged_device_is_on_the_bus_below_its_port_and_bound(bench: Bench) -> 
     device = bench.devices()["a"]
     folder = (bench.root / "sys/bus/pci/devices" / FIRST).resolve()
     assert (device.address, device.driver, device.minor, device.touched) == (FIRST, "nvidia", 0, False)
-    assert folder.parent.name == "0000:00:01.0"
-    assert bench.sysfs("0000:00:01.0", "class") == "0x060400"
+    assert folder.parent.name == port_address(0)
+    assert bench.sysfs(port_address(0), "class") == "0x060400"
     assert (folder / "driver").resolve() == (bench.root / "sys/bus/pci/drivers/nvidia").resolve()
     assert (bench.root / "sys/bus/pci/drivers/nvidia" / FIRST).resolve() == folder
     assert (bench.sysfs(FIRST, "vendor"), bench.sysfs(FIRST, "class")) == ("0x10de", "0x030200")
@@ -81,9 +82,9 @@ def test_removed_device_comes_back_by_a_rescan_of_its_own_port_only(bench: Bench
     bench.plug("a")
     assert bench.kernel.remove(FIRST)
     bench.plug("a")
-    assert bench.kernel.rescan("0000:00:02.0")
+    assert bench.kernel.rescan(port_address(1))
     assert bench.devices() == {}
-    assert bench.kernel.rescan("0000:00:01.0")
+    assert bench.kernel.rescan(port_address(0))
     assert list(bench.devices()) == ["a"]
 
 

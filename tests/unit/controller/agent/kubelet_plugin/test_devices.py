@@ -88,7 +88,20 @@ def test_entry_of_a_device_without_a_uuid_is_known_as_the_whole_device() -> None
     device = NodeDevice("amd", "0000:10:00.0", "1002", "74a1", ("/dev/dri/card0",), numa_node=1, link_width=16)
     spec = {"driver": "d", "nodeName": "n", "pool": {"name": "n"}, "devices": [entry(device)]}
     assert whole([{"spec": spec}], DeviceName("", "0000:10:00.0")) == ("d", "n", "gpu-0000-10-00-0")
-    assert entry(device)["attributes"]["numaNode"] == {"int": 1}
+    attributes = entry(device)["attributes"]
+    assert attributes["numaNode"] == attributes["resource.kubernetes.io/numaNode"] == {"int": 1}
+    assert not {"switch", "linkSpeed"} & set(attributes)
+
+
+def test_gpus_of_a_node_say_which_of_them_share_a_switch(node: PluginNode) -> None:
+    node.plug(*"abcdef")
+    seen = [(d.name, d.root, d.numa_node, d.switch) for d in sorted(offered(node.root, KINDS), key=lambda d: d.place)]
+    assert seen == [
+        ("gpu-a", "pci0000:00", 0, "0000:01:00.0"), ("gpu-b", "pci0000:00", 0, "0000:01:00.0"),
+        ("gpu-c", "pci0000:00", 0, "0000:03:00.0"), ("gpu-d", "pci0000:00", 0, "0000:03:00.0"),
+        ("gpu-e", "pci0001:00", 1, "0001:01:00.0"), ("gpu-f", "pci0001:00", 1, "0001:01:00.0")]
+    attributes = entry(offered(node.root, KINDS)[-1])["attributes"]
+    assert (attributes["switch"], attributes["linkSpeed"]) == ({"string": "0001:01:00.0"}, {"string": "32.0 GT/s PCIe"})
 
 
 def test_bus_that_cannot_be_read_is_said(node: PluginNode) -> None:

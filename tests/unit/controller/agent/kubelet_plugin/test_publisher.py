@@ -39,6 +39,16 @@ def test_what_stands_there_is_not_written_again(api: FakeApi) -> None:
     assert [call.verb for call in api.writes(SLICES)] == ["create", "replace"]
 
 
+def test_devices_of_one_switch_stand_beside_each_other(api: FakeApi) -> None:
+    places = {"a": ("pci0000:80", 1, "0000:85:00.0"), "b": ("pci0000:00", 0, "0000:05:00.0"),
+              "c": ("pci0000:80", 1, "0000:81:00.0"), "d": ("pci0000:00", 0, "0000:05:00.0")}
+    publisher(api).publish([NodeDevice("nvidia", f"0000:{name}0:00.0", "10de", "2330", ("/dev/nvidia0",), f"GPU-{name}",
+                                       numa_node=numa, root=root, switch=switch)
+                            for name, (root, numa, switch) in places.items()])
+    (found,) = api.of(SLICES)
+    assert [device["name"] for device in found["spec"]["devices"]] == ["gpu-b", "gpu-d", "gpu-c", "gpu-a"]
+
+
 def test_node_without_devices_has_an_empty_slice(api: FakeApi) -> None:
     assert publisher(api).publish([])
     (found,) = api.of(SLICES)

@@ -15,7 +15,7 @@ from ...snapshot import Json
 from ..taint_toleration import untolerated_taint
 
 INDIVIDUAL = frozenset({"uuid", "parentUUID", "serial", "index", "minor", "pciBusID", "pcieRoot", "pciAddress",
-                        "numaNode", "numa"})
+                        "numaNode", "numa", "switch", "linkWidth", "linkSpeed"})
 """Attributes that differ between devices of one model, or with the slot."""
 
 

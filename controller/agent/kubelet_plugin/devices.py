@@ -82,13 +82,16 @@ def offered(root: Path, kinds: Collection[str]) -> tuple[NodeDevice, ...]:
 
 def _device(root: Path, seen: pci.PciDevice, kinds: Collection[str]) -> NodeDevice | None:
     vendor = vendor_of(seen.vendor, seen.pci_class)
-    if vendor.name not in kinds or not _is_ready(seen, vendor) or pci.is_lost(root, seen.address):
+    if vendor.name not in kinds or not _is_ready(seen, vendor):
         return None
     files = _files(root, seen, vendor)
     link = pci.link(root, seen.address)
+    # Last, so that nothing is told of a device that was lost meanwhile.
+    if not files or pci.is_lost(root, seen.address):
+        return None
     return NodeDevice(vendor.name, seen.address, seen.vendor, seen.device, files, seen.uuid or "", seen.model or "",
                       seen.minor, seen.numa_node, link.width if link else None, _root_complex(root, seen.address),
-                      pci.switch(root, seen.address), link.speed if link else "") if files else None
+                      pci.switch(root, seen.address), link.speed if link else "")
 
 
 def _is_ready(seen: pci.PciDevice, vendor: Vendor) -> bool:

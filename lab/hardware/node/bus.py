@@ -157,10 +157,10 @@ class PciBus:
 
     def lose_link(self, device: BusDevice) -> None:
         """Show what is left of a link to a device that is gone."""
-        (self._folder(device) / "current_link_width").write_text("0\n", encoding="utf-8")
-        (self._folder(device) / "current_link_speed").write_text("Unknown\n", encoding="utf-8")
         # What nobody answers reads as all ones.
         (self._folder(device) / "config").write_bytes(b"\xff" * _CONFIG_BYTES)
+        (self._folder(device) / "current_link_width").write_text("0\n", encoding="utf-8")
+        (self._folder(device) / "current_link_speed").write_text("Unknown\n", encoding="utf-8")
 
     def _folder(self, device: BusDevice) -> Path:
         return self._port(device.slot) / device.address

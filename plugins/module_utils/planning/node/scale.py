@@ -78,11 +78,13 @@ class _ScalePlan:
         self._wait(group, need, available, [each for each in (*not_ready, gone_soon) if each])
 
     def _take_idle(self, group: ClaimGroup) -> dict[str, list[ComposableResource]]:
-        """Idle devices for the claims of a group, in their order: those that the scheduler would give them."""
+        """Idle devices for the claims of a group, in their order; those first that the pod was planned with."""
         found: dict[str, list[ComposableResource]] = {m: [] for m in group.need()}
         for claim in group.claims:
             for model, n in claim.need().items():
-                fitting = [r for r in self.idle[model] if r.name not in claim.unfit][:n]
+                fitting = [r for r in self.idle[model] if r.name not in claim.unfit]
+                planned = [r for r in fitting if r.name in claim.named]
+                fitting = [*planned, *(r for r in fitting if r not in planned)][:n]
                 found[model] += fitting
                 self.idle[model] = [r for r in self.idle[model] if r not in fitting]
         return found

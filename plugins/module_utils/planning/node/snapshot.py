@@ -57,7 +57,8 @@ class Claim:
     give to it, and why; ``given_up``: why it is served no more, after it was handed devices in vain.
 
     ``direct``: it keeps the very devices that are attached for it. ``given``: those of its pool devices
-    (``<pool>/<device>``) that a ComposableResource of the node is.
+    (``<pool>/<device>``) that a ComposableResource of the node is. ``named``: idle ComposableResources that its pod was
+    planned with.
     """
 
     uid: str
@@ -72,6 +73,7 @@ class Claim:
     given_up: str = ""
     direct: bool = False
     given: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:

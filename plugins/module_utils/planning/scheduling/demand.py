@@ -19,7 +19,9 @@ class Alternative:
     """One way to satisfy a request: ``count`` devices, each of one of ``models`` and satisfying ``expressions``.
 
     ``tolerations``: of device taints, as key and value pairs that can be compared. ``matched_attributes``: attributes
-    that the device must share with others of its claim (``matchAttribute``); all ``models`` agree on them.
+    that the device must share with others of its claim (``matchAttribute``); all ``models`` agree on them. ``shared``:
+    such attributes that depend on where a device is, each with the number of its constraint. ``attachable``: False
+    where only of devices that are there it is known whether they satisfy it.
     """
 
     count: int
@@ -27,6 +29,8 @@ class Alternative:
     expressions: Expressions
     tolerations: tuple[tuple[tuple[str, str], ...], ...] = ()
     matched_attributes: tuple[str, ...] = ()
+    shared: tuple[tuple[int, str], ...] = ()
+    attachable: bool = True
 
     @property
     def raw_tolerations(self) -> tuple[dict[str, str], ...]:

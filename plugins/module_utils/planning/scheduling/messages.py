@@ -10,16 +10,19 @@ from collections.abc import Iterable
 
 from ..actions import WaitReason
 from .feasibility import Diagnosis
+from .nearness import where
 from .queue import QueuedPod, QueueEntry
 from .snapshot import GatedPod
 from .supply import Allocation
 
 
 def placement_reason(node: str, allocation: Allocation) -> str:
-    """Why a node was chosen: ``node n has room and 2 x A100 (1 idle, 1 to be attached)``."""
+    """Why a node was chosen: ``node n has room and 3 x A100 (2 idle on one switch, NUMA node 0, 1 to be attached)``."""
     parts = []
     for model, take in sorted(allocation.takes().items()):
-        counts = ((len(take.idle), "idle"), (take.coming, "being attached"), (take.fresh, "to be attached"))
+        near = where([device.device for device in take.idle])
+        counts = ((len(take.idle), f"idle {near}".rstrip()), (take.coming, "being attached"),
+                  (take.fresh, "to be attached"))
         parts.append(f"{take.count} x {model} ({', '.join(f'{n} {state}' for n, state in counts if n)})")
     return f"node {node} has room and {', '.join(parts)}"
 

@@ -11,22 +11,24 @@ from collections.abc import Callable, Iterable
 
 from .cycle import NodeState
 from .demand import Demand
+from .nearness import Distance
 from .snapshot import NodeFacts
 from .supply import Allocation, Rejection, Supplier
 
-Score = tuple[tuple[int, ...], int, int, float, float, str]
+Score = tuple[tuple[int, ...], int, int, Distance, float, float, str]
 """The lowest is the best."""
 
 
 def score(node: NodeState, allocation: Allocation, policy: str) -> Score:
-    """First the alternatives that the pod prefers, then fewest attaches, fewest coming devices, policy, load and name.
+    """First the alternatives that the pod prefers, then fewest attaches, fewest coming devices, the nearness of a
+    claim's idle devices, policy, load and name.
 
     ``policy``: ``samenode`` prefers the machine with most devices in use, so that others become empty;
     ``differentnode`` the one with fewest; ``roundrobin`` the node that was chosen longest ago.
     """
     by_policy = {"samenode": -float(node.bound), "differentnode": float(node.bound), "roundrobin": node.last_chosen}
-    return (allocation.alternatives, allocation.fresh, allocation.coming, by_policy[policy], node.load(),
-            node.facts.name)
+    return (allocation.alternatives, allocation.fresh, allocation.coming, allocation.distance, by_policy[policy],
+            node.load(), node.facts.name)
 
 
 def signature(facts: NodeFacts) -> tuple[object, ...] | None:

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 
 from ..settings import DeviceModel
 from .cycle import CycleState, NodeState, Take
-from .demand import Alternative, Demand
+from .demand import Alternative, Demand, DeviceRequest
 from .filters.dynamic_resources.catalogue import Catalogue
 from .filters.dynamic_resources.devices import repels, shareable
-from .snapshot import IdleDevice
+from .filters.dynamic_resources.shared_place import shared_before, ways_to_share
+from .nearness import NEAREST, Distance, distance
+from .snapshot import IdleDevice, Json
 
 MAX_STEPS = 256
 """Of the search on one node; an allocation that is not found by then counts as none."""
@@ -68,6 +70,15 @@ class Allocation:
     def coming(self) -> int:
         """Devices that are being attached already."""
         return sum(take.coming for request in self.requests for _model, take in request.takes)
+
+    @property
+    def distance(self) -> Distance:
+        """Of the claim whose idle devices are farthest from each other; where others will be is not known."""
+        of_claims: dict[int, list[Json]] = {}
+        for request in self.requests:
+            found = of_claims.setdefault(request.claim, [])
+            found += [device.device for _model, take in request.takes for device in take.idle]
+        return max(map(distance, of_claims.values()), default=NEAREST)
 
 
 class Supplier:
@@ -149,6 +160,8 @@ class _Search:
     def _candidates(self, alternative: Alternative, allocated: tuple[RequestAllocation, ...]) -> list[ModelTakes]:
         """Ways to meet one request, cheapest first: with each model alone, and with several models."""
         taken, found = Allocation((), allocated).takes(), list[ModelTakes]()
+        if alternative.shared:
+            return self._sharing(self.demand.requests[len(allocated)], allocated, taken)
         with_idle = {m for m, s in self.node.facts.stock.items() if s.idle and m in self.catalogue.usable}
         models = sorted({*alternative.models, *(m for m in with_idle if self._idle(alternative, m, Take()))})
         for model in models:
@@ -161,21 +174,48 @@ class _Search:
             found.append(mixed)
         return sorted(found, key=_cost) if len(found) > 1 else found
 
+    def _sharing(self, request: DeviceRequest, allocated: tuple[RequestAllocation, ...],
+                 taken: dict[str, Take]) -> list[ModelTakes]:
+        """Ways to meet a request with idle devices that share their place, with each other and with those before."""
+        alternative = request.alternatives[0]
+        fixed = shared_before(self.demand.requests, [each.takes for each in allocated], self.catalogue)
+        found: list[ModelTakes] = []
+        for model in alternative.models:
+            before = taken.get(model, Take())
+            if rejection := self._place_rejection(model, before, alternative.count, taken):
+                self.rejections.append(rejection)
+                continue
+            idle = self._idle(alternative, model, before)
+            found += [((model, Take(way)),) for way in ways_to_share(request, model, idle, fixed, self.catalogue)]
+        if not found:
+            names = ", ".join(name for _number, name in alternative.shared)
+            self.rejections.append(Rejection(f"had no {alternative.count} idle devices that share {names}, which is "
+                                             "known of attached devices only", unresolvable=True))
+        return found
+
     def _take(self, alternative: Alternative, model: str, count: int, taken: dict[str, Take]) -> Take | Rejection:
         """``count`` devices of one model, or why they cannot be had. ``taken``: by the requests before."""
         before, stock = taken.get(model, Take()), self.node.stock(model)
-        if stock.bound + before.count + count > stock.limit:
-            return Rejection(f"may hold only {stock.limit} x {model}", before.count + count > stock.limit)
-        if other := self._excluding_model(model, set(taken)):
-            return Rejection(f"had {other}, which cannot share a machine with {model}", other in taken)
+        if rejection := self._place_rejection(model, before, count, taken):
+            return rejection
         idle = self._idle(alternative, model, before)[:count]
-        if model not in alternative.models:
-            return Take(tuple(idle)) if len(idle) == count else Rejection(f"had no idle {model} that fits")
+        if model not in alternative.models or not alternative.attachable:
+            few = Rejection(f"had no idle {model} that fits", not alternative.attachable)
+            return Take(tuple(idle)) if len(idle) == count else few
         coming = min(count - len(idle), max(0, stock.coming - before.coming))
         fresh = count - len(idle) - coming
         if not fresh:
             return Take(tuple(idle), coming)
         return self._attach_rejection(model, before, count, fresh) or Take(tuple(idle), coming, fresh)
+
+    def _place_rejection(self, model: str, before: Take, count: int, taken: dict[str, Take]) -> Rejection | None:
+        """What keeps ``count`` more devices from being used on the node, wherever they come from."""
+        stock = self.node.stock(model)
+        if stock.bound + before.count + count > stock.limit:
+            return Rejection(f"may hold only {stock.limit} x {model}", before.count + count > stock.limit)
+        if other := self._excluding_model(model, set(taken)):
+            return Rejection(f"had {other}, which cannot share a machine with {model}", other in taken)
+        return None
 
     def _attach_rejection(self, model: str, before: Take, count: int, fresh: int) -> Rejection | None:
         """What keeps ``fresh`` devices from being attached."""

@@ -173,7 +173,9 @@ def _stock(state: ClusterState, snapshot: NodeSnapshot, model: DeviceModel) -> S
     # What the pool has promised to claims goes to nobody else: idle ones go first.
     idle, coming = idle[promised:], coming[max(0, promised - len(idle)):]
     limit = limits(snapshot, model, state.settings)[1]
-    devices = [IdleDevice(r.name, d) for r in idle if (d := _entry(state, snapshot.name, r))]
+    shown = sorted(((where, r.name, device) for r in idle
+                    for where, device in _entry(state, snapshot.name, r)), key=lambda each: each[:2])
+    devices = [IdleDevice(name, device) for _where, name, device in shown]
     return Stock(tuple(devices), len(coming), len(taken) + promised, limit)
 
 
@@ -182,10 +184,11 @@ def _overdue(resource: ComposableResource, since: float) -> bool:
     return not (resource.usable or resource.taken) and 0.0 < resource.asked < since
 
 
-def _entry(state: ClusterState, node: str, resource: ComposableResource) -> Json | None:
-    """The device's entry in the node's ResourceSlice."""
-    shown = (d for item in state.slices.by("device", (node, resource.serial)) for d in slices.devices(item))
-    return next((d for d in shown if slices.attribute(d, "uuid") == resource.serial), None)
+def _entry(state: ClusterState, node: str, resource: ComposableResource) -> list[tuple[tuple[str, int], Json]]:
+    """The device's entry in the node's ResourceSlice, after where it stands: the scheduler takes the first that fit."""
+    shown = (((item["metadata"]["name"], n), device) for item in state.slices.by("device", (node, resource.serial))
+             for n, device in enumerate(slices.devices(item)))
+    return [found for found in shown if slices.attribute(found[1], "uuid") == resource.serial][:1]
 
 
 def _free(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, int], int]:

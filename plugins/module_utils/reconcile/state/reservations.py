@@ -198,4 +198,5 @@ def _claim(placement: Placement, uid: str, name: str, fabric: int | None, settin
     pod = placement.pod
     results = tuple(PoolResult(m.driver_name, "", "", m, fabric) for name, n in placement.needs[uid].items()
                     for _unused in range(n) if (m := settings.model(name)))
-    return Claim(uid, pod.namespace, name, GATED, placement.since, (pod,), results)
+    return Claim(uid, pod.namespace, name, GATED, placement.since, (pod,), results,
+                 named=frozenset(placement.devices.get(uid, ())))

@@ -111,8 +111,6 @@ CLAIMS = [
      "claim c: this constraint is not supported"),
     (asking(exactly(), constraints=[{"matchAttribute": f"{DRIVER}/productName", "requests": ["r0/s0"]}]),
      "claim c: this constraint is not supported"),
-    (asking(exactly(A100, 2), constraints=[{"matchAttribute": "resource.kubernetes.io/pcieRoot"}]),
-     "claim c: it is not known which devices share resource.kubernetes.io/pcieRoot"),
     (asking(exactly(A100), exactly(T4), constraints=[{"matchAttribute": f"{DRIVER}/productName"}]),
      f"claim c: it is not known which devices share {DRIVER}/productName"),
 ]

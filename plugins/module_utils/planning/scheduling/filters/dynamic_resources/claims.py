@@ -67,8 +67,8 @@ class ClaimReader:
         if sum(request.largest_count for request in requests) > MAX_DEVICES_PER_CLAIM:
             raise Unsupported(f"claim {name} requests more than {MAX_DEVICES_PER_CLAIM} devices")
         try:
-            for constraint in devices.get("constraints") or ():
-                requests = apply_constraint(requests, constraint, self.requests.catalogue)
+            for n, constraint in enumerate(devices.get("constraints") or ()):
+                requests = apply_constraint(requests, constraint, n, self.requests.catalogue)
         except Unsupported as error:
             raise Unsupported(f"claim {name}: {error}") from None
         return requests

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Constraints of a ResourceClaim: ``matchAttribute``, where every device in question has the same known value."""
+"""Constraints of a ResourceClaim: ``matchAttribute``, where every device in question has the same known value, and on
+attributes that depend on where a device is, whose values are known of the devices that are there."""
 
 from __future__ import annotations
 
@@ -10,14 +11,16 @@ from dataclasses import replace
 from ...demand import DeviceRequest
 from ...snapshot import Json
 from .catalogue import Catalogue
+from .devices import depends_on_place
 from .requests import Unsupported
 
 
-def apply_constraint(requests: list[DeviceRequest], constraint: Json, catalogue: Catalogue) -> list[DeviceRequest]:
+def apply_constraint(requests: list[DeviceRequest], constraint: Json, number: int,
+                     catalogue: Catalogue) -> list[DeviceRequest]:
     """The requests of a claim with one of its raw ``constraints`` in them (KEP-4381, ``DeviceConstraint``).
 
-    Only a constraint that any choice of models meets is supported: then no combination has to be searched for.
-    Raises Unsupported.
+    A constraint that any choice of models meets is supported, since no combination has to be searched for then; and one
+    on a place, for which devices that are there are searched. ``number``: of the constraint. Raises Unsupported.
     """
     attribute = constraint.get("matchAttribute")
     names = set(constraint.get("requests") or (request.name for request in requests))
@@ -25,12 +28,20 @@ def apply_constraint(requests: list[DeviceRequest], constraint: Json, catalogue:
     names_subrequest = any("/" in name for name in names)
     if not attribute or names_subrequest or any(len(request.alternatives) > 1 for request in constrained):
         raise Unsupported("this constraint is not supported")
+    if depends_on_place(attribute):
+        return [_shared(request, number, attribute) if request.name in names else request for request in requests]
     models = {model for request in constrained for model in request.alternatives[0].models}
     values = [catalogue.expected(model).find("attributes", attribute) for model in models]
     certain = all(isinstance(value, (str, bool, int)) for value in values)
     if not certain or len({(value.__class__, value) for value in values}) != 1:
         raise Unsupported(f"it is not known which devices share {attribute}")
     return [_with_attribute(request, attribute) if request.name in names else request for request in requests]
+
+
+def _shared(request: DeviceRequest, number: int, attribute: str) -> DeviceRequest:
+    alternative = request.alternatives[0]
+    shared = (*alternative.shared, (number, attribute))
+    return replace(request, alternatives=(replace(alternative, shared=shared),))
 
 
 def _with_attribute(request: DeviceRequest, attribute: str) -> DeviceRequest:

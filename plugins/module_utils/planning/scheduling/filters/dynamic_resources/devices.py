@@ -14,8 +14,9 @@ from ...framework.quantity import BadQuantity, quantity
 from ...snapshot import Json
 from ..taint_toleration import untolerated_taint
 
-INDIVIDUAL = frozenset({"uuid", "parentUUID", "serial", "index", "minor", "pciBusID", "pcieRoot", "pciAddress",
-                        "numaNode", "numa", "switch", "linkWidth", "linkSpeed"})
+PLACE = frozenset({"pcieRoot", "numaNode", "numa", "switch", "linkWidth", "linkSpeed"})
+"""Attributes that depend on where a device is."""
+INDIVIDUAL = PLACE | {"uuid", "parentUUID", "serial", "index", "minor", "pciBusID", "pciAddress"}
 """Attributes that differ between devices of one model, or with the slot."""
 
 
@@ -69,6 +70,11 @@ def _common(several: list[Mapping[str, t.Any]]) -> dict[str, t.Any]:
         same = all(v is not None and v.__class__ is values[0].__class__ and v == values[0] for v in values)
         found[name] = values[0] if same else UNKNOWN
     return found
+
+
+def depends_on_place(attribute: str) -> bool:
+    """Whether an attribute, with or without its domain, depends on where a device is."""
+    return attribute.rpartition("/")[2] in PLACE
 
 
 def shareable(device: Json) -> bool:

@@ -14,6 +14,7 @@ from ...cel.parser import UnsupportedExpression, compile_expression
 from ...demand import Alternative, Expressions
 from ...snapshot import Json
 from .catalogue import Catalogue
+from .devices import PLACE
 
 EXACT_COUNT = "ExactCount"
 
@@ -61,10 +62,13 @@ class RequestReader:
         expressions = self._expressions(raw)
         answers = {m: self.catalogue.model_satisfies(m, expressions) for m in self._models}
         models = tuple(sorted(m for m, answer in answers.items() if answer))
-        if not models and None in answers.values():
+        attachable = bool(models) or None not in answers.values()
+        if not attachable and not any(name in text for text in expressions for name in PLACE):
             raise Unsupported(f"it is not known which model satisfies {expressions[-1]!r}")
+        models = models if attachable else tuple(sorted(m for m, answer in answers.items() if answer is None))
         tolerations = tuple(tuple(sorted((k, str(v)) for k, v in e.items())) for e in raw.get("tolerations") or ())
-        return Alternative(int(raw.get("count") or 1), models, expressions, tolerations) if models else None
+        return Alternative(int(raw.get("count") or 1), models, expressions, tolerations,
+                           attachable=attachable) if models else None
 
     def _check(self, raw: Json) -> None:
         name = raw["deviceClassName"]

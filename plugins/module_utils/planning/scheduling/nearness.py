@@ -1,0 +1,80 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How near the devices of one claim are to each other, from what their entries in the ResourceSlice say.
+
+Which devices a claim gets is kube-scheduler's choice: the first that fit, in the order of the slice. So nothing is
+chosen here; nodes are compared by what a claim would get on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .snapshot import Json
+
+STANDARD = "resource.kubernetes.io"
+_NUMA = ("numaNode", "numa")
+ONE_SWITCH, ONE_ROOT, ONE_NUMA_NODE, FAR = range(4)
+Distance = tuple[int, int]
+"""How far apart the devices are, then the lanes of the narrowest link, negative; the lowest is the best."""
+NEAREST: Distance = (ONE_SWITCH, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a device is; None for what its entry does not say. ``width``: lanes of its link."""
+
+    switch: str | None
+    root: str | None
+    numa_node: int | None
+    width: int | None
+
+    @classmethod
+    def of(cls, device: Json) -> Place:
+        """From an entry of a ResourceSlice; the standard attributes, or those of the device's driver."""
+        said = {name.rpartition("/")[2]: value for name, value in (device.get("attributes") or {}).items()}
+        numa = next((int(said[name]["int"]) for name in _NUMA if "int" in said.get(name, {})), None)
+        width = said.get("linkWidth", {}).get("int")
+        return cls(said.get("switch", {}).get("string"), said.get("pcieRoot", {}).get("string"), numa,
+                   None if width is None else int(width))
+
+
+def distance(devices: Sequence[Json]) -> Distance:
+    """How far these devices are apart; one device is near itself. What is not known counts as far."""
+    places = [Place.of(device) for device in devices]
+    return _rank(places), -min((place.width or 0 for place in places), default=0)
+
+
+def _rank(places: Sequence[Place]) -> int:
+    if len(places) < 2 or _same(place.switch for place in places):
+        return ONE_SWITCH
+    if _same(place.root for place in places):
+        return ONE_ROOT
+    return ONE_NUMA_NODE if _same(place.numa_node for place in places) else FAR
+
+
+def _same(values: Iterable[str | int | None]) -> bool:
+    found = set(values)
+    return len(found) == 1 and None not in found
+
+
+def where(devices: Sequence[Json]) -> str:
+    """Where several devices are, such as ``on one switch, NUMA node 0``; empty for one, and where nothing is known."""
+    places = [Place.of(device) for device in devices]
+    if len(places) < 2:
+        return ""
+    nodes = {place.numa_node for place in places}
+    numa = f"NUMA node {places[0].numa_node}" if _same(nodes) else ""
+    near = {ONE_SWITCH: "one switch", ONE_ROOT: "one root complex"}.get(_rank(places), "")
+    far = f"{len(nodes)} NUMA nodes" if len(nodes) > 1 and None not in nodes else ""
+    told = ", ".join(part for part in (near, numa or far) if part)
+    return (f"on {told}" if told else "") + _narrow(places)
+
+
+def _narrow(places: Sequence[Place]) -> str:
+    widths = {place.width for place in places}
+    if len(widths) < 2 or None in widths:
+        return ""
+    return f", links of {' and '.join(str(width) for width in sorted(w for w in widths if w is not None))} lanes"

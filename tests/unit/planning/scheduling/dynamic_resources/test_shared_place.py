@@ -1,0 +1,136 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the devices of one claim are: what a claim asks for, which node is preferred, and what the reason says."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.nearness import distance, where
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import (
+    GatedPod,
+    IdleDevice,
+    NodeFacts,
+    SchedulingPlan,
+    Stock,
+)
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
+from ansible_collections.composable.infra.tests.unit.planning.scheduling.cluster import (
+    WAIT,
+    claim,
+    device,
+    exactly,
+    gated,
+    node,
+    nodes_by_pod,
+    placement,
+    plan,
+    release,
+)
+
+Json = dict[str, t.Any]
+ROOT, SWITCH = "resource.kubernetes.io/pcieRoot", f"{DRIVER}/switch"
+ON_NUMA_1 = f'device.attributes["{DRIVER}"].numaNode == 1'
+
+
+def at(place: str, number: int = 0, width: int = 16) -> Json:
+    """A device at a place such as ``1a2``: NUMA node, root complex, switch; ``?`` is not told."""
+    numa, root, switch = tuple(place)
+    said = {"numaNode": ("int", int(numa) if numa.isdecimal() else None), "linkWidth": ("int", width),
+            ROOT: ("string", f"pci{root}"), "switch": ("string", f"{numa}{root}{switch}")}
+    unknown = {name for name, text in zip(("numaNode", ROOT, "switch"), place, strict=True) if text == "?"}
+    entry = device(number)
+    entry["attributes"] |= {name: {kind: value} for name, (kind, value) in said.items() if name not in unknown}
+    return entry
+
+
+def idle_at(*places: str, name: str = "n") -> NodeFacts:
+    """A node with idle devices at these places, in the order of its ResourceSlice."""
+    found = tuple(IdleDevice(f"{name}-{n}", at(place, n)) for n, place in enumerate(places))
+    return node(name, stock={A100: Stock(idle=found)})
+
+
+def sharing(*attributes: str, count: int = 2, requests: int = 1) -> GatedPod:
+    """A pod whose devices share these attributes."""
+    constraints = [{"matchAttribute": name} for name in attributes]
+    return gated("p", claims={"gpu": claim("c", *[exactly(A100, count)] * requests, constraints=constraints)})
+
+
+def chosen(found: SchedulingPlan) -> tuple[str, ...]:
+    return placement(found, "p").devices["uid-c"]
+
+
+@pytest.mark.parametrize(("places", "near", "words"), [
+    (["0a1", "0a1"], 0, "on one switch, NUMA node 0"), (["0a1", "0a2"], 1, "on one root complex, NUMA node 0"),
+    (["0a1", "0b1"], 2, "on NUMA node 0"), (["0a1", "1b1"], 3, "on 2 NUMA nodes"), (["?a?", "?a?"], 1,
+                                                                                  "on one root complex"),
+    (["???", "???"], 3, ""), (["0a1"], 0, ""), ([], 0, "")])
+def test_how_near_devices_are(places: list[str], near: int, words: str) -> None:
+    devices = [at(place) for place in places]
+    assert (distance(devices)[0], where(devices)) == (near, words)
+
+
+def test_standard_name_of_the_numa_node_is_read_too() -> None:
+    devices = [{"attributes": {"resource.kubernetes.io/numaNode": {"int": 1}}} for _each in range(2)]
+    assert where(devices) == "on NUMA node 1"
+
+
+def test_narrow_link_is_told_and_comes_last() -> None:
+    assert where([at("0a1", width=16), at("0a1", width=4)]) == "on one switch, NUMA node 0, links of 4 and 16 lanes"
+    narrow = node("a", stock={A100: Stock(idle=(IdleDevice("a", at("0a1", width=4)),))})
+    assert nodes_by_pod(plan(narrow, idle_at("0a1", name="b"), gated("p"))) == {"p": "b"}
+
+
+def test_node_whose_devices_are_near_each_other_is_chosen_and_the_reason_says_so() -> None:
+    found = plan(idle_at("0a1", "1b1", name="a"), idle_at("1b1", "1b1", name="b"), gated("p", exactly(A100, 2)))
+    assert placement(found, "p").reason == "node b has room and 2 x A100 40G (2 idle on one switch, NUMA node 1)"
+
+
+def test_fewest_attaches_come_first() -> None:
+    found = plan(idle_at("0a1", name="a"), idle_at("0a1", "1b1", name="b"), gated("p", exactly(A100, 2)), free=1)
+    assert nodes_by_pod(found) == {"p": "b"}
+
+
+def test_several_claims_of_a_pod_need_not_be_near_each_other() -> None:
+    two = gated("p", claims={"a": claim("c", exactly()), "b": claim("d", exactly())})
+    assert nodes_by_pod(plan(idle_at("0a1", "1b1", name="a"), idle_at("0a1", "0a1", name="b"), two)) == {"p": "a"}
+
+
+def test_claim_gets_the_first_devices_that_share_what_it_asks_for() -> None:
+    assert chosen(plan(idle_at("0a1", "0b1", "0b2", "0a2"), sharing(ROOT))) == ("n-0", "n-3")
+    assert chosen(plan(idle_at("0a1", "0b1", "0b2", "0b2"), sharing(SWITCH))) == ("n-2", "n-3")
+    assert chosen(plan(idle_at("0a1", "0a2", "0b1", "0b1"), sharing(ROOT, SWITCH))) == ("n-2", "n-3")
+
+
+def test_requests_of_a_claim_share_it_among_each_other() -> None:
+    assert chosen(plan(idle_at("0a1", "0b1", "0b2"), sharing(ROOT, count=1, requests=2))) == ("n-1", "n-2")
+
+
+@pytest.mark.parametrize("places", [["0a1", "0b1"], ["0a1"], ["0?1", "0?1"], []])
+def test_what_no_node_has_is_let_go_with_the_reason_and_nothing_is_attached_for_it(places: list[str]) -> None:
+    found = plan(idle_at(*places), sharing(ROOT), free=9, rules=WAIT)
+    assert release(found, "p").reason == ("2 x A100 40G: 0/1 nodes: 1 had no 2 idle devices that share "
+                                          f"{ROOT}, which is known of attached devices only")
+
+
+def test_devices_that_an_earlier_pod_took_are_not_counted_on() -> None:
+    found = plan(idle_at("0a1", "0a1"), gated("first", age=9), sharing(ROOT))
+    assert nodes_by_pod(found) == {"first": "n"}
+
+
+def test_selector_on_a_place_is_answered_by_the_devices_that_are_there() -> None:
+    samples = {A100: (at("0a1"), at("1b1"))}
+    asks = exactly(A100, 1, ON_NUMA_1)
+    found = plan(idle_at("0a1", "1b1"), gated("p", asks), samples=samples, free=9)
+    assert placement(found, "p").devices == {"uid-p-gpu": ("n-1",)}
+    found = plan(idle_at("0a1"), gated("p", asks), samples=samples, free=9, rules=WAIT)
+    assert release(found, "p").reason == "1 x A100 40G: 0/1 nodes: 1 had no idle A100 40G that fits"
+
+
+def test_a_group_with_a_place_that_no_node_has_is_let_go_whole() -> None:
+    pair = [gated("a", group=("g", 2)), gated("b", exactly(A100, 1, ON_NUMA_1), group=("g", 2))]
+    found = plan(idle_at("0a1"), *pair, samples={A100: (at("0a1"), at("1b1"))}, free=9, rules=WAIT)
+    assert "had no idle A100 40G that fits" in release(found, "a").reason

@@ -86,7 +86,7 @@ left_out:
   returned: success
   type: list
   elements: str
-  sample: ["Secrets, ConfigMaps and Events (never read)"]
+  sample: ["parameters of drivers in ResourceClaims and DeviceClasses"]
 """
 
 from ansible.module_utils.basic import AnsibleModule

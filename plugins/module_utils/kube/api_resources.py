@@ -59,6 +59,7 @@ NODES = ApiResource("v1", "nodes", "Node", False)
 PODS = ApiResource("v1", "pods", "Pod", True)
 EVENTS = ApiResource("v1", "events", "Event", True)
 NAMESPACES = ApiResource("v1", "namespaces", "Namespace", False)
+CONFIG_MAPS = ApiResource("v1", "configmaps", "ConfigMap", True)
 SECRETS = ApiResource("v1", "secrets", "Secret", True)
 
 LEASES = ApiResource("coordination.k8s.io/v1", "leases", "Lease", True)

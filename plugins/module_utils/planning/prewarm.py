@@ -5,33 +5,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from .device_info import BadSetting, known_keys
+from .prewarm_learned import HOUR, MOST_LEARNED, WEEK_HOURS, Learn, Peaks, read_learn
 from .prewarm_schedule import Window, device_hours, idle_at, read_idle, read_schedule
 
-KEYS = ("model", "idle", "node_selector", "schedule")
+KEYS = ("model", "idle", "node_selector", "schedule", "learn")
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
     """So many devices of a model (as the CDI Manager calls it) stay attached and idle on the nodes that have all labels
-    of ``node_selector``, together: ``idle``, or what the first window of ``schedule`` says that holds."""
+    of ``node_selector``, together: what was learned of the hour (``learn``), and where nothing was, ``idle``, or what
+    the first window of ``schedule`` says that holds."""
 
     model: str
     idle: int
     node_selector: Mapping[str, str]
     schedule: tuple[Window, ...] = ()
-
-    def idle_at(self, now: float) -> int:
-        """How many they are at a moment, in seconds since the epoch."""
-        return idle_at(self.idle, self.schedule, now)
+    learn: Learn | None = None
 
     @property
-    def device_hours(self) -> float:
-        """What it costs at most: idle device-hours of a week."""
-        return device_hours(self.idle, self.schedule)
+    def key(self) -> str:
+        """By what it is known where its arrivals are kept: the model and the labels."""
+        return "|".join((self.model, *(f"{name}={value}" for name, value in sorted(self.node_selector.items()))))
+
+    def idle_at(self, now: float, peaks: Peaks | None = None) -> int:
+        """How many they are at a moment, in seconds since the epoch. ``peaks``: what is known of the last weeks."""
+        learned = self.learn.idle_at(now, peaks or {}) if self.learn else None
+        return idle_at(self.idle, self.schedule, now) if learned is None else learned
+
+    def device_hours(self, now: float, peaks: Peaks | None = None) -> float:
+        """What the week that begins now costs at most: idle device-hours."""
+        if self.learn is None:
+            return device_hours(self.idle, self.schedule)
+        return self.learn.device_hours(now, peaks or {}, lambda start: idle_at(self.idle, self.schedule, start))
 
     def holds_for(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is in the group."""
@@ -81,7 +91,14 @@ def floors(rows: object, models: Collection[str]) -> tuple[Floor, ...]:
     """Check and read the setting ``prewarm``. Raises BadSetting for the first field that cannot be used."""
     if not isinstance(rows, list):
         raise BadSetting("prewarm", rows, f"must be a list of mappings with {', '.join(KEYS)}")
-    return tuple(_floor(row, f"prewarm[{number}]", models) for number, row in enumerate(rows))
+    found = tuple(_floor(row, f"prewarm[{number}]", models) for number, row in enumerate(rows))
+    learned = [floor.key for floor in found if floor.learn]
+    if len(learned) > MOST_LEARNED:
+        raise BadSetting("prewarm", f"{len(learned)} rows with learn", f"at most {MOST_LEARNED} can be learned")
+    for number, floor in enumerate(found):
+        if learned.count(floor.key) > 1:
+            raise BadSetting(f"prewarm[{number}].learn", floor.key, "two rows with this model and these labels learn")
+    return found
 
 
 def _floor(row: object, where: str, models: Collection[str]) -> Floor:
@@ -95,17 +112,22 @@ def _floor(row: object, where: str, models: Collection[str]) -> Floor:
                                                     selector.items()):
         raise BadSetting(f"{where}.node_selector", selector, "must be a mapping of labels to values")
     schedule = read_schedule(row.get("schedule", []), f"{where}.schedule")
-    return Floor(str(row["model"]), idle, dict(selector), schedule)
+    return Floor(str(row["model"]), idle, dict(selector), schedule, read_learn(row.get("learn"), f"{where}.learn"))
 
 
-def costs(settings: Sequence[Floor]) -> list[str]:
-    """What each floor costs, a sentence each, for logs."""
-    return [_cost(floor) for floor in settings]
+def costs(settings: Sequence[Floor], now: float, peaks: Callable[[str], Peaks] = lambda key: {}) -> list[str]:
+    """What each floor costs in the week that begins now, a sentence each, for logs. ``peaks``: by a floor's key."""
+    return [_cost(floor, now, peaks(floor.key)) for floor in settings]
 
 
-def _cost(floor: Floor) -> str:
-    idle = sorted({floor.idle, *(window.idle for window in floor.schedule)})
+def _cost(floor: Floor, now: float, peaks: Peaks) -> str:
+    idle = sorted({floor.idle_at(now + hour * HOUR, peaks) for hour in range(WEEK_HOURS)} if floor.learn else
+                  {floor.idle, *(window.idle for window in floor.schedule)})
     number = f"{idle[0]}" if len(idle) == 1 else f"{idle[0]} to {idle[-1]}"
     where = ", ".join(f"{name}={value}" for name, value in sorted(floor.node_selector.items()))
-    return (f"prewarm keeps {number} x {floor.model} idle on {f'nodes with {where}' if where else 'any node'}: at most "
-            f"{floor.device_hours:g} idle device-hours a week")
+    said = (f"prewarm keeps {number} x {floor.model} idle on {f'nodes with {where}' if where else 'any node'}: at most "
+            f"{floor.device_hours(now, peaks):g} idle device-hours a week")
+    if floor.learn is None:
+        return said
+    return (f"{said}, as learned from {len(peaks)} hours of claims; never more than {floor.learn.most} at once, "
+            f"{floor.learn.most * WEEK_HOURS} a week")

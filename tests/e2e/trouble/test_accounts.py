@@ -17,6 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     CLAIMS,
     COMPOSABILITY_REQUESTS,
     COMPOSABLE_RESOURCES,
+    CONFIG_MAPS,
     EVENTS,
     GATE_LEASES,
     LEASES,
@@ -30,6 +31,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden, Invalid
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.taints import DeviceTaints
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.arrivals_keeper import FIELD, NAME
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
 from ansible_collections.composable.infra.tests.unit.lab.test_deploy import allowed
 
@@ -177,6 +179,7 @@ GRANTED: list[tuple[str, str, Try]] = [
     ("publisher", "a pool less", deleted(SLICES, "more")),
     ("publisher", "a label of the fabric", node(body={"metadata": {"labels": {"cohdi.io/fabric": "1"}}})),
     ("publisher", "its Lease", created(LEASES, lease("composable-infra-publisher"))),
+    ("scaler", "what it learned", merged(CONFIG_MAPS, NAME, {"data": {FIELD: "{}"}}, NAMESPACE)),
     ("scaler", "the GateLease", created(GATE_LEASES, gate_lease("composable-infra-gates"))),
     ("operator", "a device", created(COMPOSABLE_RESOURCES, resource("gpu-2"))),
     ("operator", "its notes", device(body=notes(cohdi.ATTACH, cohdi.RELEASE, cohdi.OPERATION))),

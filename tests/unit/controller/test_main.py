@@ -127,6 +127,22 @@ class FakeClient:
         return FakeClient(rate)
 
 
+class FakeKeeper:
+    """Has learned something."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    def read(self) -> bool:
+        return True
+
+    def costs(self) -> list[str]:
+        return ["a floor is learned"]
+
+    def keep(self) -> None:
+        self.log.append("keep")
+
+
 class FakeEngine:
     """Notes what is done with it."""
 
@@ -136,7 +152,7 @@ class FakeEngine:
                  metrics: PrometheusMetrics, tracer: OtlpTracer | None = None) -> None:
         self.roles, self.log, self.watches = roles, list[str](), FakeWatches()
         self.client, self.config, self.gates, self.fence = client, config, "scaler" in roles, Fence()
-        self.tracer = tracer
+        self.tracer, self.arrivals = tracer, FakeKeeper(self.log)
         self.made.append(self)
 
     def watch(self) -> None:
@@ -238,7 +254,7 @@ def test_stop_on_request(controller: Callable[..., int], monkeypatch: pytest.Mon
     assert controller() == 0
     (engine,) = FakeEngine.made
     # How often everything was looked at meanwhile depends on the machine.
-    log = [what for what in engine.log if what != "all"]
+    log = [what for what in engine.log if what not in ("all", "keep")]
     assert log == ["watch", "spare", "work", "gates open in composable-infra", "gates closed", "stop"]
     assert FakeLeadership.log == ["composable-infra: operator, publisher, scaler", "left"]
 
@@ -297,7 +313,8 @@ def test_pods_are_not_gated_where_no_scaler_runs(controller: Callable[..., int],
                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeLeadership, "then", staticmethod(terminated))
     assert controller("--only", "operator") == 0
-    did = [entry for entry in FakeEngine.made[0].log if entry != "all"]  # a resync may come before the signal
+    # a resync may come before the signal
+    did = [entry for entry in FakeEngine.made[0].log if entry not in ("all", "keep")]
     assert did == ["watch", "spare", "work", "stop"]
 
 
@@ -328,7 +345,9 @@ def test_what_prewarm_costs_is_logged_at_the_start(
                            encoding="utf-8")
     monkeypatch.setattr(FakeLeadership, "then", staticmethod(terminated))
     assert controller() == 0
-    assert f"prewarm keeps 2 x {A100} idle on any node: at most 336 idle device-hours a week" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"prewarm keeps 2 x {A100} idle on any node: at most 336 idle device-hours a week" in said
+    assert "a floor is learned" in said
 
 
 def test_bad_address_leaves_nothing_running(controller: Callable[..., int]) -> None:

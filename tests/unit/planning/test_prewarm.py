@@ -97,8 +97,8 @@ def test_setting_is_read() -> None:
 
 
 @pytest.mark.parametrize(("value", "said"), [
-    ({}, "prewarm: {} is not usable: must be a list of mappings with model, idle, node_selector, schedule"),
-    ([1], "prewarm[0]: 1 is not usable: must be a mapping with model, idle, node_selector, schedule"),
+    ({}, "prewarm: {} is not usable: must be a list of mappings with model, idle, node_selector, schedule, learn"),
+    ([1], "prewarm[0]: 1 is not usable: must be a mapping with model, idle, node_selector, schedule, learn"),
     ([{"model": "X", "idle": 1}],
      "prewarm[0].model: 'X' is not usable: no such model, known are A100 40G, H100 80G, T4"),
     ([{"model": A100, "idle": -1}], "prewarm[0].idle: -1 is not usable: must be a whole number from 0 to 1000"),
@@ -107,7 +107,7 @@ def test_setting_is_read() -> None:
     ([{"model": A100, "idle": 1, "node_selector": {"a": 1}}],
      "prewarm[0].node_selector: {'a': 1} is not usable: must be a mapping of labels to values"),
     ([{"model": A100, "idle": 1, "often": 2}],
-     "prewarm[0].often: 2 is not usable: unknown key, known are model, idle, node_selector, schedule"),
+     "prewarm[0].often: 2 is not usable: unknown key, known are model, idle, node_selector, schedule, learn"),
 ])
 def test_setting_is_refused(value: t.Any, said: str) -> None:
     with pytest.raises(BadSetting) as refused:

@@ -52,7 +52,8 @@ def _shares(state: ClusterState, floor: Floor, places: list[Place], now: float, 
     available = {fabric: left(state, model, fabric, snapshot) - placements(state, model, fabric, snapshot).total()
                  for fabric in {place.fabric for place in places}}
     spent = {fabric for fabric, n in available.items() if n <= 0}
-    return shares(floor.idle_at(now), places, available, spent if spent and floor.model in waiting() else ())
+    idle = floor.idle_at(now, state.arrivals.peaks(floor.key))
+    return shares(idle, places, available, spent if spent and floor.model in waiting() else ())
 
 
 def _places(state: ClusterState, floor: Floor, now: float) -> list[Place]:

@@ -12,6 +12,7 @@ import threading
 import time
 import typing as t
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from ...fabric.api import FabricManager, FabricSnapshot
 from ...fabric.errors import FabricError
@@ -57,7 +58,9 @@ from ..node.planner import NodePlanner
 from ..node.request_controller import RequestController
 from ..pool.controller import PoolController, pool_keys
 from ..pool.snapshot import fabric_of
+from ..prewarm.arrivals_keeper import ArrivalsKeeper
 from ..prewarm.controller import FloorsController, concerns_floors
+from ..prewarm.taken import taken
 from ..rescheduling.rescheduler import Rescheduler
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
@@ -111,6 +114,9 @@ class ControllerManager:
         self.recorder = Recorder(fenced, component, component) if events else None
         self.reporter = reporter = EventReporter(state, self.recorder, settings)
         self.writer = writer = Writer(fenced, state)
+        self.arrivals = ArrivalsKeeper(fenced, config.lease_namespace,
+                                       settings.floors if SCALER in self.roles else (), state.arrivals,
+                                       partial(reporter.once, "arrivals"))
         self.rescheduler = Rescheduler(writer, settings.handover_timeout, self.threads)
         self.pools = PoolController(state, writer, reporter, enabled=PUBLISHER in self.roles)
         self.gating = GatingController(state, writer, self.pools, reporter, self.hops, self.queue, self.threads)
@@ -343,6 +349,8 @@ class ControllerManager:
     def _note_claim(self, kind: str, claim: Json, old: Json | None) -> None:
         """Hops that begin and end with what the scheduler writes on a claim."""
         uid, pooled = claims.identity(claim), claims.binding_results(claim)
+        if self.state.arrivals and (devices := taken(self.state, claim, old)):
+            self.state.arrivals.took(uid, devices, time.time())
         if kind == "DELETED":
             self.hops.forget("request", uid)
             self.timelines.unserved(claim["metadata"]["uid"])

@@ -18,6 +18,7 @@ from ...kube.objects import claims, cohdi, nodes, pods, slices
 from ...kube.objects.claim_ref import ClaimRef
 from ...kube.watch.store import Store
 from ...planning.settings import Settings
+from ..prewarm.arrivals import Arrivals
 from ..prewarm.floor_shares import FloorShares
 from . import adapters, indexers
 from .device_holds import DeviceHolds
@@ -70,6 +71,7 @@ class ClusterState:
         self.operations, self.blocks, self.last_uses = OperationsUnderWay(), AttachBlocks(), LastUses()
         self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
         self.shares, self.floor_shares = NodeShares(), FloorShares()
+        self.arrivals = Arrivals(settings.floors)
         self.moment: float | None = None
 
     def now(self) -> float:

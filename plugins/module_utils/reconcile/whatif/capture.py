@@ -11,13 +11,16 @@ from __future__ import annotations
 import time
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...fabric.api import FabricManager, FabricSnapshot
 from ...kube.api_resources import LEASES
 from ...kube.client.verbs import Client
+from ...kube.errors import NotFound
 from ..config import ROLES, EngineConfig
 from ..preflight import check_cluster
+from ..prewarm.arrivals import Table
+from ..prewarm.arrivals_keeper import stored
 from ..state.node_hands import AGENT, AGENT_LABELS, AGENT_LEASE
 from .kept import keepers
 
@@ -32,6 +35,7 @@ class Capture:
 
     ``manager``: its kind; ``attach_timeout``: seconds; ``node_hands``: as in the configuration. ``agents``: nodes with
     a Lease of a node agent, and whether somebody holds it. ``fabric``: the look at the CDI Manager that preceded.
+    ``arrivals``: what claims took in the last weeks, for floors that are learned.
     """
 
     taken: float
@@ -42,6 +46,7 @@ class Capture:
     agents: Mapping[str, bool]
     objects: Objects
     fabric: FabricSnapshot
+    arrivals: Table = field(default_factory=dict)
 
     def of(self, plural: str) -> tuple[Json, ...]:
         """Objects of a kind."""
@@ -63,7 +68,7 @@ def take(client: Client, config: EngineConfig) -> Capture:
     keep = keepers(config.settings.label)
     objects = {kind.plural: tuple(client.list(kind, trim=trim).items) for kind, trim in keep.items()}
     return Capture(time.time(), config.planning, config.fabric.manager, config.fabric.attach_timeout, config.node_hands,
-                   _agents(client, config), objects, fabric)
+                   _agents(client, config), objects, fabric, _arrivals(client, config))
 
 
 def _look(manager: FabricManager, config: EngineConfig) -> FabricSnapshot:
@@ -79,3 +84,13 @@ def _agents(client: Client, config: EngineConfig) -> dict[str, bool]:
     found = client.list(LEASES, namespace=config.lease_namespace, label_selector=selector).items
     return {lease["metadata"]["name"].removeprefix(AGENT_LEASE): bool((lease.get("spec") or {}).get("holderIdentity"))
             for lease in found if lease["metadata"]["name"].startswith(AGENT_LEASE)}
+
+
+def _arrivals(client: Client, config: EngineConfig) -> Table:
+    """Nothing where no floor is learned, or where what is stored cannot be read: it is then begun anew."""
+    if not any(floor.learn for floor in config.settings.floors):
+        return {}
+    try:
+        return stored(client, config.lease_namespace)
+    except (NotFound, ValueError):
+        return {}

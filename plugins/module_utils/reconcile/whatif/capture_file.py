@@ -17,6 +17,7 @@ from pathlib import Path
 from ...fabric.api import Device, FabricSnapshot, Machine, Size
 from ...planning.settings import Settings
 from ..config import BadConfig
+from ..prewarm.arrivals import as_text, of_text
 from .capture import Capture
 
 FORMAT: t.Final = "composable.infra/capture"
@@ -33,7 +34,8 @@ def as_document(capture: Capture) -> Json:
     """The capture as plain data, in the order of the file."""
     return {"format": FORMAT, "version": VERSION, "taken": capture.taken, "settings": dict(capture.settings),
             "manager": capture.manager, "attach_timeout": capture.attach_timeout, "node_hands": capture.node_hands,
-            "agents": dict(capture.agents), "fabric": _fabric_document(capture.fabric),
+            "agents": dict(capture.agents), "arrivals": as_text(capture.arrivals),
+            "fabric": _fabric_document(capture.fabric),
             "objects": {kind: list(found) for kind, found in capture.objects.items()}}
 
 
@@ -64,7 +66,7 @@ def _capture(data: Mapping[str, t.Any]) -> Capture:
     return Capture(float(data["taken"]), {**data["settings"]}, str(data["manager"]), float(data["attach_timeout"]),
                    str(data["node_hands"]), {str(node): bool(held) for node, held in data["agents"].items()},
                    {kind: tuple(_object(each) for each in found) for kind, found in data["objects"].items()},
-                   _fabric(data["fabric"]))
+                   _fabric(data["fabric"]), of_text(str(data.get("arrivals") or "")))
 
 
 def _object(raw: t.Any) -> Json:

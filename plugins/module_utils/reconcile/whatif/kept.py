@@ -29,7 +29,7 @@ Json = dict[str, t.Any]
 Keep = Callable[[Json], Json]
 
 LEFT_OUT: t.Final = (
-    "Secrets, ConfigMaps and Events (never read)",
+    "Secrets and Events (never read), ConfigMaps but the numbers that `learn` of `prewarm` counted",
     "environment variables, commands, arguments, images and probes of containers",
     "what volumes refer to, service accounts, image pull secrets, host aliases",
     "annotations, but for those that a planner reads",

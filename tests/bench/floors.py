@@ -1,0 +1,150 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What floors of idle devices cost, and how many claims find one: constant, by schedule and learned, side by side.
+
+Simulated: claims come at random, more of them in working hours, on a virtual clock. A device that is taken is made
+good after the lead time; one that is given back stays where the floor lacks one, and else returns at once. The floor
+itself is that of the controllers: the same counting of claims, the same quantiles. No cluster and no manager takes
+part.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import sys
+import typing as t
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm import Floor, floors
+from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm_learned import HOUR, WEEK_HOURS
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.arrivals import Arrivals
+
+MODEL, SEED = "A100 40G", 16
+BEGIN = 1_767_571_200.0
+"""A Monday, 00:00 in UTC, in seconds since the epoch."""
+LEAD = 300.0
+LEARNING_WEEKS, MEASURED_WEEKS = 4, 8
+OFFICE = [{"days": ["mon", "tue", "wed", "thu", "fri"], "from": "08:00", "to": "18:00", "idle": 4}]
+ROWS: dict[str, dict[str, t.Any]] = {
+    "none": {"idle": 0}, "constant 1": {"idle": 1}, "constant 2": {"idle": 2}, "constant 4": {"idle": 4},
+    "schedule, 4 in working hours": {"idle": 0, "schedule": OFFICE},
+    **{f"learned, quantile {q:g}": {"idle": 0, "learn": {"quantile": q, "lead": LEAD}} for q in (0.5, 0.75, 0.95)}}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of the measured weeks: claims, those that found an idle device, and idle device-hours a week."""
+
+    claims: int
+    hits: int
+    idle_hours: float
+
+    @property
+    def share(self) -> float:
+        """Part of the claims that found one."""
+        return self.hits / self.claims if self.claims else 0.0
+
+
+def claims_per_hour(now: float) -> float:
+    """Working hours, evenings and nights, weekends."""
+    hour = int((now - BEGIN) // HOUR) % WEEK_HOURS
+    if hour >= 5 * 24:
+        return 0.3
+    return 8.0 if 8 <= hour % 24 < 18 else 0.5
+
+
+def arrivals(rng: random.Random, weeks: int) -> Iterator[tuple[float, int]]:
+    """(when, devices) of each claim: a Poisson process whose rate follows the week; one in eight asks for two."""
+    highest, now = 8.0, BEGIN
+    while now < BEGIN + weeks * WEEK_HOURS * HOUR:
+        now += rng.expovariate(highest) * HOUR
+        if rng.random() < claims_per_hour(now) / highest:
+            yield now, 2 if rng.random() < 0.125 else 1
+
+
+class _Fleet:
+    """The devices of one floor, at a moment that only goes forward."""
+
+    def __init__(self, floor: Floor) -> None:
+        self.floor, self.counted = floor, Arrivals([floor])
+        self.now, self.idle, self.coming = BEGIN, 0, 0
+        self.idle_seconds = 0.0
+        self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = 0
+
+    def until(self, when: float) -> None:
+        """Let time pass, an hour at a time at most: the floor changes with the hours."""
+        while self.now < when:
+            due = self._later[0][0] if self._later else when
+            hour = (self.now // HOUR + 1) * HOUR
+            nearest = min(due, hour, when)
+            self.idle_seconds += self.idle * (nearest - self.now)
+            self.now = nearest
+            while self._later and self._later[0][0] <= self.now:
+                heapq.heappop(self._later)[2]()
+            self.counted.watched(self.now)
+            self.level()
+
+    def later(self, seconds: float, what: Callable[[], None]) -> None:
+        """Do something after a while."""
+        self._number += 1
+        heapq.heappush(self._later, (self.now + seconds, self._number, what))
+
+    def level(self) -> None:
+        """Return what is too many, attach what is lacking."""
+        wanted = self.floor.idle_at(self.now, self.counted.peaks(self.floor.key))
+        self.idle -= min(self.idle, max(0, self.idle + self.coming - wanted))
+        while self.idle + self.coming < wanted:
+            self.coming += 1
+            self.later(LEAD, self._came)
+
+    def _came(self) -> None:
+        self.coming, self.idle = self.coming - 1, self.idle + 1
+
+    def _released(self, devices: int) -> None:
+        self.idle += devices
+
+    def take(self, claim: str, devices: int, seconds: float) -> bool:
+        """A claim comes; whether all its devices were idle. Those that were not are attached for it."""
+        served = self.idle >= devices
+        self.idle -= min(self.idle, devices)
+        self.counted.took(claim, {self.floor.key: devices}, self.now)
+        self.level()
+        self.later(seconds, lambda: self._released(devices))
+        return served
+
+
+def simulate(row: dict[str, t.Any], seed: int = SEED, learning: int = LEARNING_WEEKS,
+             measured: int = MEASURED_WEEKS) -> Outcome:
+    """Run one floor over the weeks; only those after the ``learning`` ones are measured."""
+    (floor,) = floors([{"model": MODEL, **row}], [MODEL])
+    fleet, rng = _Fleet(floor), random.Random(seed)
+    begins, claims, hits, before = BEGIN + learning * WEEK_HOURS * HOUR, 0, 0, 0.0
+    for number, (when, devices) in enumerate(arrivals(random.Random(seed + 1), learning + measured)):
+        if fleet.now < begins <= when:
+            fleet.until(begins)
+            before = fleet.idle_seconds
+        fleet.until(when)
+        served = fleet.take(f"claim-{number}", devices, rng.expovariate(1 / 1800))
+        claims, hits = claims + (when >= begins), hits + (when >= begins and served)
+    return Outcome(claims, hits, (fleet.idle_seconds - before) / HOUR / measured)
+
+
+def table(outcomes: dict[str, Outcome]) -> list[str]:
+    """Rows of a page in Markdown."""
+    return ["| Floor | Claims that found an idle device | Idle device-hours a week |", "|---|---|---|",
+            *(f"| {name} | {each.share:.0%} of {each.claims:,} | {each.idle_hours:.0f} |"
+              for name, each in outcomes.items())]
+
+
+def main() -> int:
+    """Print the table."""
+    print("\n".join(table({name: simulate(row) for name, row in ROWS.items()})))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

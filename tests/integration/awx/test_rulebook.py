@@ -9,7 +9,9 @@ import subprocess
 import sys
 import threading
 import time
+import typing as t
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
@@ -21,28 +23,35 @@ from ansible_collections.composable.infra.tests.integration.awx.rest_stub import
 from ansible_collections.composable.infra.tests.integration.awx.stub import Awx, serve
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
-# A file of this name takes the place of the shipped source.
+Json = dict[str, t.Any]
+# A file with the name of a shipped source takes its place.
 SOURCE = """\
 import asyncio
 
 async def main(queue, args):
-    await queue.put({"claims": {"reason": "claims", "waiting": [{"namespace": "default", "name": "train"}]}})
+    for event in {events!r}:
+        await queue.put(event)
     await asyncio.Event().wait()
 """
-ORGANIZATION, TEMPLATE = "Composable infrastructure", "Composable scale pass"
+ORGANIZATION, TEMPLATE, NODES = "Composable infrastructure", "Composable scale pass", "Composable nodes"
+CLAIMS_WAIT = {"claims": {"reason": "claims", "waiting": [{"namespace": "default", "name": "train"}]}}
+NODE_EVENTS = ({"unschedulable": {"waiting": [{"uid": "u", "namespace": "default", "name": "train"}]}},
+               {"node_unneeded": {"nodes": [{"uid": "7", "name": "node-7", "since": 1}, {"uid": "8", "name": "node-8",
+                                                                                         "since": 2}]}})
 
 
 @pytest.fixture
 def awx() -> Awx:
-    """An AWX with the job template that the rulebook names by default."""
+    """An AWX with the job templates that the rulebooks name by default, and surveys that take their variables."""
     awx = Awx(ROOT)
     _status, organization = awx.answer("POST", "/api/v2/organizations/", {}, {"name": ORGANIZATION})
-    _status, template = awx.answer("POST", "/api/v2/job_templates/", {}, {
-        "name": TEMPLATE, "playbook": "playbooks/attach.yml", "organization": organization["id"],
-        "survey_enabled": True})
-    awx.answer("POST", f"{template['url']}survey_spec/", {}, {
-        "name": "", "description": "", "spec": [{"question_name": "Seconds to wait", "variable": "composable_timeout",
-                                                 "type": "integer", "required": False}]})
+    for name, variables in ((TEMPLATE, ["composable_timeout"]),
+                            (NODES, ["node_action", "node_group", "node_count", "node_name"])):
+        _status, template = awx.answer("POST", "/api/v2/job_templates/", {}, {
+            "name": name, "playbook": "playbooks/attach.yml", "organization": organization["id"],
+            "survey_enabled": True})
+        awx.answer("POST", f"{template['url']}survey_spec/", {}, {"name": "", "description": "", "spec": [
+            {"question_name": each, "variable": each, "type": "text", "required": False} for each in variables]})
     return awx
 
 
@@ -58,21 +67,24 @@ def server(awx: Awx) -> Iterator[ThreadingHTTPServer]:
     server.server_close()
 
 
-@pytest.fixture
-def rulebook(server: ThreadingHTTPServer, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """ansible-rulebook with the shipped rulebook and an event of the test's own."""
-    (tmp_path / "composable.infra.claims.py").write_text(SOURCE, encoding="utf-8")
-    (tmp_path / "inventory").write_text("localhost ansible_connection=local\n", encoding="utf-8")
-    (tmp_path / "vars.yml").write_text("timeout: 42\n", encoding="utf-8")
+@contextmanager
+def rulebook(server: ThreadingHTTPServer, folder: Path, name: str, source: str, variables: Json,
+             *events: Json) -> Iterator[subprocess.Popen[str]]:
+    """ansible-rulebook with a shipped rulebook and events of the test's own."""
+    (folder / f"composable.infra.{source}.py").write_text(SOURCE.format(events=events), encoding="utf-8")
+    (folder / "inventory").write_text("localhost ansible_connection=local\n", encoding="utf-8")
+    (folder / "vars.yml").write_text(yaml.safe_dump(variables), encoding="utf-8")
     address = f"http://127.0.0.1:{server.server_address[1]}/"
-    command = [str(Path(sys.executable).parent / "ansible-rulebook"), "--rulebook", "composable.infra.claim_job",
-               "-i", "inventory", "-S", str(tmp_path), "--vars", "vars.yml", "--controller-url", address]
-    env = environment(tmp_path, EDA_CONTROLLER_TOKEN=TOKEN, JAVA_TOOL_OPTIONS="-Xrs")
-    with (tmp_path / "log").open("w", encoding="utf-8") as log:
-        process = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=log, stderr=subprocess.STDOUT, text=True)
-        yield process
-        process.terminate()
-        process.wait(60)
+    command = [str(Path(sys.executable).parent / "ansible-rulebook"), "--rulebook", f"composable.infra.{name}",
+               "-i", "inventory", "-S", str(folder), "--vars", "vars.yml", "--controller-url", address]
+    env = environment(folder, EDA_CONTROLLER_TOKEN=TOKEN, JAVA_TOOL_OPTIONS="-Xrs", EDA_JOB_TEMPLATE_REFRESH_DELAY="1")
+    with (folder / "log").open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT, text=True)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(60)
 
 
 def wait_for(check: Callable[[], object], process: subprocess.Popen[str], log: Path, seconds: float = 60) -> None:
@@ -84,13 +96,23 @@ def wait_for(check: Callable[[], object], process: subprocess.Popen[str], log: P
 
 
 def test_an_event_launches_the_job_template_with_its_variables(
-    awx: Awx, rulebook: subprocess.Popen[str], tmp_path: Path
+    awx: Awx, server: ThreadingHTTPServer, tmp_path: Path
 ) -> None:
-    wait_for(lambda: awx.jobs, rulebook, tmp_path / "log")
+    with rulebook(server, tmp_path, "claim_job", "claims", {"timeout": 42}, CLAIMS_WAIT) as process:
+        wait_for(lambda: awx.jobs, process, tmp_path / "log")
     (job,) = awx.jobs
     assert job["name"] == TEMPLATE
     assert job["extra_vars"] == {"composable_timeout": 42}
     assert TOKEN not in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+def test_nodes_are_ordered_by_jobs(awx: Awx, server: ThreadingHTTPServer, tmp_path: Path) -> None:
+    with rulebook(server, tmp_path, "node_scale", "nodes", {"node_group": "gpu"}, *NODE_EVENTS) as process:
+        wait_for(lambda: len(awx.jobs) == 2, process, tmp_path / "log")
+    assert [job["name"] for job in awx.jobs] == [NODES, NODES]
+    assert [job["extra_vars"] for job in awx.jobs] == [
+        {"node_action": "add", "node_group": "gpu", "node_count": 1},
+        {"node_action": "remove", "node_group": "gpu", "node_count": 1, "node_name": "node-7"}]
 
 
 def test_the_defaults_are_what_the_role_makes() -> None:
@@ -100,3 +122,7 @@ def test_the_defaults_are_what_the_role_makes() -> None:
     assert f"default('{defaults['awx_organization']}')" in text
     assert f"default('{TEMPLATE}')" in text
     assert TEMPLATE in yaml.safe_load(variables)["awx_shipped_templates"]
+    text = (ROOT / "extensions" / "eda" / "rulebooks" / "node_scale.yml").read_text(encoding="utf-8")
+    assert f"default('{defaults['awx_organization']}')" in text
+    assert f"default('{NODES}')" in text
+    assert NODES in yaml.safe_load(variables)["awx_node_templates"]

@@ -10,13 +10,16 @@ import re
 import typing as t
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 
+from ansible_collections.composable.infra.controller.autoscaler.providers import awx as provider
 from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, well
 from ansible_collections.composable.infra.tests.integration.awx.conftest import OPTIONS, SECRETS, Run, named, running
 from ansible_collections.composable.infra.tests.integration.awx.shapes import REFERENCES
 from ansible_collections.composable.infra.tests.integration.awx.stub import BROUGHT, Awx
+from ansible_collections.composable.infra.tests.integration.awx.test_role import SURVEY
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 CREDENTIALS: Json = {
@@ -27,6 +30,7 @@ CREDENTIALS: Json = {
 HIDDEN = (*SECRETS.values(), "BEGIN KEY", "of-the-repository", "of-the-registry")
 SITE: Json = {
     **CREDENTIALS, "awx_labels": ["gpu", "production"],
+    "awx_node_playbook": "playbooks/upgrade.yml",
     "awx_template_changes": {
         "Composable attach": {"forks": 2, "extra_vars": {"composable_node_hosts": "gpu_nodes"}, "labels": ["gpu"]},
         "Composable scale pass": {"webhook_service": "github"},
@@ -88,7 +92,7 @@ class TestCredentials:
         carriers = {name for name, item in named(awx, "job_templates").items()
                     if machine in linked(awx, "job_templates", item["id"], "credentials")}
         assert carriers == {f"Composable {name}" for name in
-                            ("attach", "scale pass", "detach", "bootstrap", "verify", "uninstall")}
+                            ("attach", "scale pass", "detach", "bootstrap", "verify", "uninstall", "nodes")}
 
 
 class TestChanges:
@@ -106,6 +110,17 @@ class TestChanges:
         assert own["id"] in {item["object_id"] for item in awx.items["role_team_assignments"].values()}
         assert named(awx, "schedules")["Site images"]["unified_job_template"] == own["id"]
         assert not named(awx, "schedules")["Composable report"]["enabled"]
+
+    def test_playbook_for_nodes_has_a_template_that_takes_what_the_provider_gives(self, awx: Awx, made: Played) -> None:
+        nodes = named(awx, "job_templates")["Composable nodes"]
+        assert (nodes["playbook"], nodes["allow_simultaneous"]) == ("playbooks/upgrade.yml", False)
+        survey = awx.surveys[nodes["id"]]
+        jsonschema.validate(survey, SURVEY)
+        questions = {question["variable"]: question for question in survey["spec"]}
+        assert {name for name, each in questions.items() if each["required"]} == {
+            "node_action", "node_group", "node_count"}
+        assert questions["node_action"]["choices"] == [provider.ADD, provider.REMOVE]
+        assert set(questions) == {"node_action", "node_group", "node_count", "node_name"}
 
     def test_labels(self, awx: Awx, made: Played) -> None:
         labels = {number: item["name"] for number, item in awx.items["labels"].items()}

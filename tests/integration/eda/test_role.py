@@ -73,7 +73,7 @@ def named(eda: Eda, kind: str) -> dict[str, Json]:
 def test_everything_is_there(eda: Eda, made: Played) -> None:
     counts = {kind: len(items) for kind, items in eda.items.items()}
     assert counts == {"organizations": 2, "credential-types": len(BROUGHT) + 1, "eda-credentials": 4, "projects": 1,
-                      "decision-environments": 1, "activations": 1, "rulebooks": 2}
+                      "decision-environments": 1, "activations": 1, "rulebooks": 3}
     assert [word for word in SECRETS if word in made.output] == []
 
 
@@ -125,6 +125,8 @@ def test_one_that_runs_is_stopped_to_be_changed(eda: Eda, made: Played, run: Run
 @pytest.mark.parametrize(("variables", "words"), [
     ({"eda_decision_environment_image": ""}, "eda_decision_environment_image"),
     ({"eda_project_url": ""}, "eda_project_url"),
+    ({"eda_rulebook": "node_scale"}, "eda_variables.node_group"),
+    ({"eda_rulebook": "claim_attach"}, "value of eda_rulebook must be one of: claim_job, node_scale"),
     ({"eda_project_url": "ftp://git.example.com/x"}, "Invalid source control URL"),
     ({"eda_controller_inputs": {}, "eda_controller_credential": "Nobody's"}, "The credential Nobody's does not exist")])
 def test_bad_input_is_named(run: Run, made: Played, variables: Json, words: str) -> None:
@@ -158,3 +160,12 @@ def test_one_that_is_switched_off(eda: Eda, made: Played, run: Run) -> None:
     assert not activation["is_enabled"]
     well(run())
     assert activation["is_enabled"]
+
+
+def test_an_activation_of_its_own_orders_nodes(eda: Eda, made: Played, run: Run) -> None:
+    variables = {"node_group": "gpu", "node_selector": "pool=gpu"}
+    well(run(eda_rulebook="node_scale", eda_activation="Order nodes", eda_variables=variables))
+    activation = named(eda, "activations")["Order nodes"]
+    assert eda.items["rulebooks"][activation["rulebook_id"]]["name"] == "node_scale.yml"
+    assert yaml.safe_load(activation["extra_var"]) == {"organization": ORGANIZATION, **variables}
+    assert len(eda.items["projects"]) == len(eda.items["decision-environments"]) == 1, "shared with the other"

@@ -23,10 +23,10 @@ import yaml
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims as source
 from ansible_collections.composable.infra.plugins.module_utils import module_base
 from ansible_collections.composable.infra.plugins.module_utils.kube import api_resources as kube_resource
-from ansible_collections.composable.infra.plugins.module_utils.kube.client import options as kube_options
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import ConnectionOptions
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims as kube_claims
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods as kube_pods
+from ansible_collections.composable.infra.plugins.plugin_utils import event_source
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
 Json = dict[str, t.Any]
@@ -91,12 +91,11 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Json]:
     parts: dict[str, t.Any] = {
         "objects.claims": kube_claims, "api_resources": kube_resource, "objects.pods": kube_pods,
         "coordination.gate_lease": types.SimpleNamespace(GateLease=FakeLease),
-        "client.connection": types.SimpleNamespace(Connection=types.SimpleNamespace(load=load)),
-        "client.options": kube_options,
         "watch.store": types.SimpleNamespace(Store=lambda indexers: "store"),
         "client.verbs": types.SimpleNamespace(Client=lambda connection, pool: "client"),
         "watch.reflector": types.SimpleNamespace(Reflector=FakeReflector)}
     monkeypatch.setattr(source, "_kube", parts.__getitem__)
+    monkeypatch.setattr(event_source, "Connection", types.SimpleNamespace(load=load))
     monkeypatch.setattr(FakeReflector, "made", [])
     monkeypatch.setattr(FakeLease, "log", [])
     return loaded
@@ -360,9 +359,9 @@ def test_gates_may_be_left_to_others(gates: object) -> None:
 LOAD = """
 import asyncio, runpy, sys
 found = runpy.run_path(sys.argv[1])
-assert found["_kube"]("objects.claims").__name__.endswith("kube.objects.claims")
+assert found["_load"](found["_KUBE"] + ".objects.claims").__name__.endswith("kube.objects.claims")
 try:
-    asyncio.run(found["main"](None, {"settle": "soon"}))
+    asyncio.run(found["main"](None, {"retry": "soon"}))
 except ValueError as error:
     print(error)
 """
@@ -383,12 +382,15 @@ def installed(tmp_path: Path) -> Path:
     checkout = Path(__file__).parents[3]
     for part in ("extensions/eda/plugins/event_source", "plugins/module_utils/kube", "plugins/module_utils/net"):
         shutil.copytree(checkout / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
+    (root / "plugins" / "plugin_utils").mkdir()
+    shutil.copy(checkout / "plugins/plugin_utils/event_source.py", root / "plugins/plugin_utils")
     return root
 
 
-def test_source_finds_its_collection_without_a_path(installed: Path) -> None:
-    said = loaded(installed / "extensions/eda/plugins/event_source/claims.py")
-    assert said == "settle: 'soon' is not usable: must be a number of seconds\n"
+@pytest.mark.parametrize("name", ["claims", "nodes"])
+def test_source_finds_its_collection_without_a_path(installed: Path, name: str) -> None:
+    said = loaded(installed / f"extensions/eda/plugins/event_source/{name}.py")
+    assert said == "retry: 'soon' is not usable: must be a number of seconds\n"
 
 
 def test_source_finds_its_collection_through_a_link(installed: Path, tmp_path: Path) -> None:
@@ -396,7 +398,7 @@ def test_source_finds_its_collection_through_a_link(installed: Path, tmp_path: P
     installed.rename(checkout)
     installed.symlink_to(checkout)
     said = loaded(installed / "extensions/eda/plugins/event_source/claims.py")
-    assert said == "settle: 'soon' is not usable: must be a number of seconds\n"
+    assert said == "retry: 'soon' is not usable: must be a number of seconds\n"
 
 
 class TestPassesThatDoNotServe:

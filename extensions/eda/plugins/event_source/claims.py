@@ -10,7 +10,6 @@ An event only says that there is work; the action reads the state anew, so a los
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib
 import os
 import sys
@@ -146,37 +145,30 @@ EXAMPLES = r"""
 """
 
 DEFAULTS = {"settle": 0.05, "retry": 30.0, "resync": 300.0, "release_after": 600.0, "served_within": 180.0}
-_PACKAGE = "ansible_collections.composable.infra.plugins.module_utils.kube"
+OTHERS = ("gates", "lease_namespace")
+_KUBE = "ansible_collections.composable.infra.plugins.module_utils.kube"
+_SHARED = "ansible_collections.composable.infra.plugins.plugin_utils.event_source"
 
 
-def _kube(name: str) -> t.Any:
-    """A module of the collection's Kubernetes layer; sources are run by path, so the collection root is found here."""
+def _load(name: str) -> t.Any:
+    """A module of the collection; sources are run by path, so the collection root is found here."""
     try:
-        return importlib.import_module(f"{_PACKAGE}.{name}")
+        return importlib.import_module(name)
     except ImportError:
         here = Path(__file__)
         roots = [path.parents[7] for path in (here.absolute(), here.resolve()) if len(path.parents) > 7]
         sys.path += [str(root) for root in roots if (root / "ansible_collections" / "composable").is_dir()]
-        return importlib.import_module(f"{_PACKAGE}.{name}")
+        return importlib.import_module(name)
+
+
+def _kube(name: str) -> t.Any:
+    """A module of the collection's Kubernetes layer."""
+    return _load(f"{_KUBE}.{name}")
 
 
 def _numbers(args: dict[str, t.Any]) -> dict[str, float]:
     """The timing options, checked. Raises ValueError naming the option, its value and what is allowed."""
-    found = {}
-    for name, default in DEFAULTS.items():
-        value = args.get(name, default)
-        try:
-            found[name] = float(value)
-        except (TypeError, ValueError):
-            raise ValueError(f"{name}: {value!r} is not usable: must be a number of seconds") from None
-        if not 0 <= found[name] <= 86400:
-            raise ValueError(f"{name}: {value!r} is not usable: must be from 0 to 86400 seconds")
-    options = _kube("client.options")
-    known = {*DEFAULTS, *options.VARIABLES, *options.ALIASES, "kubeconfig", "context", "gates", "lease_namespace",
-             "eda_feedback_queue"}
-    for name in args:
-        if name not in known:
-            raise ValueError(f"{name}: unknown option, known are {', '.join(sorted(known - {'eda_feedback_queue'}))}")
+    found: dict[str, float] = _load(_SHARED).seconds(args, DEFAULTS, OTHERS)
     if str(args.get("gates", True)).lower() not in ("true", "false"):
         raise ValueError(f"gates: {args['gates']!r} is not usable: must be true or false")
     return found
@@ -290,33 +282,16 @@ class Watcher:
         return {"claims": {"reason": reason, "waiting": claims}}
 
 
-def _connection(args: dict[str, t.Any], environ: t.Mapping[str, str]) -> t.Any:
-    """What is given wins over the variables of kubernetes.core, and these over the usual places of a kubeconfig."""
-    found = _kube("client.connection")
-    kubeconfig = args.get("kubeconfig") or environ.get("K8S_AUTH_KUBECONFIG", "").strip() or None
-    context = args.get("context") or environ.get("K8S_AUTH_CONTEXT", "").strip() or None
-    given = _kube("client.options").ConnectionOptions.of(args, {} if args.get("kubeconfig") else environ)
-    return found.Connection.load(kubeconfig, context, given=given, environ=environ)
-
-
 async def main(queue: asyncio.Queue[t.Any], args: dict[str, t.Any]) -> None:
     """Watch for ever; ends only when cancelled. Raises ValueError for unusable options."""
     times, loop, woken = _numbers(args), asyncio.get_running_loop(), asyncio.Event()
+    shared = _load(_SHARED)
     watcher = Watcher(times, lambda: loop.call_soon_threadsafe(woken.set), _kube("objects.claims"),
                       _kube("objects.pods").held)
-    connection = _connection(args, os.environ)
-    client = _kube("client.verbs").Client(connection, pool=4)
-    running = _watches(client, watcher, args)
-    for each in running:
-        each.start()
-    try:
-        for reflector in running[:2 if _gates(args) else 1]:
-            while not await asyncio.to_thread(reflector.synced.wait, 1.0):
-                pass
-        await _speak(queue, watcher, woken, gather=times["settle"])
-    finally:
-        for each in reversed(running):
-            each.stop()
+    client = _kube("client.verbs").Client(shared.connection(args, os.environ), pool=4)
+    watches = _watches(client, watcher, args)
+    lists = [each.synced for each in watches[:2 if _gates(args) else 1]]
+    await shared.run(queue, watcher, woken, watches, lists, gather=times["settle"])
 
 
 def _watches(client: t.Any, watcher: Watcher, args: dict[str, t.Any]) -> list[t.Any]:
@@ -329,18 +304,3 @@ def _watches(client: t.Any, watcher: Watcher, args: dict[str, t.Any]) -> list[t.
         namespace = args.get("lease_namespace") or "composable-infra"
         found.append(_kube("coordination.gate_lease").GateLease(client, namespace, problem=watcher.problem))
     return found
-
-
-async def _speak(queue: asyncio.Queue[t.Any], watcher: Watcher, woken: asyncio.Event, *, gather: float) -> None:
-    """Emit what is due, ``gather`` seconds after it became due: more claims may come with the same event."""
-    while True:
-        reason = watcher.due(time.monotonic())
-        if reason:
-            await asyncio.sleep(gather)
-            await queue.put(watcher.event(reason, time.monotonic()))
-            continue
-        woken.clear()
-        if watcher.due(time.monotonic()):
-            continue
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(woken.wait(), max(0.0, watcher.next_time() - time.monotonic()))

@@ -1,0 +1,294 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The event source for orders of nodes: what counts, when it speaks, and that one order is under way at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import types
+import typing as t
+
+import jsonschema
+import pytest
+import yaml
+
+from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims, nodes
+from ansible_collections.composable.infra.plugins.module_utils.kube import api_resources
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import VARIABLES
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.plugin_utils import event_source
+from ansible_collections.composable.infra.tests.unit.house.files import ROOT
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+
+Json = dict[str, t.Any]
+SCHEMA: Json = json.loads((ROOT / "extensions/eda/schemas/nodes.json").read_text(encoding="utf-8"))
+TIMES = {"unschedulable_after": 60.0, "unneeded_after": 300.0, "retry": 1800.0}
+GPU = "nvidia.com/gpu"
+
+
+def pod(name: str, *, count: int = 1, **status: t.Any) -> Json:
+    """A pod that asks by the extended resource and that the scheduler could place nowhere."""
+    raw = objects.pod(name)
+    container = {"name": "work", "resources": {"requests": {GPU: str(count)} if count else {"cpu": "1"}}}
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}
+    return {**raw, "spec": {"containers": [container]}, "status": {"conditions": [condition], **status}}
+
+
+def node(name: str, *taints: str, since: str = "1700000000") -> Json:
+    """A node with these taints."""
+    return {"metadata": {"uid": f"uid-{name}", "name": name},
+            "spec": {"taints": [{"key": key, "value": since, "effect": "PreferNoSchedule"} for key in taints]}}
+
+
+class Bench:
+    """A watcher on a clock that the test moves, in a cluster with one DeviceClass."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.woken, self.classes = 1000.0, 0, Store({})
+        monkeypatch.setattr(f"{nodes.__name__}.time.monotonic", lambda: self.now)
+        self.classes.upsert(device_class("gpu.nvidia.com", GPU))
+        self.watcher = nodes.Watcher(TIMES, self._wake, nodes._waits, lambda raw: nodes._asks(raw, self.classes))
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def sees(self, *found: Json, kind: str = "MODIFIED") -> None:
+        """The watches tell of pods and nodes."""
+        for raw in found:
+            is_pod = "namespace" in raw["metadata"]
+            (self.watcher.pod_changed if is_pod else self.watcher.node_changed)(kind, raw, None)
+
+    def after(self, seconds: float) -> list[str]:
+        """Names in the event that is due after that time; none when none is."""
+        self.now += seconds
+        event = self.watcher.event(reason, self.now) if (reason := self.watcher.due(self.now)) else {}
+        if event:
+            jsonschema.validate({**event, "meta": {"uuid": "u"}}, SCHEMA)
+        return [each["name"] for told in event.values() for found in told.values() for each in found]
+
+
+def device_class(name: str, resource: str) -> Json:
+    """A DeviceClass that serves an extended resource."""
+    return {"metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": {"extendedResourceName": resource}}
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Nothing waits yet."""
+    return Bench(monkeypatch)
+
+
+class TestPods:
+    def test_pod_is_told_once_it_has_waited(self, bench: Bench) -> None:
+        bench.sees(pod("train"))
+        assert bench.watcher.next_time() == bench.now + 60
+        assert bench.after(59.9) == []
+        assert bench.after(0.1) == ["train"]
+
+    def test_pod_that_an_attach_serves_meanwhile_is_not_told(self, bench: Bench) -> None:
+        bench.sees(pod("train"))
+        bench.after(5)
+        bench.sees(pod("train"), kind="DELETED")  # it is bound, and so leaves what is watched
+        assert bench.after(1000) == []
+        assert bench.watcher.next_time() == float("inf")
+
+    def test_time_begins_anew_for_a_pod_that_waits_again(self, bench: Bench) -> None:
+        bench.sees(pod("train"))
+        bench.after(50)
+        bench.sees(pod("train", nominatedNodeName="node-0"))
+        bench.sees(pod("train"))
+        assert bench.after(59) == []
+        assert bench.after(1) == ["train"]
+
+    @pytest.mark.parametrize("raw", [
+        pod("train", count=0), pod("train", nominatedNodeName="node-0"), pod("train", phase="Failed"),
+        pod("train", conditions=[{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]),
+        pod("train", conditions=[]),
+        {**pod("train"), "spec": {**pod("train")["spec"], "schedulingGates": [{"name": "x"}]}},
+    ], ids=["no device", "nominated", "failed", "gated", "not tried yet", "gate of another"])
+    def test_other_pods_do_not_count(self, bench: Bench, raw: Json) -> None:
+        bench.sees(raw)
+        assert bench.after(3600) == []
+
+    def test_pod_with_a_claim_counts(self, bench: Bench) -> None:
+        raw = pod("train", count=0)
+        raw["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+        bench.sees(raw)
+        assert bench.after(60) == ["train"]
+
+    def test_resource_counts_once_a_class_serves_it(self, bench: Bench) -> None:
+        bench.classes.remove({**device_class("gpu.nvidia.com", GPU), "metadata": {"name": "gpu.nvidia.com",
+                                                                                  "resourceVersion": "2"}})
+        bench.sees(pod("train"))
+        assert bench.after(60) == []
+        again = device_class("gpu.nvidia.com", GPU)
+        again["metadata"]["resourceVersion"] = "3"
+        bench.classes.upsert(again)
+        bench.watcher.classes_changed("ADDED", again, None)
+        assert bench.after(60) == ["train"]
+
+    def test_one_order_at_a_time(self, bench: Bench) -> None:
+        bench.sees(pod("b"), pod("a"))
+        assert bench.after(60) == ["a", "b"]
+        bench.sees(pod("c"))
+        assert bench.after(120) == []
+        bench.sees(pod("a"), kind="DELETED")
+        assert bench.after(0) == []
+        bench.sees(pod("b"), kind="DELETED")
+        assert bench.after(0) == ["c"], "the order is done, and c has waited long enough"
+
+    def test_what_still_waits_is_told_again_with_what_came(self, bench: Bench) -> None:
+        bench.sees(pod("a"))
+        assert bench.after(60) == ["a"]
+        bench.sees(pod("b"))
+        assert bench.after(1799) == []
+        assert bench.after(1) == ["a", "b"]
+
+
+class TestNodes:
+    def test_node_is_told_once_it_was_unneeded_for_long_enough(self, bench: Bench) -> None:
+        bench.sees(node("node-0", nodes.CANDIDATE))
+        assert bench.after(299) == []
+        assert bench.after(1) == ["node-0"]
+
+    @pytest.mark.parametrize("raw", [node("node-0"), node("node-0", "other"),
+                                     node("node-0", nodes.CANDIDATE, nodes.DELETED)])
+    def test_needed_node_and_one_that_is_deleted_already_do_not_count(self, bench: Bench, raw: Json) -> None:
+        bench.sees(raw)
+        assert bench.after(3600) == []
+
+    def test_node_that_is_needed_again_is_not_told(self, bench: Bench) -> None:
+        bench.sees(node("node-0", nodes.CANDIDATE))
+        bench.after(200)
+        bench.sees(node("node-0"))
+        assert bench.after(3600) == []
+
+    def test_the_longest_unneeded_is_first_and_the_next_follows_when_it_is_gone(self, bench: Bench) -> None:
+        bench.sees(node("node-0", nodes.CANDIDATE, since="1700000200"), node("node-1", nodes.CANDIDATE))
+        assert bench.after(300) == ["node-1", "node-0"]
+        assert bench.after(600) == []
+        bench.sees(node("node-1", nodes.CANDIDATE), kind="DELETED")
+        assert bench.after(0) == ["node-0"]
+
+    @pytest.mark.parametrize("value", ["", "soon", "\u0663", "-1"])
+    def test_time_that_cannot_be_read_is_none(self, bench: Bench, value: str) -> None:
+        bench.sees(node("node-0", nodes.CANDIDATE, since=value))
+        bench.now += 300
+        assert bench.watcher.event("node_unneeded", bench.now) == {
+            "node_unneeded": {"nodes": [{"uid": "uid-node-0", "name": "node-0", "since": 0}]}}
+
+
+def test_nothing_is_told_when_the_last_one_left_in_between(bench: Bench) -> None:
+    bench.sees(pod("train"))
+    bench.now += 60
+    assert bench.watcher.due(bench.now) == "unschedulable"
+    bench.sees(pod("train"), kind="DELETED")
+    assert bench.watcher.event("unschedulable", bench.now) == {}
+    bench.sees(pod("next"))
+    assert bench.after(60) == ["next"], "no order is under way"
+
+
+def test_every_change_wakes_the_event_loop(bench: Bench) -> None:
+    bench.sees(pod("train"), node("node-0", nodes.CANDIDATE))
+    bench.watcher.classes_changed("MODIFIED", device_class("x", "y"), None)
+    assert bench.woken == 3
+
+
+@pytest.mark.parametrize("event", [
+    {}, {"unschedulable": {"waiting": []}}, {"node_unneeded": {"nodes": [{"name": "n", "uid": "u"}]}},
+    {"unschedulable": {"waiting": [{"uid": "u", "namespace": "n", "name": "n"}]},
+     "node_unneeded": {"nodes": [{"uid": "u", "name": "n", "since": 0}]}}])
+def test_other_events_do_not_fit_the_schema(event: Json) -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(event, SCHEMA)
+
+
+class Watch:
+    """A watch that tells of one object when it starts."""
+
+    made: t.ClassVar[list[Watch]] = []
+    cluster: t.ClassVar[Json] = {}
+
+    def __init__(self, _client: object, resource: api_resources.ApiResource, store: Store,
+                 on_change: t.Callable[..., None], label_selector: str | None = None,
+                 field_selector: str | None = None) -> None:
+        self.resource, self.store, self.on_change = resource, store, on_change
+        self.selectors, self.stopped = (label_selector, field_selector), False
+        self.synced = types.SimpleNamespace(wait=lambda timeout: True)
+        self.made.append(self)
+
+    def start(self) -> None:
+        """Tell it, as it is kept."""
+        if raw := self.cluster.get(self.resource.plural):
+            self.store.upsert(raw)
+            self.on_change("ADDED", self.store.list()[0], None)
+
+    def stop(self) -> None:
+        """End."""
+        self.stopped = True
+
+
+@pytest.fixture
+def watches(monkeypatch: pytest.MonkeyPatch) -> list[Watch]:
+    """The source's watches, of a cluster with a pod that waits and a node that is not needed."""
+    fakes: Json = {f"{nodes._KUBE}.client.verbs": types.SimpleNamespace(Client=lambda _connection, pool: "client"),
+                   f"{nodes._KUBE}.watch.reflector": types.SimpleNamespace(Reflector=Watch)}
+    real = nodes._load
+    monkeypatch.setattr(nodes, "_load", lambda name: fakes.get(name) or real(name))
+    monkeypatch.setattr(event_source, "connection", lambda args, environ: "connection")
+    monkeypatch.setattr(Watch, "made", [])
+    train, idle = pod("train"), node("node-0", nodes.CANDIDATE)
+    for raw in (train, idle):
+        raw["metadata"]["resourceVersion"] = "1"
+    monkeypatch.setattr(Watch, "cluster", {"pods": train, "nodes": idle,
+                                           "deviceclasses": device_class("gpu.nvidia.com", GPU)})
+    return Watch.made
+
+
+def play(count: int, **args: t.Any) -> list[Json]:
+    """The first events of the source's main."""
+    async def run() -> list[Json]:
+        queue: asyncio.Queue[Json] = asyncio.Queue()
+        task = asyncio.create_task(nodes.main(queue, args))
+        found = [await asyncio.wait_for(queue.get(), 10) for _unused in range(count)]
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return found
+
+    return asyncio.run(run())
+
+
+def test_main_tells_of_both_and_watches_only_what_it_needs(watches: list[Watch]) -> None:
+    events = play(2, unschedulable_after="0", unneeded_after="0", node_selector="pool=gpu")
+    assert [list(event) for event in events] == [["unschedulable"], ["node_unneeded"]]
+    assert {each.resource.plural: each.selectors for each in watches} == {
+        "deviceclasses": (None, None), "pods": (None, "spec.nodeName="), "nodes": ("pool=gpu", None)}
+    assert all(each.stopped for each in watches)
+
+
+def test_main_watches_all_nodes_without_a_selector(watches: list[Watch]) -> None:
+    play(1, unschedulable_after=0, node_selector="")
+    assert watches[-1].selectors == (None, None)
+
+
+@pytest.mark.parametrize(("args", "said"), [
+    ({"retry": "soon"}, "retry: 'soon' is not usable: must be a number of seconds"),
+    ({"unneeded_after": -1}, "unneeded_after: -1 is not usable: must be from 0 to 86400 seconds"),
+    ({"settle": 1}, "settle: unknown option, known are ")])
+def test_bad_option_is_named_before_anything_starts(watches: list[Watch], args: Json, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        asyncio.run(nodes.main(asyncio.Queue(), args))
+    assert watches == []
+
+
+def test_documentation_has_the_same_connection_as_the_source_of_claims() -> None:
+    own, other = (yaml.safe_load(source.DOCUMENTATION)["options"] for source in (nodes, claims))
+    for name in (*VARIABLES, "kubeconfig", "context"):
+        assert own[name] == other[name]
+    assert {name: option["default"] for name, option in own.items() if option["type"] == "float"} == nodes.DEFAULTS
+    assert "unschedulable" in yaml.safe_load(nodes.EXAMPLES)[0]["rules"][0]["condition"]

@@ -35,7 +35,8 @@ _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/vers
 class Recipe:
     """How one go.mod builds one or more binaries: main package -> name of the binary.
 
-    cgo: it needs a C compiler, and the machine's C libraries.
+    cgo: it needs a C compiler, and the machine's C libraries. parts: modules of the same release that its go.mod
+    replaces by its own folders.
     """
 
     module: str
@@ -46,6 +47,7 @@ class Recipe:
     typically: str = ""
     tags: tuple[str, ...] = ()
     cgo: bool = False
+    parts: tuple[str, ...] = ()
 
 
 def recipe(release: Release, component: str) -> Recipe:
@@ -122,7 +124,8 @@ def staging_modules(go_mod: str) -> list[str]:
 def consumer_go_mod(what: Recipe, replaces: Iterable[tuple[str, str]]) -> str:
     """A go.mod that requires just `what.module`, with `replaces` = (module, version without "v")."""
     lines = ["module example.invalid/lab", "", f"go {what.go}", "", f"require {what.module} v{what.version}"]
-    pinned = [f"\t{module} => {module} v{version}" for module, version in replaces]
+    parts = [(module, what.version) for module in what.parts]
+    pinned = [f"\t{module} => {module} v{version}" for module, version in (*replaces, *parts)]
     return "\n".join([*lines, *(["", "replace (", *pinned, ")"] if pinned else []), ""])
 
 

@@ -16,10 +16,10 @@ import pytest
 import yaml
 
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims, nodes
+from ansible_collections.composable.infra.plugins.module_utils import event_source
 from ansible_collections.composable.infra.plugins.module_utils.kube import api_resources
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import VARIABLES
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
-from ansible_collections.composable.infra.plugins.plugin_utils import event_source
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 

@@ -18,8 +18,8 @@ import yaml
 from ansible_collections.composable.infra.controller.autoscaler.providers import awx
 from ansible_collections.composable.infra.controller.autoscaler.providers.http import Endpoint
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims, nodes
+from ansible_collections.composable.infra.plugins.module_utils import event_source
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import VARIABLES
-from ansible_collections.composable.infra.plugins.plugin_utils import event_source
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 Json = dict[str, t.Any]

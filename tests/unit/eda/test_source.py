@@ -21,12 +21,11 @@ import pytest
 import yaml
 
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims as source
-from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils import event_source, module_base
 from ansible_collections.composable.infra.plugins.module_utils.kube import api_resources as kube_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import ConnectionOptions
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims as kube_claims
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods as kube_pods
-from ansible_collections.composable.infra.plugins.plugin_utils import event_source
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
 Json = dict[str, t.Any]
@@ -382,8 +381,7 @@ def installed(tmp_path: Path) -> Path:
     checkout = Path(__file__).parents[3]
     for part in ("extensions/eda/plugins/event_source", "plugins/module_utils/kube", "plugins/module_utils/net"):
         shutil.copytree(checkout / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
-    (root / "plugins" / "plugin_utils").mkdir()
-    shutil.copy(checkout / "plugins/plugin_utils/event_source.py", root / "plugins/plugin_utils")
+    shutil.copy(checkout / "plugins/module_utils/event_source.py", root / "plugins/module_utils")
     return root
 
 

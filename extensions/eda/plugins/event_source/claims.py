@@ -147,7 +147,7 @@ EXAMPLES = r"""
 DEFAULTS = {"settle": 0.05, "retry": 30.0, "resync": 300.0, "release_after": 600.0, "served_within": 180.0}
 OTHERS = ("gates", "lease_namespace")
 _KUBE = "ansible_collections.composable.infra.plugins.module_utils.kube"
-_SHARED = "ansible_collections.composable.infra.plugins.plugin_utils.event_source"
+_SHARED = "ansible_collections.composable.infra.plugins.module_utils.event_source"
 
 
 def _load(name: str) -> t.Any:

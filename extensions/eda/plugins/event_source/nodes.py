@@ -141,7 +141,7 @@ UNSCHEDULABLE, NODE_UNNEEDED = "unschedulable", "node_unneeded"
 # Source: Cluster Autoscaler 1.36.1, utils/taints/taints.go; the value is when it was set, in seconds since the epoch.
 CANDIDATE, DELETED = "DeletionCandidateOfClusterAutoscaler", "ToBeDeletedByClusterAutoscaler"
 _KUBE = "ansible_collections.composable.infra.plugins.module_utils.kube"
-_SHARED = "ansible_collections.composable.infra.plugins.plugin_utils.event_source"
+_SHARED = "ansible_collections.composable.infra.plugins.module_utils.event_source"
 _SCALE_UP = "ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up"
 Json = dict[str, t.Any]
 

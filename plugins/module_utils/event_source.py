@@ -11,12 +11,8 @@ import time
 import typing as t
 from collections.abc import Collection, Mapping, Sequence
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
-from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import (
-    ALIASES,
-    VARIABLES,
-    ConnectionOptions,
-)
+from .kube.client.connection import Connection
+from .kube.client.options import ALIASES, VARIABLES, ConnectionOptions
 
 LONGEST = 86400
 _OF_RULEBOOK = "eda_feedback_queue"

@@ -39,6 +39,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fence import Fence
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.scale_ups import live_entries
 
@@ -50,13 +51,17 @@ BLOCK_SECONDS = 5.0
 
 
 class Cluster:
-    """Start it, ask it, stop it. Planning is done by one thread at a time; all else may be asked at any time."""
+    """Start it, ask it, stop it. Planning is done by one thread at a time; all else may be asked at any time.
+
+    ``fence``: open while this process leads; whoever does not decides and writes nothing.
+    """
 
     def __init__(self, client: Client, manager: FabricManager, config: EngineConfig,
                  autoscaler: AutoscalerConfig) -> None:
         settings = replace(config.settings, handover="gated", handover_namespaces={}, handover_models={},
                            unserved="release")
-        self.client, self.config = client, autoscaler
+        self.fence = Fence()
+        self.client, self.config = client.guarded(self.fence.check_write), autoscaler
         self.engine = ControllerManager(client, manager, replace(config, settings=settings), events=False,
                                         roles=(SCALER, OPERATOR), component="composable-infra-autoscaler")
         self.engine.fence.require(lambda: False)
@@ -65,8 +70,14 @@ class Cluster:
 
     def require_ready(self) -> None:
         """Raises Refused while cluster or CDI Manager were not read: a decision on half the truth helps nobody."""
+        if not self.fence.open:
+            raise Refused(Kind.UNAVAILABLE, "another process of the provider leads")
         if not self.engine.ready():
             raise Refused(Kind.UNAVAILABLE, "; ".join(self.engine.problems()) or "the cluster is being read")
+
+    def may_act(self) -> bool:
+        """Whether this process leads, and has read the cluster."""
+        return self.fence.open and self.engine.ready()
 
     def waiting(self, only: Collection[str] | None = None) -> tuple[GatedPod, ...]:
         """Pods that the scheduler could place nowhere and no node was chosen for; ``only``: of these uids."""

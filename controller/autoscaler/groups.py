@@ -41,12 +41,14 @@ class NodeGroups:
     """The groups of real nodes, as of the last ``look``: Cluster Autoscaler asks for each node in each of its loops.
     Changes nothing in the state.
 
-    ``leaving``: names of nodes that are being removed, which count no more from that moment on.
+    ``leaving``: names of nodes that are being removed, which count no more from that moment on. ``away``: those of them
+    that are switched off, and whose Node object nobody has deleted.
     """
 
     def __init__(self, groups: Sequence[NodeGroup], state: ClusterState) -> None:
         self.groups, self._state = {group.id: group for group in groups}, state
         self.leaving: set[str] = set()
+        self.away: set[str] = set()
         self._seen = Membership()
 
     def look(self) -> None:
@@ -62,6 +64,15 @@ class NodeGroups:
         """A node that was being removed is gone: the size of its group stays what it is."""
         self._seen = self._seen.without(name)
         self.leaving.discard(name)
+        self.away.discard(name)
+
+    def bring_back(self, name: str) -> None:
+        """A node that was switched off runs again; Cluster Autoscaler is told of it in its next loop."""
+        self.forget(name)
+
+    def registered(self, group: NodeGroup) -> list[Json]:
+        """The nodes of a group at this moment, without those that are switched off."""
+        return [raw for raw in self.all_members(group) if raw["metadata"]["name"] not in self.away]
 
     def of_labels(self, labels: Mapping[str, str]) -> NodeGroup | None:
         """The first group whose selector the labels meet."""
@@ -72,9 +83,13 @@ class NodeGroups:
         group = self._seen.group_of.get(name)
         return None if group is None or name in self._seen.left_out else self.groups[group]
 
+    def node(self, name: str) -> Json | None:
+        """A node at this moment, None when there is none."""
+        return self._state.nodes.get(name)
+
     def group_now(self, name: str) -> NodeGroup | None:
         """The group of a node that is there at this moment, also of one that is left out."""
-        raw = self._state.nodes.get(name)
+        raw = self.node(name)
         return self.of_labels(raw["metadata"].get("labels") or {}) if raw else None
 
     def all_members(self, group: NodeGroup) -> list[Json]:
@@ -102,6 +117,7 @@ class NodeGroups:
         publishing = {group for name, group in group_of.items() if name not in lacking}
         found = {name: f"it publishes no ResourceSlice of driver {driver}, and others of its group do"
                  for name, driver in lacking.items() if group_of[name] in publishing}
+        found |= dict.fromkeys(self.away & group_of.keys(), "it is switched off")
         found |= {name: f"a pod there has a claim from pool {pool}, which is not the node's own"
                   for name, pool in self._foreign_pools() if name in group_of}
         return found

@@ -14,6 +14,7 @@ from prometheus_client import disable_created_metrics
 
 from ansible_collections.composable.infra.controller.access import Access
 from ansible_collections.composable.infra.controller.autoscaler.cluster import Cluster
+from ansible_collections.composable.infra.controller.autoscaler.leading import COMPONENT, Leading
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
 from ansible_collections.composable.infra.controller.autoscaler.provider import Provider
 from ansible_collections.composable.infra.controller.autoscaler.server import Certificates, Server
@@ -28,9 +29,10 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import AutoscalerConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
 
 log = logging.getLogger("composable.infra")
-OK, BAD_INPUT = 0, 2
+OK, BAD_INPUT, LOST_LEASE = 0, 2, 3
 STEP_SECONDS, UNTRIGGERED_EVERY = 0.5, 5.0
 
 
@@ -40,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
         prog="autoscaler",
         description="A cloud provider (externalgrpc) for Cluster Autoscaler: where it would add a node, devices of a "
                     "composable fabric are attached, or a node is added.",
-        epilog="Exit status: 0 stopped on request, 2 unusable configuration.")
+        epilog="Exit status: 0 stopped on request, 2 unusable configuration, 3 another process leads now.")
     it.add_argument("--config", required=True, help="YAML file of the controllers: device_info, fabric and the rest")
     it.add_argument("--autoscaler-config", required=True,
                     help="YAML file: the groups and what stands behind them (docs/autoscaling.md)")
@@ -74,32 +76,44 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(args: argparse.Namespace, stop: threading.Event) -> int:
-    """Build and run. Raises BadConfig, BadSetting, BadKubeconfig, FabricError or ApiError before it starts."""
+    """Build, wait for the turn to lead, and run. Raises BadConfig, BadSetting, BadKubeconfig, FabricError or ApiError
+    before it answers."""
     config, certificates = EngineConfig.load(args.config), certificates_of(args)
     autoscaler = AutoscalerConfig.load(args.autoscaler_config, config.settings)
     client = Client(Connection.load(args.kubeconfig, args.context))
     disable_created_metrics()
-    measurements = Measurements()
+    measurements, lost = Measurements(), threading.Event()
+
+    def give_way() -> None:
+        lost.set()
+        stop.set()
+
+    leadership = LeaderElection(client, config.lease_namespace, [COMPONENT], give_way)
     cluster = Cluster(client, config.manager(), config, autoscaler)
+    cluster.fence.require(lambda: leadership.held)
     try:
         provider = Provider(cluster, autoscaler, measurements)
         server = Server(args.address, ProviderService(provider, measurements), certificates)
-        health = HealthServer(args.listen, cluster.engine, measurements, dict, Access(client), None)
+        health = HealthServer(args.listen, Leading(cluster.engine, leadership), measurements, dict, Access(client),
+                              None)
     except BaseException:
         cluster.engine.stop()
         raise
     try:
         cluster.engine.watch()
         health.start()
-        server.start()
-        log.info("listening on %s, answering Cluster Autoscaler on port %d", health.url, server.port)
-        go_on(provider, stop)
+        log.info("listening on %s", health.url)
+        if leadership.lead(stop):
+            server.start()
+            log.info("answering Cluster Autoscaler on port %d", server.port)
+            go_on(provider, stop)
     finally:
         server.stop()
         health.stop()
         cluster.engine.stop()
+        leadership.leave()
         log.info("stopped")
-    return OK
+    return LOST_LEASE if lost.is_set() else OK
 
 
 def certificates_of(args: argparse.Namespace) -> Certificates | None:

@@ -76,5 +76,11 @@ class Marks(t.Protocol):
     def remove_node(self, node: str) -> None:
         """Write down that it is being removed."""
 
+    def note_removed(self, node: str) -> None:
+        """Write down that it is switched off, and its Node object still there."""
+
+    def return_node(self, node: str) -> bool:
+        """One that was switched off runs again, and may have pods. False when that has to be tried again."""
+
     def marked_nodes(self) -> dict[str, str]:
         """What was written on nodes, by name."""

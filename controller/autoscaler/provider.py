@@ -62,7 +62,7 @@ class Provider:
         measurements.ask(self._observed)
 
     def _registered(self, group: NodeGroup) -> t.Callable[[], Sequence[Mapping[str, t.Any]]]:
-        return lambda: self._groups.all_members(group)
+        return lambda: self._groups.registered(group)
 
     def refresh(self) -> None:
         """Before every loop of Cluster Autoscaler. Raises Refused while cluster or CDI Manager are not read."""
@@ -80,14 +80,14 @@ class Provider:
 
     def step(self) -> None:
         """What time brings. Asks no provider of nodes. Raises ApiError; nothing is lost by that."""
-        if self._cluster.engine.ready():
+        if self._cluster.may_act():
             self._resume()
             self.scale_ups.step()
             self.scale_downs.step()
 
     def serve_nodes(self) -> None:
         """Ask the providers of nodes for what was decided, in a thread that may wait for them. Raises ApiError."""
-        if not self._cluster.engine.ready():
+        if not self._cluster.may_act():
             return
         self._resume()
         self.orders.carry_out()
@@ -98,7 +98,7 @@ class Provider:
 
     def serve_untriggered(self) -> None:
         """Devices for pods that Cluster Autoscaler adds nothing for. Raises ApiError."""
-        if self._cluster.engine.ready():
+        if self._cluster.may_act():
             self.scale_ups.serve_untriggered(time.time() - UNTRIGGERED_SECONDS)
 
     def options(self) -> tuple[NodeOption, ...]:
@@ -107,7 +107,7 @@ class Provider:
         for group in self._config.nodes:
             if (coming := self.orders.ahead(group.id)) is None:
                 continue
-            room = max(0, group.max_size - len(self._groups.all_members(group)) - coming)
+            room = max(0, group.max_size - len(self._groups.registered(group)) - coming)
             if room or coming:
                 found.append(self._cluster.option(group, coming, room))
         return tuple(found)

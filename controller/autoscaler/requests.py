@@ -32,7 +32,9 @@ Change = Callable[[tuple[ScaleUpEntry, ...]], Iterable[ScaleUpEntry]]
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 # By whom it was written, and that a node is being removed: so that a restart goes on with it.
 SCALE_DOWN = "composable.infra/scale-down"
-KEPT, REMOVING = "kept", "removing"
+KEPT, REMOVING, REMOVED = "kept", "removing", "removed"
+# Cluster Autoscaler's, on a node that it has drained (utils/taints/taints.go).
+HARD = "ToBeDeletedByClusterAutoscaler"
 ATTEMPTS = 5
 
 
@@ -76,6 +78,25 @@ class RequestWriter:
     def remove_node(self, node: str) -> None:
         """Write down that it is being removed."""
         self._annotate_node(node, {SCALE_DOWN: REMOVING})
+
+    def note_removed(self, node: str) -> None:
+        """Write down that it is switched off, and its Node object still there."""
+        self._annotate_node(node, {SCALE_DOWN: REMOVED})
+
+    def return_node(self, node: str) -> bool:
+        """A node that was switched off runs again: nothing that kept pods from it stays. False when somebody else
+        changed the node meanwhile."""
+        try:
+            raw = self._client.get(NODES, node)
+            taints = [taint for taint in raw["spec"].get("taints") or () if taint.get("key") != HARD]
+            self._client.merge_patch(NODES, node, {
+                "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"], "annotations": {SCALE_DOWN: None}},
+                "spec": {"taints": taints, "unschedulable": None}})
+        except NotFound:
+            return True
+        except Conflict:
+            return False
+        return True
 
     def marked_nodes(self) -> dict[str, str]:
         """What was written on nodes, by name: read from the API server, since annotations are not watched."""

@@ -22,8 +22,9 @@ from ansible_collections.composable.infra.controller.autoscaler.groups import No
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
 from ansible_collections.composable.infra.controller.autoscaler.protocols import Marks, NodeView
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
-from ansible_collections.composable.infra.controller.autoscaler.requests import KEPT, REMOVING
+from ansible_collections.composable.infra.controller.autoscaler.requests import KEPT, REMOVED, REMOVING
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import nodes
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_down import (
     ScaleDownDecision,
     ScaleDownPolicy,
@@ -48,6 +49,7 @@ class ScaleDowns:
         self._kept: dict[str, str] = {}
         self._hinted: dict[str, str] = {}
         self._waits: dict[str, str] = {}
+        self._told_to_go: set[str] = set()
         self._lock = threading.RLock()
         self.watts: Counter[str] = Counter()
 
@@ -55,8 +57,10 @@ class ScaleDowns:
         """Go on with what an earlier process wrote on the nodes. Raises ApiError."""
         with self._lock:
             for name, mark in self._marks.marked_nodes().items():
-                if mark == REMOVING:
+                if mark in (REMOVING, REMOVED):
                     self._groups.leaving.add(name)
+                if mark == REMOVED:
+                    self._groups.away.add(name)
                 elif mark == KEPT and (group := self._groups.group_now(name)):
                     self._kept[name] = group.id
 
@@ -125,9 +129,7 @@ class ScaleDowns:
         Autoscaler does not need. Raises ApiError."""
         with self._lock:
             for name in sorted(self._groups.leaving):
-                if self._groups.group_now(name) is None:
-                    log.info("NodeRemoved node %s", name)
-                    self._groups.forget(name)
+                self._follow(name)
             for name in sorted(self._kept):
                 if any(used for _model, used in self._view.devices(name)):
                     self._marks.free_node(name)
@@ -136,10 +138,28 @@ class ScaleDowns:
                 for raw in self._groups.all_members(group):
                     self._heed_hint(raw)
 
+    def _follow(self, name: str) -> None:
+        """A node that goes is gone with its Node object, or switched off; a machine that was can be switched on again,
+        and its node is one of the others then."""
+        raw = self._groups.node(name)
+        if raw is None:
+            log.info("NodeRemoved node %s", name)
+            self._groups.forget(name)
+            self._told_to_go.discard(name)
+        elif name in self._groups.away:
+            if nodes.ready(raw) and self._marks.return_node(name):
+                log.info("NodeReturned node %s", name)
+                self._groups.bring_back(name)
+        elif name in self._told_to_go and not nodes.ready(raw):
+            self._marks.note_removed(name)
+            log.info("NodeRemoved node %s: it is switched off", name)
+            self._groups.away.add(name)
+            self._told_to_go.discard(name)
+
     def remove(self) -> None:
         """Have those nodes removed on which nothing is left. Asks providers, which may take long. Raises ApiError."""
         with self._lock:
-            leaving = [(name, group) for name in sorted(self._groups.leaving)
+            leaving = [(name, group) for name in sorted(self._groups.leaving - self._groups.away)
                        if (group := self._groups.group_now(name))]
         for name, group in leaving:
             if self._is_empty(name):
@@ -165,6 +185,9 @@ class ScaleDowns:
             self._providers[group.id].shrink(name)
         except ProviderError as error:
             log.warning("NodeNotRemoved node %s: %s", name, error)
+            return
+        with self._lock:
+            self._told_to_go.add(name)
 
     def _heed_hint(self, raw: Json) -> None:
         """The soft taint comes before the drain: by then nobody needs what is idle there."""

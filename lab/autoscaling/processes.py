@@ -56,16 +56,21 @@ def groups(**more: t.Any) -> Json:
             "provision_timeout": 60, **more}
 
 
-def provider(stage: Stage, config: Json, certificates: Certificates) -> tuple[Process, int]:
-    """The provider with the shipped RBAC, answering; and its port."""
+def start_provider(stage: Stage, config: Json, certificates: Certificates, name: str = "provider") -> Process:
+    """A process of the provider with the shipped RBAC; it answers when it is its turn to lead."""
     path = stage.folder / "autoscaler.yml"
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     account = stage.lab.service_account_kubeconfig("composable-infra", "composable-infra-autoscaler")
-    process = Process("provider", [
+    return Process(name, [
         sys.executable, "-m", f"{PACKAGE}.controller.autoscaler", "--config", str(stage.config_path),
         "--autoscaler-config", str(path), "--kubeconfig", str(account), "--address", "127.0.0.1:0",
         "--listen", "127.0.0.1:0", "--tls-cert-file", str(certificates.server.certificate),
         "--tls-private-key-file", str(certificates.server.key), "--client-ca-file", str(certificates.ca)], stage)
+
+
+def provider(stage: Stage, config: Json, certificates: Certificates) -> tuple[Process, int]:
+    """The provider, answering; and its port."""
+    process = start_provider(stage, config, certificates)
     try:
         process.wait_for("answering Cluster Autoscaler")
         found = _PORT.search(process.text())

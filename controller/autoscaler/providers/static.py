@@ -4,7 +4,8 @@
 """Spare machines that are powered on and off by Redfish; their kubelet joins the cluster by itself when they run.
 
 A playbook has prepared them before (``node_prepare`` and the site's own way to join). A machine that is on and is no
-node is on its way. Source: DMTF DSP0266, ComputerSystem.Reset.
+node is on its way, unless it was told to shut down. The Node object of one that was switched off may stay: such a node
+counts as none (``NodeGroups.registered``). Source: DMTF DSP0266, ComputerSystem.Reset.
 """
 
 from __future__ import annotations
@@ -63,14 +64,15 @@ class _Machines:
 
     def __init__(self, machines: list[_Machine], registered: Registered) -> None:
         self._machines, self._registered = machines, registered
+        self._shut_down: set[str] = set()
 
     def _spare(self) -> list[_Machine]:
         there = {raw["metadata"]["name"] for raw in self._registered()}
         return [machine for machine in self._machines if machine.node not in there]
 
     def coming(self) -> int:
-        """Machines that are on and no nodes."""
-        return sum(machine.is_on() for machine in self._spare())
+        """Machines that are on and no nodes, and do not shut down."""
+        return sum(machine.is_on() for machine in self._spare() if machine.node not in self._shut_down)
 
     def grow(self, count: int) -> None:
         """Power the first ones on that are off."""
@@ -79,12 +81,14 @@ class _Machines:
             raise ProviderError(f"{count} spare machines are needed, and {len(off)} are off")
         for machine in off[:count]:
             machine.reset(ON)
+            self._shut_down.discard(machine.node)
 
     def shrink(self, node: str) -> None:
         """Shut a node's machine down; its Node object is deleted by whoever deletes nodes that are gone."""
         machine = next(each for each in self._machines if each.node == node)
         if machine.is_on():
             machine.reset(OFF)
+        self._shut_down.add(node)
 
     def removable(self, node: str) -> str:
         """Only the machines of the list are ours to power off."""

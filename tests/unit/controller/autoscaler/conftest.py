@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -67,15 +68,17 @@ def channel(issued: Issued, port: int, certificate: Path, key: Path) -> grpc.Cha
 
 @pytest.fixture
 def asking(testbed: Testbed, issued: Issued, clock: Clock) -> Iterator[Callable[..., AutoscalerStandIn]]:
-    """Opens a stand-in that asks the testbed's provider."""
+    """Opens a stand-in that asks the provider which the testbed has at that moment."""
     certificates = Certificates(str(issued.server.certificate), str(issued.server.key), str(issued.ca))
-    server = Server("127.0.0.1:0", ProviderService(testbed.provider, testbed.measurements), certificates)
-    server.start()
-    opened = channel(issued, server.port, issued.client.certificate, issued.client.key)
+    ends = contextlib.ExitStack()
 
     def start(**times: float) -> AutoscalerStandIn:
+        server = Server("127.0.0.1:0", ProviderService(testbed.provider, testbed.measurements), certificates)
+        server.start()
+        ends.callback(server.stop)
+        opened = channel(issued, server.port, issued.client.certificate, issued.client.key)
+        ends.callback(opened.close)
         return AutoscalerStandIn(opened, WorldView(testbed), Times(**times), clock)
 
-    yield start
-    opened.close()
-    server.stop()
+    with ends:
+        yield start

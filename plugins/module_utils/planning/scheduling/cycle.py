@@ -68,7 +68,9 @@ class NodeState:
     """One node while a plan is made.
 
     ``requested``, ``pods`` and ``ports``: of all pods on it; ``last_chosen``: seconds since the epoch, for
-    ``roundrobin``; ``bound``: devices of all models that are in use or taken.
+    ``roundrobin``; ``bound``: devices of all models that are in use or taken. ``touched``: something of it was taken.
+    ``placements``: those of earlier plans that it was made with, ``assumed``: their pods that ``info`` does not count,
+    and ``promised``: devices that have to be attached for them, by (model, fabric).
     """
 
     facts: NodeFacts
@@ -79,6 +81,12 @@ class NodeState:
     last_chosen: float
     bound: int
     stocks: dict[str, ModelStock] = field(default_factory=dict)
+    touched: bool = False
+    placements: tuple[Placement, ...] = ()
+    assumed: list[PodInfo] = field(default_factory=list)
+    promised: Counter[tuple[str, int]] = field(default_factory=Counter)
+    kind: tuple[tuple[object, ...] | None] | None = None
+    """What scoring makes of its facts, once it was asked."""
 
     def stock(self, model: str) -> ModelStock:
         """What is left of a model."""
@@ -108,47 +116,89 @@ class NodeState:
 class CycleState:
     """All nodes and the free devices of the fabrics. The snapshot it is made from stays as it is.
 
-    ``changed``: names of nodes in the order of their changes; ``unreserved``: how often something was given back.
+    ``changed``: names of nodes in the order of their changes; ``unreserved``: how often something was given back;
+    ``totals``: all devices by model and fabric, whoever has them.
     """
 
     def __init__(self, snapshot: SchedulingSnapshot, cache: ParseCache) -> None:
         self.infos = {name: cache.node(facts) for name, facts in snapshot.nodes.items()}
-        self.nodes = {name: _node_state(facts, self.infos[name], snapshot) for name, facts in snapshot.nodes.items()}
+        self.nodes = {name: _node_state(facts, self.infos[name], snapshot.last_placed.get(name, 0.0))
+                      for name, facts in snapshot.nodes.items()}
         self.free, self.returning = dict(snapshot.free), Counter(snapshot.returning)
-        self._totals = _totals(snapshot)
+        self._fabric = _on_fabric(snapshot)
+        self.totals = Counter(self._fabric)
+        for facts in snapshot.nodes.values():
+            self.totals.update(_devices(facts))
         self._placed: PlacedPods = {}
         for info in self.infos.values():
             for pod in info.pods:
-                self._placed.setdefault(pod.namespace, []).append((pod, info))
+                self._placed.setdefault(pod.namespace, {})[pod, info.name] = (pod, info)
         self.interpod_affinity = InterPodAffinity(self._placed, snapshot.namespaces)
         self.topology_spread = PodTopologySpread(self._placed, tuple(self.infos.values()))
         self.changed: list[str] = []
         self.unreserved = 0
         self._last_choice = snapshot.now
-        for placement in snapshot.placements:
-            self._assume(placement, cache)
+        for name, placements in placements_by_node(snapshot).items():
+            if name in self.nodes:
+                self._assume_all(self.nodes[name], placements, cache)
 
-    def _assume(self, placement: Placement, cache: ParseCache) -> None:
+    def _assume_all(self, node: NodeState, placements: tuple[Placement, ...], cache: ParseCache) -> None:
+        node.placements = placements
+        for placement in placements:
+            self._assume(node, placement, cache)
+
+    def _assume(self, node: NodeState, placement: Placement, cache: ParseCache) -> None:
         """Take what a placement of an earlier plan still waits for: idle devices that it names come first.
 
         Its pod counts on the node, unless it is nominated there and so counted already.
         """
-        node = self.nodes.get(placement.node)
-        if node is None:
-            return
         node.last_chosen = max(node.last_chosen, placement.since)
         needs: dict[str, int] = {}
         for models in placement.needs.values():
             for model, n in models.items():
                 needs[model] = needs.get(model, 0) + n
         named = {name for names in placement.devices.values() for name in names}
-        self._take_devices(node, {model: _outstanding(node.stock(model), n - placement.holding.get(model, 0), named)
-                                  for model, n in needs.items()})
+        takes = {model: _outstanding(node.stock(model), n - placement.holding.get(model, 0), named)
+                 for model, n in needs.items()}
+        self._take_devices(node, takes)
+        if node.facts.fabric is not None:
+            node.promised.update({(model, node.facts.fabric): take.fresh for model, take in takes.items()})
         if all(pod.raw["metadata"]["uid"] != placement.pod.uid for pod in node.info.pods):
             pod = cache.pod(placement.raw)
             self._count_room(node, pod, 1)
             self._count_pod(node, pod, 1)
-        self.changed.append(placement.node)
+        self._changed(node)
+
+    def replace_node(self, facts: NodeFacts, placements: tuple[Placement, ...], last_placed: float,
+                     cache: ParseCache) -> None:
+        """The node as it is now, in place of what the state has of it; all that was taken or withheld there is undone.
+
+        Its Node object is the same as before. ``free`` is the caller's, who knows what other nodes were promised.
+        """
+        old, info = self.nodes[facts.name], cache.node(facts)
+        stays = set(info.pods)
+        for pod in [*old.assumed, *(pod for pod in old.info.pods if pod not in stays)]:
+            self._see_pod(old, pod, -1)
+        for pod in stays.difference(old.info.pods):
+            self._see_pod(old, pod, 1)
+        self.totals.subtract(_devices(old.facts))
+        self.totals.update(_devices(facts))
+        self.infos[facts.name] = info
+        node = self.nodes[facts.name] = _node_state(facts, info, last_placed)
+        self._assume_all(node, placements, cache)
+        self.changed.append(facts.name)
+
+    def renew_fabric(self, snapshot: SchedulingSnapshot) -> None:
+        """What is free and what returns is now as in the snapshot, whose nodes the state has."""
+        self.totals.subtract(self._fabric)
+        self._fabric = _on_fabric(snapshot)
+        self.totals.update(self._fabric)
+        before, self.free, self.returning = self.free, dict(snapshot.free), Counter(snapshot.returning)
+        for node in self.nodes.values():
+            for (model, _fabric), fresh in node.promised.items():
+                self._count_free(node, model, -fresh)
+        self._last_choice = snapshot.now
+        self.unreserved += any(n > before.get(key, 0) for key, n in self.free.items())
 
     def reserve(self, node: NodeState, pod: PodInfo, takes: Takes) -> None:
         """Put a pod and its devices onto a node."""
@@ -157,7 +207,7 @@ class CycleState:
         self._count_pod(node, pod, 1)
         self._last_choice += 1.0
         node.last_chosen = self._last_choice
-        self.changed.append(node.facts.name)
+        self._changed(node)
 
     def unreserve(self, node: NodeState, pod: PodInfo, takes: Takes, last_chosen: float) -> None:
         """Take back what ``reserve`` did; ``last_chosen``: of the node before that."""
@@ -169,7 +219,7 @@ class CycleState:
         self._count_pod(node, pod, -1)
         node.last_chosen = last_chosen
         self.unreserved += 1
-        self.changed.append(node.facts.name)
+        self._changed(node)
 
     def withhold(self, node: NodeState, pod: PodInfo | None, takes: Takes, missing: Mapping[str, int]) -> None:
         """Withhold devices, places for ``missing`` devices of each model, and room, for a pod that waits.
@@ -181,7 +231,7 @@ class CycleState:
         self._take_devices(node, takes)
         if pod is not None:
             self._count_room(node, pod, 1)
-        self.changed.append(node.facts.name)
+        self._changed(node)
 
     def other_pods_matter(self, pod: PodInfo) -> bool:
         """Whether terms of this pod about others, or of others about it, have to be looked at."""
@@ -194,7 +244,11 @@ class CycleState:
 
     def total(self, node: NodeState, model: str) -> int:
         """All devices of a model on the node's fabric, whoever has them."""
-        return self._totals[model, node.facts.fabric] if node.facts.fabric is not None else 0
+        return self.totals[model, node.facts.fabric] if node.facts.fabric is not None else 0
+
+    def _changed(self, node: NodeState) -> None:
+        node.touched = True
+        self.changed.append(node.facts.name)
 
     def _take_devices(self, node: NodeState, takes: Takes) -> None:
         for model, take in takes.items():
@@ -217,27 +271,45 @@ class CycleState:
 
     def _count_pod(self, node: NodeState, pod: PodInfo, change: int) -> None:
         """Terms about other pods see that the pod came or left."""
-        pods = self._placed.setdefault(pod.namespace, [])
-        pods.append((pod, node.info)) if change > 0 else pods.remove((pod, node.info))
+        node.assumed.append(pod) if change > 0 else node.assumed.remove(pod)
+        self._see_pod(node, pod, change)
+
+    def _see_pod(self, node: NodeState, pod: PodInfo, change: int) -> None:
+        pods, key = self._placed.setdefault(pod.namespace, {}), (pod, node.facts.name)
+        if change > 0:
+            pods[key] = (pod, node.info)
+        else:
+            del pods[key]
         self.interpod_affinity.update(pod, node.info, change)
         self.topology_spread.update(pod, node.info, change)
 
 
-def _node_state(facts: NodeFacts, info: NodeInfo, snapshot: SchedulingSnapshot) -> NodeState:
-    return NodeState(facts, info, dict(info.requested), len(info.pods), list(info.ports),
-                     last_chosen=snapshot.last_placed.get(facts.name, 0.0),
+def placements_by_node(snapshot: SchedulingSnapshot) -> dict[str, tuple[Placement, ...]]:
+    """The snapshot's placements, by the name of their node."""
+    found: dict[str, list[Placement]] = {}
+    for placement in snapshot.placements:
+        found.setdefault(placement.node, []).append(placement)
+    return {name: tuple(placements) for name, placements in found.items()}
+
+
+def _node_state(facts: NodeFacts, info: NodeInfo, last_placed: float) -> NodeState:
+    return NodeState(facts, info, dict(info.requested), len(info.pods), list(info.ports), last_placed,
                      bound=sum(stock.bound for stock in facts.stock.values()))
 
 
-def _totals(snapshot: SchedulingSnapshot) -> Counter[tuple[str, int]]:
-    """All devices by model and fabric: free, attached and on their way back."""
+def _on_fabric(snapshot: SchedulingSnapshot) -> Counter[tuple[str, int]]:
+    """Devices that no node has or asked for: free ones, and those on their way back."""
     found: Counter[tuple[str, int]] = Counter(snapshot.free)
     found.update(snapshot.returning)
-    for facts in snapshot.nodes.values():
-        if facts.fabric is not None:
-            for model, stock in facts.stock.items():
-                found[model, facts.fabric] += len(stock.idle) + stock.coming + stock.bound
     return found
+
+
+def _devices(facts: NodeFacts) -> dict[tuple[str, int], int]:
+    """Devices that are attached to a node or asked for it."""
+    if facts.fabric is None:
+        return {}
+    return {(model, facts.fabric): len(stock.idle) + stock.coming + stock.bound
+            for model, stock in facts.stock.items()}
 
 
 def _outstanding(stock: ModelStock, n: int, named: set[str]) -> Take:

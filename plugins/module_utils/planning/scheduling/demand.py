@@ -78,6 +78,12 @@ class Demand:
         return tuple(sorted({m for r in self.requests for a in r.alternatives for m in a.models}))
 
     @property
+    def simple(self) -> bool:
+        """Whether it is for so many devices of one model. Then a node that can meet it does so in the same way however
+        many devices are free, and one that cannot lacks the same."""
+        return len(self.requests) == 1 and not self.requests[0].ambiguous
+
+    @property
     def count(self) -> int:
         """The largest number of devices that it may take."""
         return sum(request.largest_count for request in self.requests)

@@ -74,6 +74,10 @@ class FeasibilityCheck:
         return tuple(name for name, node in self.state.nodes.items()
                      if not reasons[name] and name not in unresolvable and not check(node))
 
+    def forget(self, *, simple: bool) -> None:
+        """Forget what was computed of nodes and demands; ``simple``: of simple demands too."""
+        self._scored = {key: scored for key, scored in self._scored.items() if scored.demand.simple and not simple}
+
     def _pod_filter(self, queued: QueuedPod) -> Callable[[NodeState], str]:
         """The filters whose answer depends on the pods that are on nodes: room, host ports, terms about other pods."""
         pod, extended = queued.info, queued.demand.extended

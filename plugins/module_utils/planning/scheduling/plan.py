@@ -16,7 +16,7 @@ from .backfill import wait_for_returning, withhold_for
 from .cycle import CycleState, NodeState
 from .feasibility import Diagnosis, FeasibilityCheck
 from .parse_cache import ParseCache
-from .queue import QueuedPod, QueueEntry, build_queue, unreadable
+from .queue import QueuedPod, QueueEntry, SchedulingQueue, build_queue, unreadable
 from .snapshot import Placement, Release, SchedulingPlan, SchedulingSettings, SchedulingSnapshot
 from .supply import Allocation, Supplier
 
@@ -31,16 +31,13 @@ class _Reserved:
     last_chosen: float
 
 
-class _Planner:
-    """One cycle over the queue; collects what is decided."""
+class QueuePlanner:
+    """One plan for the queue; collects what is decided. ``feasibility``: of a state that is as the snapshot says."""
 
-    def __init__(self, snapshot: SchedulingSnapshot, settings: SchedulingSettings, cache: ParseCache) -> None:
-        self.snapshot, self.settings = snapshot, settings
-        self.state = CycleState(snapshot, cache)
-        reader = cache.demand_reader(snapshot, settings)
-        self.feasibility = FeasibilityCheck(self.state, Supplier(self.state, reader.catalogue),
-                                            settings.allocation_policy)
-        self.queue = build_queue(snapshot, cache, reader)
+    def __init__(self, snapshot: SchedulingSnapshot, settings: SchedulingSettings, feasibility: FeasibilityCheck,
+                 queue: SchedulingQueue) -> None:
+        self.snapshot, self.settings, self.queue = snapshot, settings, queue
+        self.state, self.feasibility = feasibility.state, feasibility
         self.failed: dict[frozenset[tuple[object, int]], tuple[int, Diagnosis]] = {}
         self.protected: set[tuple[str, ...]] = set()
         self.protecting: set[str] = set()
@@ -54,7 +51,7 @@ class _Planner:
         """Schedule every entry of the queue, and say what becomes of every other pod."""
         for pod, reason in self.queue.unsupported:
             self.releases.append(Release(pod.ref, reason, unschedulable=False))
-        for entry in self.queue.entries:
+        for entry in self.queue.in_turn():
             if self.snapshot.unseen:
                 self._wait_unseen(entry)
             else:
@@ -93,17 +90,24 @@ class _Planner:
             pod.signature_among_pods if among_pods else pod.signature for pod in entry.pods).items())
         failed = self.failed.get(signature)
         if failed is not None and (not among_pods or failed[0] == len(self.state.changed)):
-            self._unserved(entry, failed[1])
+            self._failed(entry, failed[1], among_pods)
             return
         result = self._reserve(entry)
         if isinstance(result, Diagnosis):
             self.failed[signature] = (len(self.state.changed), result)
-            self._unserved(entry, result)
+            self._failed(entry, result, among_pods)
         elif reason := self._beyond_share(entry, result):
             self._unreserve(result)
             self.queue.pending += [(pod.gated, reason) for pod in entry.pods]
         else:
             self.placements += [self._placement(each, entry.group) for each in result]
+
+    def _failed(self, entry: QueueEntry, diagnosis: Diagnosis, among_pods: bool) -> None:
+        """Others like it fail as well, and as soon as nothing returns that could be promised to them they only wait."""
+        self._unserved(entry, diagnosis)
+        waits = self.settings.unserved == "wait" and diagnosis.resolvable
+        if waits and not among_pods and not any(self.state.returning.values()):
+            self.queue.skip(entry)
 
     def _beyond_share(self, entry: QueueEntry, reserved: list[_Reserved]) -> str:
         """Why the namespace has to wait for these devices; empty when it need not, then they are counted."""
@@ -206,6 +210,9 @@ def plan_placements(snapshot: SchedulingSnapshot, settings: SchedulingSettings,
     and age; no pod is preempted.
     """
     cache = cache if cache is not None else ParseCache()
-    plan = _Planner(snapshot, settings, cache).plan()
+    reader = cache.demand_reader(snapshot, settings)
+    state = CycleState(snapshot, cache)
+    feasibility = FeasibilityCheck(state, Supplier(state, reader.catalogue), settings.allocation_policy)
+    plan = QueuePlanner(snapshot, settings, feasibility, build_queue(snapshot, cache, reader)).plan()
     cache.forget(snapshot)
     return plan

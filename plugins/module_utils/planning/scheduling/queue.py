@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..fairness import HIGHEST_PRIORITY
@@ -87,6 +88,13 @@ class SchedulingQueue:
     pending: list[tuple[GatedPod, str]] = field(default_factory=list)
     wake_at: list[float] = field(default_factory=list)
 
+    def in_turn(self) -> Iterator[QueueEntry]:
+        """The entries in their order."""
+        return iter(self.entries)
+
+    def skip(self, entry: QueueEntry) -> None:
+        """Entries like this one need not be looked at any more, but to say what they wait for."""
+
 
 def build_queue(snapshot: SchedulingSnapshot, cache: ParseCache, reader: DemandReader) -> SchedulingQueue:
     """The queue of the waiting pods that have no placement in the snapshot."""
@@ -103,6 +111,17 @@ def build_queue(snapshot: SchedulingSnapshot, cache: ParseCache, reader: DemandR
         builder.add_group(group, pods)
     builder.queue.entries = _in_turn(builder.queue.entries)
     return builder.queue
+
+
+def judge(pod: GatedPod, cache: ParseCache, reader: DemandReader) -> QueuedPod | str:
+    """A pod with what it demands, or why that is not supported. Its claims exist, and no other pod shares them."""
+    demand = reader.read(pod)
+    if isinstance(demand, str):
+        return demand
+    try:
+        return QueuedPod(pod, cache.pod(pod.raw), demand)
+    except BadQuantity as error:
+        return str(error)
 
 
 def _in_turn(entries: list[QueueEntry]) -> list[QueueEntry]:
@@ -200,13 +219,10 @@ class _QueueBuilder:
         """The pod with what it demands, or why that is not supported."""
         if any(claim is None for claim in pod.claims.values()):
             return f"one of its claims was not created within {CLAIM_TIMEOUT:g} s"
-        demand = self.reader.read(pod)
-        if isinstance(demand, str):
-            return demand
+        queued = judge(pod, self.cache, self.reader)
+        if isinstance(queued, str):
+            return queued
         for claim in pod.claims.values():
             if claim is not None and self.pods_of_claim[claim["metadata"]["uid"]] > 1:
                 return f"claim {claim['metadata']['name']} is shared with another pod"
-        try:
-            return QueuedPod(pod, self.cache.pod(pod.raw), demand)
-        except BadQuantity as error:
-            return str(error)
+        return queued

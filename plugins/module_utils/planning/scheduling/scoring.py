@@ -41,6 +41,15 @@ def signature(facts: NodeFacts) -> tuple[object, ...] | None:
             facts.default_limit)
 
 
+def _kind(node: NodeState) -> tuple[object, ...] | None:
+    """The signature of a node of which nothing is taken, None for others."""
+    if node.touched:
+        return None
+    if node.kind is None:
+        node.kind = (signature(node.facts),)
+    return node.kind[0]
+
+
 class ScoredNodes:
     """The nodes that can meet one demand, best first, and why the others cannot.
 
@@ -56,21 +65,19 @@ class ScoredNodes:
         self._reasons: Counter[str] | None = None
         self._scores: dict[str, Score] = {}
         self._changes_seen, self._unreserved_seen = len(self.state.changed), self.state.unreserved
-        self._evaluate_all()
+        self._evaluate_all(self.names, sort=False)
         self.order = sorted(self._scores.values())
 
-    def _evaluate_all(self) -> None:
-        """Ask the supplier about every node, and once for all that are alike: most nodes of a large cluster are."""
+    def _evaluate_all(self, names: Iterable[str], *, sort: bool = True) -> None:
+        """Ask the supplier about nodes, and once for all that are alike: most nodes of a large cluster are."""
         answers: dict[tuple[object, ...], Allocation | Rejection] = {}
-        changed = set(self.state.changed)
-        for name in self.names:
-            facts = self.state.nodes[name].facts
-            alike = None if name in changed else signature(facts)
-            self._evaluate(name, answers.get(alike) if alike else None, sort=False)
+        for name in names:
+            alike = _kind(self.state.nodes[name])
+            self._evaluate(name, answers.get(alike) if alike else None, sort=sort)
             if alike and alike not in answers:
                 answers[alike] = self._allocations.get(name) or self.rejections[name]
 
-    def _evaluate(self, name: str, known: Allocation | Rejection | None = None, *, sort: bool = True) -> None:
+    def _evaluate(self, name: str, known: Allocation | Rejection | None, *, sort: bool) -> None:
         """Ask the supplier anew about a node; ``known``: what it would say; ``sort``: keep ``order`` sorted."""
         if old := self._scores.pop(name, None):
             del self.order[bisect.bisect_left(self.order, old)]
@@ -95,8 +102,7 @@ class ScoredNodes:
         if self._unreserved_seen != self.state.unreserved:
             changed |= {name for name, rejection in self.rejections.items() if not rejection.unresolvable}
         self._changes_seen, self._unreserved_seen = len(self.state.changed), self.state.unreserved
-        for name in sorted(changed):
-            self._evaluate(name)
+        self._evaluate_all(changed)
 
     def reasons(self) -> Counter[str]:
         """How many nodes are rejected, by reason."""
@@ -115,8 +121,7 @@ class ScoredNodes:
             found = self._first(check, stale)
             if not stale:
                 return found
-            for name in stale:
-                self._evaluate(name)
+            self._evaluate_all(stale)
 
     def _first(self, check: Callable[[NodeState], str], stale: list[str]) -> tuple[NodeState, Allocation] | None:
         """The first in order that passes; nodes before it whose allocation is out of date are added to ``stale``."""

@@ -8,6 +8,7 @@ Matching pods are counted once per distinct term; the counts follow every pod th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from ..framework.label_selector import Labels
@@ -29,29 +30,40 @@ class InterPodAffinity:
         self._affinity: dict[tuple[AffinityTerm, ...], Counts] = {}
         self._anti_affinity: dict[AffinityTerm, Counts] = {}
         self._existing_anti_affinity: dict[AffinityTerm, Counts] = {}
+        self._pods_with: Counter[AffinityTerm] = Counter()
         self._terms_about: dict[PodInfo, tuple[int, list[AffinityTerm]]] = {}
+        self._version = 0
         for pods in placed.values():
-            for pod, node in pods:
-                for term in pod.anti_affinity:
-                    _count(self._existing_anti_affinity.setdefault(term, {}), term, node, 1)
+            for pod, node in pods.values():
+                self._count_existing(pod, node, 1)
 
     def update(self, pod: PodInfo, node: NodeInfo, change: int) -> None:
         """A pod came to a node (``change`` 1) or left it (-1). As AddPod and RemovePod of PreFilterExtensions."""
-        for term in pod.anti_affinity:
-            _count(self._existing_anti_affinity.setdefault(term, {}), term, node, change)
+        self._count_existing(pod, node, change)
         for terms, counts in self._affinity.items():
             self._count_affinity(terms, counts, pod, node, change)
         for term, counts in self._anti_affinity.items():
             if self._matches(term, pod):
                 _count(counts, term, node, change)
 
+    def _count_existing(self, pod: PodInfo, node: NodeInfo, change: int) -> None:
+        """Terms of placed pods; one that no placed pod has any more is gone."""
+        for term in pod.anti_affinity:
+            before = self._pods_with[term]
+            self._pods_with[term] += change
+            self._version += not (before and self._pods_with[term])
+            _count(self._existing_anti_affinity.setdefault(term, {}), term, node, change)
+            if not self._pods_with[term]:
+                del self._existing_anti_affinity[term]
+
     def existing_terms(self, pod: PodInfo) -> list[AffinityTerm]:
-        """Anti-affinity terms of placed pods that speak of the pod; found anew when there are more terms than before.
-        """
+        """Anti-affinity terms of placed pods that speak of the pod; found anew when those changed."""
+        if not self._existing_anti_affinity:
+            return []
         known = self._terms_about.get(pod)
-        if known is None or known[0] != len(self._existing_anti_affinity):
+        if known is None or known[0] != self._version:
             terms = [term for term in self._existing_anti_affinity if self._matches(term, pod)]
-            known = self._terms_about[pod] = (len(self._existing_anti_affinity), terms)
+            known = self._terms_about[pod] = (self._version, terms)
         return known[1]
 
     def pre_filter(self, pod: PodInfo) -> Filter | None:
@@ -80,7 +92,7 @@ class InterPodAffinity:
         if terms and terms not in self._affinity:
             counts = self._affinity[terms] = {}
             for pods in self.placed.values():
-                for pod, node in pods:
+                for pod, node in pods.values():
                     self._count_affinity(terms, counts, pod, node, 1)
         return self._affinity.get(terms, {})
 
@@ -94,7 +106,7 @@ class InterPodAffinity:
         if term not in self._anti_affinity:
             counts = self._anti_affinity[term] = {}
             for pods in self.placed.values():
-                for pod, node in pods:
+                for pod, node in pods.values():
                     if self._matches(term, pod):
                         _count(counts, term, node, 1)
         return self._anti_affinity[term]

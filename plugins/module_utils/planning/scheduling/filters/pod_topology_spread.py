@@ -85,7 +85,7 @@ class PodTopologySpread:
             several = self._domains[key] = [
                 _DomainCounts(each, [node for node in self.nodes if _counts_for(pod, each, node)])
                 for each in pod.spread]
-            for other, node in self.placed.get(pod.namespace, ()):
+            for other, node in self.placed.get(pod.namespace, {}).values():
                 for domains in several:
                     domains.count(other, node, 1)
         return self._domains[key]

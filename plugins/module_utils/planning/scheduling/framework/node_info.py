@@ -40,7 +40,7 @@ class NodeInfo:
                 self.requested[name] = self.requested.get(name, 0) + value
 
 
-PlacedPods = dict[str, list[tuple[PodInfo, NodeInfo]]]
-"""Pods with their nodes, by namespace."""
+PlacedPods = dict[str, dict[tuple[PodInfo, str], tuple[PodInfo, NodeInfo]]]
+"""Pods with their nodes: by namespace, then by pod and name of the node."""
 Filter = Callable[[NodeInfo], str]
 """Says why a pod cannot be on a node, in the scheduler's words; empty when it can."""

@@ -1,0 +1,85 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A queue that is kept from plan to plan, for whoever makes thousands of plans with thousands of pods that wait.
+
+Its order is that of ``build_queue``. Pods that are alike stand in one lane; once one of them was found to wait for
+devices, and nothing is left to be promised to the others, the plan does not look at the rest of its lane.
+"""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import typing as t
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..queue import QueuedPod, QueueEntry, SchedulingQueue, Signature
+
+Lane = tuple[str, frozenset[tuple[Signature, int]]]
+"""Namespace and signature of the pods in it."""
+Share = tuple[int, str]
+"""Priority, the highest first, and namespace: those take turns."""
+
+
+def lane_of(entry: QueueEntry) -> Lane:
+    """In which lane an entry stands; entries of one lane get the same answers where no terms about others matter."""
+    counts: dict[Signature, int] = {}
+    for pod in entry.pods:
+        counts[pod.signature] = counts.get(pod.signature, 0) + 1
+    return entry.namespace, frozenset(counts.items())
+
+
+@dataclass
+class WaitingLine(SchedulingQueue):
+    """Single pods that wait. ``entries`` stays empty."""
+
+    _passed: set[Lane] = field(default_factory=set)
+    _orders: dict[Share, list[tuple[int, float, str]]] = field(default_factory=dict)
+    _lanes: dict[tuple[Share, Lane], list[tuple[tuple[int, float, str], QueueEntry]]] = field(default_factory=dict)
+    _places: dict[str, tuple[Share, Lane, QueueEntry]] = field(default_factory=dict)
+
+    def add(self, pod: QueuedPod) -> None:
+        """A pod comes."""
+        entry = QueueEntry((pod,))
+        order, lane = entry.order, lane_of(entry)
+        share = (order[0], entry.namespace)
+        self._places[pod.gated.uid] = (share, lane, entry)
+        bisect.insort(self._orders.setdefault(share, []), order)
+        bisect.insort(self._lanes.setdefault((share, lane), []), (order, entry), key=lambda each: each[0])
+
+    def remove(self, uid: str) -> None:
+        """A pod leaves: it has a node, or is gone."""
+        share, lane, entry = self._places.pop(uid)
+        orders, entries = self._orders[share], self._lanes[share, lane]
+        del orders[bisect.bisect_left(orders, entry.order)]
+        del entries[bisect.bisect_left(entries, entry.order, key=lambda each: each[0])]
+        if not entries:
+            del self._lanes[share, lane]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def pods(self) -> Iterator[QueuedPod]:
+        """All that wait."""
+        return (entry.pods[0] for _share, _lane, entry in self._places.values())
+
+    def in_turn(self) -> Iterator[QueueEntry]:
+        """The entries in their order, but for those whose lane is passed by then. A new plan begins with it."""
+        self._passed.clear()
+        self.wake_at.clear()
+        self.pending.clear()
+        lanes = [self._in_lane(share, lane) for share, lane in self._lanes]
+        return (entry for _turn, entry in heapq.merge(*lanes, key=lambda each: each[0]))
+
+    def skip(self, entry: QueueEntry) -> None:
+        """The plan under way has done with the entry's lane."""
+        self._passed.add(self._places[entry.pods[0].gated.uid][1])
+
+    def _in_lane(self, share: Share, lane: Lane) -> Iterator[tuple[tuple[t.Any, ...], QueueEntry]]:
+        orders = self._orders[share]
+        for order, entry in self._lanes[share, lane]:
+            if lane in self._passed:
+                return
+            yield (order[0], bisect.bisect_left(orders, order), order), entry

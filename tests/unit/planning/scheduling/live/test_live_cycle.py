@@ -1,0 +1,189 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A cycle that lives on plans as a new one does, in every step of random histories."""
+
+from __future__ import annotations
+
+import random
+import typing as t
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.planning.fairness import Shares
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.live.cycle import LiveCycle
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.live.line import WaitingLine
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.plan import plan_placements
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.queue import QueuedPod
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import (
+    GatedPod,
+    NodeFacts,
+    Placement,
+    SchedulingPlan,
+    SchedulingSnapshot,
+)
+from ansible_collections.composable.infra.tests.unit.planning.builders import NOW
+from ansible_collections.composable.infra.tests.unit.planning.scheduling.cluster import (
+    CLASS,
+    RULES,
+    WAIT,
+    Rules,
+    device_class,
+    exactly,
+    gated,
+    make_snapshot,
+    node,
+)
+from ansible_collections.composable.infra.tests.unit.planning.scheduling.simulated_cluster import (
+    CPU,
+    MODELS,
+    SimulatedCluster,
+    random_cluster,
+)
+
+CLASSES = {CLASS: device_class()}
+APPS: tuple[dict[str, str], ...] = ({}, {"app": "a"}, {"app": "b"})
+
+
+def random_pod(rng: random.Random, name: str, group: tuple[str, int] | None, since: float) -> GatedPod:
+    """Of one or several models, with terms about other pods now and then."""
+    def ask() -> dict[str, object]:
+        return exactly(rng.choice((*MODELS, None)), rng.randint(1, 3))
+
+    asks = [[ask(), ask()] if rng.random() < 0.2 else ask() for _unused in range(rng.choice((1, 1, 2)))]
+    selector = {"matchLabels": {"app": "a"}}
+    term = {"topologyKey": "zone", "labelSelector": selector}
+    more: t.Any = rng.choice([{}] * 5 + [
+        {"affinity": {rng.choice(("podAffinity", "podAntiAffinity")):
+                      {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}},
+        {"topologySpreadConstraints": [{**term, "maxSkew": 1}]}])
+    return gated(name, *asks, age=NOW - since, group=group, priority=rng.choice((0, 0, 0, 5)),
+                 labels=rng.choice(APPS), **more)
+
+
+@dataclass
+class SlowCluster(SimulatedCluster):
+    """A cluster whose devices take their time: some placements are served, others later."""
+
+    rng: random.Random = field(default_factory=random.Random)
+
+    def _arrived(self, placement: Placement) -> bool:
+        return self.rng.random() < 0.6 and super()._arrived(placement)
+
+
+def slow_cluster(rng: random.Random, rules: Rules) -> SlowCluster:
+    """Nodes and devices at random."""
+    made = random_cluster(rng, rules)
+    return SlowCluster(made.nodes, made.devices, made.limit, made.rest, rules, rng=rng)
+
+
+@dataclass
+class History:
+    """A cluster over time whose unchanged nodes are the same objects, as the engine and the replay give them."""
+
+    rng: random.Random
+    cluster: SimulatedCluster
+    facts: dict[str, NodeFacts] = field(default_factory=dict)
+    last_placed: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for number, name in enumerate(self.cluster.nodes):
+            self.cluster.raws[name] = node(name, labels={"zone": f"z{number % 3}"}, allocatable={"cpu": str(CPU)}).raw
+
+    def snapshot(self) -> SchedulingSnapshot:
+        """Free devices are on their way back now and then, but at the beginning."""
+        made = self.cluster.snapshot()
+        for name, facts in made.nodes.items():
+            if self.facts.get(name) != facts:
+                self.facts[name] = facts
+        several = self.cluster.step > 0 and self.rng.random() < 0.5
+        returning = {key: self.rng.randint(0, n) for key, n in made.free.items() if several}
+        free = {key: n - returning.get(key, 0) for key, n in made.free.items()}
+        return replace(made, nodes=dict(self.facts), free=free, returning=returning, classes=CLASSES,
+                       last_placed=dict(self.last_placed))
+
+    def follow(self, found: SchedulingPlan) -> None:
+        """What the plan says is done, and a step of time passes."""
+        self.cluster.placed.update({each.pod.name: each for each in found.placements})
+        self.last_placed.update({each.node: each.since for each in found.placements})
+        for each in found.releases:
+            del self.cluster.waiting[each.pod.name]
+        self.cluster.live(self.rng, longest=4)
+
+    def arrive(self, step: int, *, groups: bool = True) -> None:
+        """Some pods, and now and then a group."""
+        members: list[tuple[str, tuple[str, int] | None]] = [
+            (f"p{step}-{i}", None) for i in range(self.rng.randint(0, 2))]
+        if groups and self.rng.random() < 0.3:
+            members += [(f"g{step}-{i}", (f"g{step}", 2)) for i in range(2)]
+        for name, group in members:
+            self.cluster.waiting[name] = random_pod(self.rng, name, group, NOW + step)
+
+
+ALL_RULES = [RULES, WAIT, Rules(unserved="wait", allocation_policy="differentnode"),
+             Rules(allocation_policy="roundrobin"),
+             Rules(unserved="wait", shares=Shares(quotas={"default": {"*": 2}}))]
+
+
+@pytest.mark.parametrize("rules", ALL_RULES)
+def test_it_plans_as_a_new_cycle_does(rng: random.Random, rules: Rules) -> None:
+    placed = waited = 0
+    for _unused in range(4):
+        history, live = History(rng, slow_cluster(rng, rules)), LiveCycle(rules)
+        for step in range(12):
+            history.arrive(step)
+            snapshot = history.snapshot()
+            found = live.plan(snapshot)
+            assert found == plan_placements(snapshot, rules)
+            placed, waited = placed + len(found.placements), waited + len(found.wait_reasons)
+            history.follow(found)
+        assert live.cycles == 1
+    assert placed > 10
+    assert waited or rules.unserved == "release"
+
+
+@pytest.mark.parametrize("rules", ALL_RULES)
+def test_a_line_that_is_kept_gives_the_same_plan(rng: random.Random, rules: Rules) -> None:
+    """What each pod waits for is said for the first of several that are alike only."""
+    placed = 0
+    for _unused in range(4):
+        history, live, line = History(rng, slow_cluster(rng, rules)), LiveCycle(rules), WaitingLine()
+        for step in range(16):
+            history.arrive(step, groups=False)
+            snapshot = history.snapshot()
+            renew(line, live, snapshot)
+            found, new = live.plan(snapshot, line), plan_placements(snapshot, rules)
+            assert (found.placements, released(found), found.wake_at) == (new.placements, released(new), new.wake_at)
+            placed += len(found.placements)
+            history.follow(found)
+    assert placed
+
+
+def test_pods_that_are_alike_are_not_looked_at_again() -> None:
+    pods = [gated(f"p{i}", age=9.0 - i) for i in range(6)]
+    snapshot = make_snapshot(node("n0"), *pods, free=2, classes=CLASSES)
+    live, line = LiveCycle(WAIT), WaitingLine()
+    renew(line, live, snapshot)
+    found = live.plan(snapshot, line)
+    assert [each.pod.name for each in found.placements] == ["p0", "p1"]
+    assert [reason.claim for reason in found.wait_reasons] == ["default/p2-gpu"]
+    assert found.placements == plan_placements(snapshot, WAIT).placements
+
+
+def released(plan: SchedulingPlan) -> set[tuple[str, bool]]:
+    """Which pods are let go. Of several reasons for it the plan may name another one."""
+    return {(each.pod.name, each.unschedulable) for each in plan.releases}
+
+
+def renew(line: WaitingLine, live: LiveCycle, snapshot: SchedulingSnapshot) -> None:
+    """The line has the pods that wait and have no placement."""
+    placed = {each.pod.uid for each in snapshot.placements}
+    waiting = {pod.uid: pod for pod in snapshot.waiting if pod.uid not in placed}
+    known = {queued.gated.uid for queued in line.pods()}
+    for uid in known - waiting.keys():
+        line.remove(uid)
+    for uid in waiting.keys() - known:
+        queued = live.judge(waiting[uid], snapshot)
+        assert isinstance(queued, QueuedPod)
+        line.add(queued)

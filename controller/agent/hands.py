@@ -92,8 +92,11 @@ class Hands(t.Protocol):
     def plugin(self, evidence: Evidence) -> Plugin | None:
         """The plugin of the device's vendor; None when there is none to tell."""
 
+    def is_own(self, evidence: Evidence) -> bool:
+        """Whether the agent's own driver offers devices of this kind: it looks by itself, and no plugin is told."""
+
     def plugins(self) -> tuple[Plugin, ...]:
-        """The plugins of all vendors that are known."""
+        """The plugins of all vendors that are known, but for those whose devices the agent's own driver offers."""
 
     def uuids(self) -> frozenset[str] | None:
         """UUIDs of all devices on the bus that have a driver; None when one of them does not say its own."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.composable.infra.plugins.module_utils.node import bring_up as up
@@ -50,9 +50,13 @@ class _Seen:
 
 
 class HostHands:
-    """One thread at a time brings devices up; the rest is thread-safe."""
+    """One thread at a time brings devices up; the rest is thread-safe.
 
-    def __init__(self, host: Host, options: Options) -> None:
+    ``own_kinds``: rows of the table of vendors whose devices the agent's own DRA driver offers.
+    """
+
+    def __init__(self, host: Host, options: Options, own_kinds: Collection[str] = ()) -> None:
+        self._own_kinds = frozenset(own_kinds)
         self._root, self._options, self._host = (root := host.root), options, host
         self._seen, self._log = _Seen(), kernel_log.KernelLog(root)
         self._vendors: dict[str, Vendor] = {}
@@ -143,6 +147,21 @@ class HostHands:
 
     def plugin(self, evidence: Evidence) -> Plugin | None:
         """See the protocol."""
+        vendor = self._vendor(evidence)
+        return next((plugin for plugin in self.plugins() if vendor and plugin.driver == vendor.dra_driver), None)
+
+    def is_own(self, evidence: Evidence) -> bool:
+        """See the protocol."""
+        vendor = self._vendor(evidence)
+        return vendor is not None and vendor.name in self._own_kinds
+
+    def plugins(self) -> tuple[Plugin, ...]:
+        """See the protocol."""
+        own = {vendor.dra_driver for vendor in VENDORS if vendor.name in self._own_kinds}
+        return tuple(plugin for plugin in _PLUGINS if plugin.driver not in own)
+
+    def _vendor(self, evidence: Evidence) -> Vendor | None:
+        """The row of a device; None for one that the bus has never shown."""
         key = evidence.uuid or evidence.address
         if key not in self._vendors:
             found = next((d for d in self._devices(LOOK_SECONDS)
@@ -150,12 +169,7 @@ class HostHands:
             if found is None:
                 return None
             self._vendors[key] = vendor_of(found.vendor, found.pci_class)
-        driver = self._vendors[key].dra_driver
-        return next((plugin for plugin in _PLUGINS if plugin.driver == driver), None)
-
-    def plugins(self) -> tuple[Plugin, ...]:
-        """See the protocol."""
-        return _PLUGINS
+        return self._vendors[key]
 
     def uuids(self) -> frozenset[str] | None:
         """See the protocol; a bus that cannot be read tells nothing either."""

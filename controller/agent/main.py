@@ -38,7 +38,7 @@ from .device_work import Patience
 from .host_files import only_agent
 from .host_hands import HostHands
 from .kubelet_plugin.beside_agent import kubelet_plugin
-from .kubelet_plugin.options import add_plugin_options, check_plugin_options
+from .kubelet_plugin.options import add_plugin_options, check_plugin_options, own_kinds
 from .metrics import AgentMetrics
 
 log = logging.getLogger("composable.infra")
@@ -133,7 +133,7 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     try:
         with only_agent(args.root, stop) as alone:
             if alone:
-                hands = HostHands(Host(args.root), host_options(args))
+                hands = HostHands(Host(args.root), host_options(args), own_kinds(args))
                 hands.take_stock()
                 agent = NodeAgent(limited, hands, agent_options(args), metrics, recorder, client, tracer)
                 metrics.ask(agent.devices_by_phase, agent.hung_removals)

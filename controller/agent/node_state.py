@@ -84,6 +84,11 @@ class NodeState:
         return [pod for pod in self.pods.list() if pod["metadata"].get("namespace") in self._namespaces
                 and plugin.owns(pod["metadata"].get("labels") or {})]
 
+    def claim_names(self) -> set[tuple[str, str]]:
+        """Namespace and name of the claims of all pods that have not ended."""
+        return {(pod["metadata"]["namespace"], name) for pod in self.pods.list() if not pods.ended(pod)
+                for name in pods.claim_names(pod).values() if name}
+
     def preparing(self) -> list[Json]:
         """Pods with claims that the kubelet has not started yet: it may be preparing their claims."""
         return [pod for pod in self.pods.list() if pods.claim_names(pod) and not pods.ended(pod) and _unstarted(pod)]

@@ -113,6 +113,9 @@ class PluginWork:
         if self._state.shows(evidence) and self._is_fresh(ask):
             self._book.note(ask, _announced(evidence, time.time()))
             return None
+        if evidence.phase == PREPARING and self._hands.is_own(evidence) and self._is_fresh(ask):
+            evidence = evidence.with_phase(READY)
+            self._book.note(ask, evidence)
         return self._overdue(ask, evidence)
 
     def _settle_kept(self, ask: Ask, evidence: Evidence) -> None:
@@ -126,14 +129,16 @@ class PluginWork:
         return not self._devices.pending(ask)
 
     def _overdue(self, ask: Ask, evidence: Evidence) -> float | None:
-        if evidence.phase != READY or self._hands.plugin(evidence) is None:
+        own = self._hands.is_own(evidence)
+        if evidence.phase != READY or (not own and self._hands.plugin(evidence) is None):
             return None
         due = max(parse_time(evidence.steps[-1].at), self._kept.get(ask.uid, 0.0)) + self._announce_seconds
         if time.time() < due:
             return due
         if evidence.trouble is None or evidence.trouble.reason != NOT_ANNOUNCED:
+            where = "/status and the log of this node's agent" if own else "the log of the vendor's DRA plugin"
             message = (f"no ResourceSlice of node {self._state.node} shows {evidence.uuid or evidence.address} "
-                       f"{self._announce_seconds:g} s after it was ready; look at the log of the vendor's DRA plugin")
+                       f"{self._announce_seconds:g} s after it was ready; look at {where}")
             self._book.note(ask, evidence.with_trouble(NOT_ANNOUNCED, message, time.time()))
         return None
 

@@ -21,6 +21,7 @@ from ansible_collections.composable.infra.controller.agent.host_files import onl
 from ansible_collections.composable.infra.controller.agent.host_hands import HostHands
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.beside_agent import kubelet_plugin
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.devices import DEFAULT_KINDS
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.options import own_kinds
 from ansible_collections.composable.infra.controller.agent.main import COMPONENT
 from ansible_collections.composable.infra.controller.agent.metrics import AgentMetrics
 from ansible_collections.composable.infra.controller.logs import set_up_logging
@@ -54,7 +55,7 @@ class _One:
         self._kubelet = folder / "kubelets" / node
         self._plugin = Namespace(dra_driver=options.dra_driver, dra_kinds=DEFAULT_KINDS, node_name=node,
                                  kubelet_folder=self._kubelet, cdi_folder=self._root / "run/cdi", root=self._root)
-        self._hands = HostHands(Host(self._root), settings)
+        self._hands = HostHands(Host(self._root), settings, own_kinds(self._plugin))
         self.agent = NodeAgent(self._client, self._hands, mine, AgentMetrics(), self._recorder, tracer=tracer)
         self.thread = threading.Thread(target=self._run, name=f"only-{node}", daemon=True)
 

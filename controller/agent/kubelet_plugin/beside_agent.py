@@ -8,9 +8,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import typing as t
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotFound
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
@@ -42,11 +44,16 @@ def kubelet_plugin(args: argparse.Namespace, client: Client, agent: NodeAgent) -
         wanted = sorted((ask for ask in agent.devices.asks() if ask.pool_device), key=lambda ask: not ask.release)
         return {ask.pool_device: ask.evidence for ask in wanted}
 
+    def claims(but: Collection[tuple[str, str]]) -> Iterator[dict[str, t.Any]]:
+        for namespace, name in sorted(agent.state.claim_names() - set(but)):
+            with contextlib.suppress(NotFound):
+                yield client.get(CLAIMS, name, namespace)
+
     def synced() -> bool:
         return all(reflector.synced.is_set() for reflector in agent.state.reflectors)
 
     options = PluginOptions(args.dra_driver, tuple(args.dra_kinds), args.kubelet_folder, args.cdi_folder)
-    mine = Agent(args.node_name, Host(args.root), agent.state.slices, evidences, synced, kept)
+    mine = Agent(args.node_name, Host(args.root), agent.state.slices, evidences, synced, kept, claims)
     try:
         plugin = KubeletPlugin(client, options, mine)
     except BadCheckpoint as error:

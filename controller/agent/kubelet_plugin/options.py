@@ -33,6 +33,11 @@ def add_plugin_options(parser: argparse.ArgumentParser) -> None:
         help="where the container runtime reads Container Device Interface specs (default: %(default)s)")
 
 
+def own_kinds(args: argparse.Namespace) -> tuple[str, ...]:
+    """Rows of the table of vendors that the agent's own driver offers; none without one."""
+    return tuple(args.dra_kinds) if args.dra_driver else ()
+
+
 def check_plugin_options(args: argparse.Namespace) -> None:
     """Raises BadConfig where a DRA driver cannot have the name, or cannot be served here."""
     name = args.dra_driver

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 import typing as t
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +18,11 @@ import grpc
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden, Invalid
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.device_users import DeviceName, user
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
+from ansible_collections.composable.infra.plugins.module_utils.node.vendors import VENDORS
 
 from .allocation import Place
 from .checkpoint import FILE, Checkpoint, PreparedClaim
@@ -37,6 +39,8 @@ from .specs import SpecFolder
 from .wire.rpc import DRA, HEALTH, LATER_HEALTH, service
 from .wire.sockets import Registration, Sockets, serving
 
+Json = dict[str, t.Any]
+ClaimName = tuple[str, str]
 log = logging.getLogger("composable.infra")
 # sysfs has no events: a device that nobody told of is seen after this time.
 LOOK_SECONDS = 1.0
@@ -58,10 +62,15 @@ class PluginOptions:
     cdi: Path = Path("/var/run/cdi")
 
 
+def _no_claims(_but: Collection[ClaimName]) -> Iterable[Json]:
+    """Of a node without pods."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Agent:
     """What the plugin takes from the node agent. ``slices``: all of the node. ``synced``: whether they were read.
-    ``kept``: see ``Sight``."""
+    ``kept``: see ``Sight``. ``claims``: those of the node's pods, but for some by namespace and name."""
 
     node: str
     host: Host
@@ -69,6 +78,7 @@ class Agent:
     evidences: Callable[[], Iterable[Evidence]]
     synced: Callable[[], bool]
     kept: Callable[[], Kept] = dict
+    claims: Callable[[Collection[ClaimName]], Iterable[Json]] = _no_claims
 
 
 class KubeletPlugin:
@@ -184,17 +194,30 @@ class KubeletPlugin:
                 log.info("published: %s", ", ".join(device.name for device in shown) or "no device")
 
     def _to_show(self, devices: Sequence[NodeDevice]) -> list[NodeDevice]:
-        """What a claim has stays; a device that another driver shows is for its claims only."""
+        """What a claim has stays; a device that another driver shows, or that a claim of it has, is for those only."""
         prepared = {d.address for claim in self._preparation.claims() for d in claim.devices
                     if d.pool == self._place.pool}
         shown = self._publisher.shown()
-        left = {d.name: driver for d in devices if d.address not in prepared and (driver := self._sight.shown_by(d))}
+        left = {d.name: driver for d in devices if d.address not in prepared
+                and (driver := self._sight.shown_by(d) or (d.name not in shown and self._held_by(d)))}
         if left != self._left_out:
             for name, driver in left.items():
-                log.warning("%s is left to the driver %s, whose ResourceSlice shows it", name, driver)
+                log.warning("%s is left to the driver %s: its ResourceSlice shows it, or a claim has it", name, driver)
             self._left_out = left
         return [device for device in devices if device.name not in left and (
             device.address in prepared or not self._sight.reason_to_hide(device, shown))]
+
+    def _held_by(self, device: NodeDevice) -> str:
+        """The vendor's driver of which a claim may have the device, though no slice shows it; empty for none.
+
+        So it is when the vendor's plugin was taken from the node: its claims go on. Raises ApiError.
+        """
+        driver = next(vendor.dra_driver for vendor in VENDORS if vendor.name == device.kind)
+        if driver in ("", self.options.driver):
+            return ""
+        theirs = self._agent.claims({(c.namespace, c.name) for c in self._preparation.claims()})
+        name = DeviceName(device.uuid, device.address)
+        return driver if user(theirs, self._agent.slices.list(), self._place.node, name, {driver}) else ""
 
     def _tell_health(self) -> None:
         known = {device.name: device for device in self._devices or ()}

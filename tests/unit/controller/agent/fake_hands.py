@@ -62,6 +62,7 @@ class FakeHands:
 
     ``dead``: it shows a dead device; one that ``stays_dead`` belongs to a ComposableResource.
     ``troubles``: what the next calls for a device raise. ``gates``: events that a call for a device waits for.
+    ``own``: the agent's own driver offers the devices, beside the vendor's plugin.
     """
 
     bus: dict[str, str] = field(default_factory=dict)
@@ -74,6 +75,7 @@ class FakeHands:
     blind: bool = False
     dead: bool = False
     stays_dead: bool = False
+    own: bool = False
 
     def bring_up(self, wanted: Wanted, before: Evidence, note: Note) -> Evidence:
         if wanted.device not in self.bus:
@@ -129,7 +131,10 @@ class FakeHands:
         return []
 
     def plugin(self, evidence: Evidence) -> Plugin | None:
-        return PLUGIN
+        return None if self.own else PLUGIN
+
+    def is_own(self, evidence: Evidence) -> bool:
+        return self.own
 
     def plugins(self) -> tuple[Plugin, ...]:
         return (PLUGIN,)

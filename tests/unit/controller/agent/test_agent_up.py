@@ -253,6 +253,35 @@ def test_a_plugin_that_never_announces_is_told() -> None:
         until("it is over", lambda: announced(node, "gpu-1") and node.trouble("gpu-1") == "")
 
 
+def test_device_of_the_own_driver_is_ready_at_once_and_no_pod_of_a_vendor_is_deleted() -> None:
+    with running() as node:
+        node.plays, node.hands.own = False, True
+        node.hands.gates["dev-2"] = threading.Event()
+        node.boot()
+        for n in (1, 2):
+            node.hands.bus[f"dev-{n}"] = f"GPU-{n}"
+            node.api.put(COMPOSABLE_RESOURCES, resource(f"gpu-{n}", f"dev-{n}", f"GPU-{n}"))
+        until("the first is ready, though the second is still touched", lambda: node.phase("gpu-1") == READY, 5.0)
+        assert node.steps("gpu-1") == ["OnBus", "Bound", "Touched"]
+        node.hands.gates["dev-2"].set()
+        until("the second is, too", lambda: node.phase("gpu-2") == READY, 5.0)
+        assert node.deleted_pods() == []
+
+
+def test_own_driver_that_does_not_show_a_device_is_told() -> None:
+    with running(announce_seconds=0.3) as node:
+        node.plays, node.hands.own = False, True
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        node.boot()
+        until("the trouble is told", lambda: node.trouble("gpu-1") == NOT_ANNOUNCED)
+        found = node.evidence("gpu-1")
+        assert found is not None
+        assert found.trouble is not None
+        assert found.trouble.message.endswith("look at /status and the log of this node's agent")
+        assert node.deleted_pods() == []
+
+
 def test_a_node_without_the_plugin_is_ready_without_its_step() -> None:
     with running() as node:
         node.plays = False

@@ -65,6 +65,18 @@ def test_brought_up_by_its_uuid(node: FakeNode) -> None:
     assert not plugin.owns({"app.kubernetes.io/name": "other"})
 
 
+def test_no_plugin_is_told_of_devices_that_the_own_driver_offers(node: FakeNode) -> None:
+    node.come(Card(A, "GPU-a"))
+    seen = Evidence(PREPARING, "dev-1", uuid="GPU-a", address=A)
+    own, others = (HostHands(node.host, Options(), kinds) for kinds in (("nvidia", "generic-pci"), ("amd",)))
+    assert own.is_own(seen)
+    assert own.plugin(seen) is None
+    assert "gpu.nvidia.com" not in {plugin.driver for plugin in own.plugins()}
+    assert not others.is_own(seen)
+    assert others.plugin(seen) is not None
+    assert {plugin.driver for plugin in others.plugins()} == {"gpu.nvidia.com", "gpu.intel.com"}
+
+
 def test_another_that_comes_first_is_not_waited_out(node: FakeNode) -> None:
     hands, noted = hands_of(node), list[Evidence]()
     node.come(Card(A, "GPU-b"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.composable.infra.controller.agent.node_state import NodeState
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import NAMESPACE, pod
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 
@@ -37,3 +38,13 @@ def test_a_gpu_without_a_uuid_is_shown_by_its_address() -> None:
     assert not state.shows(Evidence("Ready", "dev-1"))
     assert state.shown()[ADDRESS] == ("gpu.nvidia.com", "node-0", "gpu-0-128")
     assert ADDRESS not in state.announced()
+
+
+def test_claims_of_pods_that_have_not_ended() -> None:
+    state = seeing()
+    for name, phase in (("runs", "Running"), ("waits", "Pending"), ("over", "Succeeded")):
+        raw = pod(name, phase=phase, resourceClaimStatuses=[{"name": "made", "resourceClaimName": f"{name}-made"}])
+        raw["spec"]["resourceClaims"] = [{"name": "own", "resourceClaimName": f"{name}-own"}, {"name": "made"}]
+        state.pods.upsert(raw)
+    assert state.claim_names() == {(NAMESPACE, f"{name}-{kind}") for name in ("runs", "waits")
+                                   for kind in ("own", "made")}

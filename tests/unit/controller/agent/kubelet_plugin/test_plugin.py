@@ -65,7 +65,7 @@ class Running:
         """A plugin, as after a crash of the one before."""
         options = PluginOptions(DRIVER, kubelet=self.kubelet, cdi=self.node.cdi)
         agent = Agent(NODE, Host(self.node.root), self.store, lambda: self.node.evidences, lambda: self.synced,
-                      lambda: self.node.kept)
+                      lambda: self.node.kept, self._claims)
         self.plugin = KubeletPlugin(self.node.api.client, options, agent)
         self.plugin.start()
         return self.plugin
@@ -79,6 +79,10 @@ class Running:
         """End all."""
         self.stop()
         self._reflector.stop()
+
+    def _claims(self, but: t.Collection[tuple[str, str]]) -> list[dict[str, t.Any]]:
+        found = self.node.api.of(CLAIMS)
+        return [claim for claim in found if (claim["metadata"]["namespace"], claim["metadata"]["name"]) not in but]
 
     def _changed(self, *_unused: object) -> None:
         if self.plugin is not None:
@@ -295,6 +299,25 @@ def test_device_that_another_driver_shows_is_left_to_it(running: Running, kubele
     assert running.plugin.status()["left_out"] == {"gpu-a": "gpu.nvidia.com"}
     running.node.api.remove(SLICES, "theirs")
     wait_for("ours again", lambda: running.shown() == ["gpu-a"])
+
+
+def test_device_that_a_vendors_claim_still_has_is_not_offered_when_its_slice_is_gone(
+        running: Running, kubelet: KubeletStandIn) -> None:
+    wait_for("the slice", lambda: running.shown() == ["gpu-a"])
+    running.node.api.put(SLICES, other_slice({"name": "gpu-0", "attributes": {"uuid": {"string": "GPU-a"}}}))
+    wait_for("left out", lambda: running.shown() == [])
+    running.node.claim("gpu-0", name="theirs", driver="gpu.nvidia.com")
+    running.node.api.remove(SLICES, "theirs")
+    wait_for("the store knows", lambda: not [item for item in running.store.list()
+                                              if item["spec"]["driver"] != DRIVER])
+    running.node.plug("a", "b")
+    assert running.plugin is not None
+    plugin = running.plugin
+    wait_for("neither is told from theirs",
+             lambda: plugin.status()["left_out"] == {"gpu-a": "gpu.nvidia.com", "gpu-b": "gpu.nvidia.com"})
+    assert running.shown() == []
+    running.node.api.remove(CLAIMS, "theirs", "default")
+    wait_for("both are ours", lambda: running.shown() == ["gpu-a", "gpu-b"])
 
 
 def test_device_that_a_claim_has_stays_shown(running: Running, kubelet: KubeletStandIn) -> None:

@@ -23,7 +23,7 @@ class LabOptions:
     down(). ready_seconds: limit for each step of the start. audit: the API server logs writes with their bodies.
     feature_gates: False leaves every feature gate as the release has it. real_nodes: nodes with a kubelet and a
     containerd, beside the simulated `nodes`; they need root on Linux. plugin_start: seconds that a start of the
-    vendor's plugin takes on them.
+    vendor's plugin takes on them. gangs: the scheduler's own gang scheduling, with the gates that it needs.
     """
 
     nodes: int = 2
@@ -38,11 +38,14 @@ class LabOptions:
     feature_gates: bool = True
     real_nodes: int = 0
     plugin_start: float = 0.0
+    gangs: bool = False
 
     def check(self) -> None:
         """LabError when a value is not allowed; names the field."""
         check_lab_name(self.name)
         release = find_release(self.kubernetes)
+        if self.gangs:
+            release.with_gangs()
         if not 0 <= self.nodes <= 5000:
             raise LabError(f"nodes={self.nodes} is not allowed: use 0 to 5000")
         if not 0 <= self.real_nodes <= 50:

@@ -18,6 +18,9 @@ CNI_COMPONENTS = ("loopback", "ptp", "host-local")
 # What a real node runs besides the control plane's binaries.
 NODE_COMPONENTS = ("kubelet", *CONTAINERD_COMPONENTS, *CNI_COMPONENTS, "runc")
 DEFAULT_SERIES = "1.36"
+# Version of the API in which a pod names its PodGroup; that of 1.35 names a Workload and is another one.
+GANG_API: Mapping[str, str] = {"1.36": "scheduling.k8s.io/v1alpha2"}
+_GANG_GATES = ("GangScheduling", "GenericWorkload")
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 
 
@@ -64,6 +67,15 @@ class Release:
     def plain(self) -> Release:
         """The same without any feature gate or API that is off by default."""
         return replace(self, gates={}, runtime_config=())
+
+    def with_gangs(self) -> Release:
+        """The same with the scheduler's own gang scheduling (KEP-4671), which is alpha. LabError where it has none."""
+        if self.series not in GANG_API:
+            raise LabError(f"Kubernetes {self.kubernetes} has no gang scheduling that the lab knows: use one of "
+                           f"{', '.join(GANG_API)}")
+        gates = {name: {**self.gates.get(name, {}), **dict.fromkeys(_GANG_GATES, True)}
+                 for name in KUBERNETES_COMPONENTS}
+        return replace(self, gates=gates, runtime_config=(*self.runtime_config, f"{GANG_API[self.series]}=true"))
 
 
 def _same_gates(*names: str) -> dict[str, dict[str, bool]]:

@@ -80,6 +80,7 @@ class Lab:
         real_nodes.check(wanted.real_nodes)
         known = find_release(wanted.kubernetes)
         release = known if wanted.feature_gates else known.plain()
+        release = release.with_gangs() if wanted.gangs else release
         binaries = find_binaries(release, wanted.binaries, progress)
         if wanted.real_nodes:
             binaries.update(find_node_programs(release, wanted.binaries, progress))

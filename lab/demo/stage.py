@@ -44,7 +44,8 @@ class StageOptions:
     ``managers``: CDI Managers that the emulator stands for, all over the same devices; the first one is used, until
     ``use`` says otherwise. ``handover`` gated: pods of the default namespace are held by the admission policy, or by
     their template where the release does not serve it. ``driver``: that of the vendor's plugin, or the node agents'
-    own, in the place of the vendor's plugin; always their own with the handover direct.
+    own, in the place of the vendor's plugin; always their own with the handover direct. ``gangs``: the scheduler knows
+    PodGroups.
     """
 
     nodes: int = 2
@@ -68,6 +69,7 @@ class StageOptions:
     managers: tuple[str, ...] = ("fm",)
     manager_settings: Mapping[str, t.Any] = field(default_factory=dict)
     extra: Mapping[str, t.Any] = field(default_factory=dict)
+    gangs: bool = False
 
 
 def device_name(model: str) -> str:
@@ -87,7 +89,7 @@ class Stage:
         lab_options = LabOptions(nodes=self.options.nodes, real_nodes=self.options.real_nodes,
                                  plugin_start=self.options.announce, kubernetes=self.options.kubernetes,
                                  binding_timeout=self.options.binding_timeout, audit=self.options.audit,
-                                 feature_gates=self.options.feature_gates)
+                                 feature_gates=self.options.feature_gates, gangs=self.options.gangs)
         self.lab = Lab.up(lab_options, say)
         self._emulator: t.Any = None
         try:

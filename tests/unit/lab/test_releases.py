@@ -52,6 +52,14 @@ def test_other_components_have_no_gates() -> None:
     assert RELEASES["1.34"].feature_gates("etcd") == ""
 
 
+def test_gang_scheduling_is_where_pods_name_their_pod_group() -> None:
+    found = RELEASES["1.36"].with_gangs()
+    assert found.feature_gates("kube-scheduler") == "DRADeviceTaintRules=true,GangScheduling=true,GenericWorkload=true"
+    assert found.runtime_config[-1] == "scheduling.k8s.io/v1alpha2=true"
+    with pytest.raises(LabError, match=r"1\.35\.\d+ has no gang scheduling that the lab knows: use one of 1\.36$"):
+        RELEASES["1.35"].with_gangs()
+
+
 def test_binding_timeout_exists_from_1_35() -> None:
     assert {series: release.binding_timeout for series, release in RELEASES.items()} == {
         "1.34": False,

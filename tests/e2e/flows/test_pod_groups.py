@@ -1,0 +1,95 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The scheduler's own gang scheduling (KEP-4671, alpha in 1.36) with devices of the fabric.
+
+Held pods are let go, and the scheduler gives the PodGroup devices of the pool for all of its pods, or for none.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.composable.infra.lab.demo import front_doors
+from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, pod_body
+from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, PODS, ApiResource
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods
+from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess, StageFactory
+from ansible_collections.composable.infra.tests.e2e.support.support import (
+    all_free,
+    changes_asked,
+    delete_all,
+    holds_new_pods,
+    mark,
+    returned,
+    wait_for,
+)
+
+pytestmark = pytest.mark.e2e
+Json = dict[str, t.Any]
+POD_GROUPS = ApiResource("scheduling.k8s.io/v1alpha2", "podgroups", "PodGroup", namespaced=True)
+GATED, DIRECT = "gated", "direct"
+
+
+@pytest.fixture(scope="module", params=[GATED, DIRECT])
+def stage(request: pytest.FixtureRequest, stage_factory: StageFactory) -> Stage:
+    """Two devices, of which each gang wants two."""
+    return stage_factory(nodes=2, devices={A100: 2}, handover=request.param, gangs=True, kubernetes="1.36")
+
+
+@pytest.fixture
+def ready(stage: Stage, open_process: OpenProcess) -> Iterator[Stage]:
+    open_process(front_doors.controller, stage)
+    wait_for("all devices are in the pool", lambda: all_free(stage))
+    if stage.gated:
+        wait_for("new pods are held", lambda: holds_new_pods(stage))
+    yield stage
+    delete_all(stage)
+    for group in stage.client.list(POD_GROUPS, "default").items:
+        stage.client.delete(POD_GROUPS, group["metadata"]["name"], namespace="default")
+    wait_for("all devices are back", lambda: returned(stage))
+
+
+def pod_group(stage: Stage, name: str, size: int) -> None:
+    stage.client.create(POD_GROUPS, {
+        "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default"}, "spec": {"schedulingPolicy": {"gang": {"minCount": size}}}})
+
+
+def member(stage: Stage, name: str, group: str) -> None:
+    stage.claim(name, A100)
+    body = pod_body(name, None)
+    body["spec"]["schedulingGroup"] = {"podGroupName": group}
+    stage.client.create(PODS, body)
+
+
+def unschedulable(stage: Stage, name: str) -> bool:
+    pod = stage.client.get(PODS, name, "default")
+    return not pods.held(pod) and bool(pods.unschedulable(pod))
+
+
+def test_gang_is_served_when_it_is_whole(ready: Stage, timeline: Timeline) -> None:
+    pod_group(ready, "g", 2)
+    since = mark(ready)
+    member(ready, "a", "g")
+    wait_for("it is not held, and waits for the other", lambda: unschedulable(ready, "a"))
+    assert not claims.results(ready.client.get(CLAIMS, "a", "default"))
+    assert changes_asked(ready, since) == []
+    member(ready, "b", "g")
+    wait_for("both run", lambda: timeline.running("a", "b"))
+
+
+def test_gang_that_the_pool_cannot_serve_whole_gets_nothing(ready: Stage, timeline: Timeline) -> None:
+    pod_group(ready, "large", 3)
+    since = mark(ready)
+    for name in "abc":
+        member(ready, name, "large")
+    wait_for("all are refused", lambda: all(unschedulable(ready, name) for name in "abc"))
+    assert not any(claims.results(ready.client.get(CLAIMS, name, "default")) for name in "abc")
+    assert changes_asked(ready, since) == []
+    ready.pod("alone", A100)
+    wait_for("its devices are for others", lambda: timeline.running("alone"))

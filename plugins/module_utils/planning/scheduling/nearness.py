@@ -36,19 +36,23 @@ class Place:
         """From an entry of a ResourceSlice; the standard attributes, or those of the device's driver."""
         said = {name.rpartition("/")[2]: value for name, value in (device.get("attributes") or {}).items()}
         numa = next((int(said[name]["int"]) for name in _NUMA if "int" in said.get(name, {})), None)
-        width = said.get("linkWidth", {}).get("int")
-        return cls(said.get("switch", {}).get("string"), said.get("pcieRoot", {}).get("string"), numa,
-                   None if width is None else int(width))
+        return cls(said.get("switch", {}).get("string"), said.get("pcieRoot", {}).get("string"), numa, _width(device))
 
 
 def distance(devices: Sequence[Json]) -> Distance:
     """How far these devices are apart; one device is near itself. What is not known counts as far."""
-    places = [Place.of(device) for device in devices]
-    return _rank(places), -min((place.width or 0 for place in places), default=0)
+    narrowest = min((_width(device) or 0 for device in devices), default=0)
+    return ONE_SWITCH if len(devices) < 2 else _rank([Place.of(device) for device in devices]), -narrowest
+
+
+def _width(device: Json) -> int | None:
+    """Lanes of its link; only our own driver tells them."""
+    found = (device.get("attributes") or {}).get("linkWidth", {}).get("int")
+    return None if found is None else int(found)
 
 
 def _rank(places: Sequence[Place]) -> int:
-    if len(places) < 2 or _same(place.switch for place in places):
+    if _same(place.switch for place in places):
         return ONE_SWITCH
     if _same(place.root for place in places):
         return ONE_ROOT

@@ -76,8 +76,9 @@ class Allocation:
         """Of the claim whose idle devices are farthest from each other; where others will be is not known."""
         of_claims: dict[int, list[Json]] = {}
         for request in self.requests:
-            found = of_claims.setdefault(request.claim, [])
-            found += [device.device for _model, take in request.takes for device in take.idle]
+            for _model, take in request.takes:
+                if take.idle:
+                    of_claims.setdefault(request.claim, []).extend(device.device for device in take.idle)
         return max(map(distance, of_claims.values()), default=NEAREST)
 
 

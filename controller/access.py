@@ -17,6 +17,7 @@ import time
 import typing as t
 from collections import OrderedDict
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
@@ -44,6 +45,24 @@ def on_loopback(peer: str) -> bool:
     return bool((mapped or address).is_loopback)
 
 
+def names_loopback(host: str) -> bool:
+    """Whether a Host header, with or without a port, says that the client meant this machine's loopback."""
+    name = urlsplit(f"//{host}").hostname or ""
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+class Request(t.Protocol):
+    """What is judged: http.server.BaseHTTPRequestHandler has it."""
+
+    headers: t.Any
+    client_address: t.Any
+
+
 class Access:
     """Judges requests; without a ``client`` only loopback is let in. ``clock``: seconds. Thread-safe."""
 
@@ -52,6 +71,13 @@ class Access:
         self._known: OrderedDict[_Question, tuple[int, float]] = OrderedDict()
         self._lock = threading.Lock()
         self._reviews = threading.BoundedSemaphore(AT_ONCE)
+
+    def judge_request(self, request: Request, authorization: str, path: str, namespace: str = "") -> int:
+        """As ``judge``. Loopback needs no token where the address that was asked for says so too: a page from elsewhere
+        could have its own name lead here (DNS rebinding)."""
+        peer = request.client_address[0]
+        named = names_loopback(request.headers.get("Host") or "")
+        return self.judge(peer if named or not on_loopback(peer) else "", authorization, path, namespace)
 
     def judge(self, peer: str, authorization: str, path: str, namespace: str = "") -> int:
         """The HTTP status for a request for ``path`` from address ``peer`` with this Authorization header: 200 for yes,

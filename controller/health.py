@@ -253,7 +253,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
 
     def _judged(self, path: str) -> int:
-        return self.endpoints.access.judge(self.client_address[0], self.headers.get("Authorization") or "", path)
+        return self.endpoints.access.judge_request(self, self.headers.get("Authorization") or "", path)
 
     def _answer(self, code: int, body: dict[str, t.Any]) -> None:
         self._send(code, "application/json", json.dumps(body, indent=1).encode())

@@ -8,7 +8,6 @@ Browsers keep no cookie: the page sends the token that a person has given it, in
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
 import typing as t
@@ -17,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
-from ansible_collections.composable.infra.controller.access import OK, UNAUTHORIZED, UNAVAILABLE, Access, on_loopback
+from ansible_collections.composable.infra.controller.access import OK, UNAUTHORIZED, UNAVAILABLE, Access
 from ansible_collections.composable.infra.controller.ui.bundle import SECURITY, StaticFile, bundle
 from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.controller.ui.story import Stories
@@ -96,14 +95,9 @@ class Ui:
         return answers[name](Scope(namespace), query, request)
 
     def _judged(self, request: Request, namespace: str | None) -> int:
-        """Loopback needs no token, where the address in the browser says so too: a page from elsewhere could have its
-        own name lead here (DNS rebinding)."""
-        peer = request.client_address[0]
-        if on_loopback(peer) and not _names_loopback(request.headers.get("Host") or ""):
-            peer = ""
         token = request.headers.get(TOKEN_HEADER)
         authorization = f"Bearer {token}" if token else request.headers.get("Authorization") or ""
-        return self._access.judge(peer, authorization, ROOT.rstrip("/"), namespace or "")
+        return self._access.judge_request(request, authorization, ROOT.rstrip("/"), namespace or "")
 
     def _snapshot(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
         self.broadcaster.looked_at()
@@ -123,16 +117,6 @@ class Ui:
 
     def _waits(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
         return _json(compact(self._stories.waits(scope)), request)
-
-
-def _names_loopback(host: str) -> bool:
-    name = urlsplit(f"//{host}").hostname or ""
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def _file(found: StaticFile, known: str) -> Answer:

@@ -81,10 +81,11 @@ def server(running: HealthServer, engine: FakeEngine) -> HealthServer:
     return running
 
 
-def get(server: HealthServer, path: str) -> tuple[int, dict[str, t.Any]]:
+def get(server: HealthServer, path: str, **headers: str) -> tuple[int, dict[str, t.Any]]:
     """Status and body."""
+    request = urllib.request.Request(f"http://{server.address}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(f"http://{server.address}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=10) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -118,6 +119,23 @@ def test_status_tells_what_claims_wait_for(server: HealthServer, engine: FakeEng
         "ready": True, "troubles": ["a trouble"],
         "claims": {"ns/a": {"waits_for": "1 x A100", "evidence": {"node": "node-0", "devices": ["gpu-a"]}},
                    "ns/b": {"waits_for": "1 x T4", "evidence": {}}}})
+
+
+@pytest.mark.parametrize("path", ["/status", "/metrics"])
+def test_name_from_elsewhere_that_leads_to_loopback_needs_a_token(server: HealthServer, path: str) -> None:
+    """A web page could have its own name lead here and read the answer: DNS rebinding."""
+    assert get(server, path, Host="page.example.com:8080")[0] == 401
+    assert get(server, path, Host="")[0] == 401
+
+
+def test_who_names_it_otherwise_learns_no_troubles(server: HealthServer, engine: FakeEngine) -> None:
+    engine.troubles = ["claim team-a/secret has trouble"]
+    assert get(server, "/readyz", Host="page.example.com") == (200, {"ready": True})
+
+
+@pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1", "[::1]:8080"])
+def test_loopback_is_named_so(server: HealthServer, host: str) -> None:
+    assert get(server, "/status", Host=host)[0] == 200
 
 
 def test_status_of_an_idle_engine(engine: FakeEngine) -> None:

@@ -78,7 +78,9 @@ from .threads import Threads
 from .tracing import Tracer
 from .work_queue import WorkQueue
 
-SHORTEST_LOOK = 0.5
+# Seconds between two looks at the fabric at least, and how long a device that returned is not looked for at most, where
+# a look itself does not take longer.
+SHORTEST_LOOK, LONGEST_REST = 0.5, 5.0
 RUNNING = "Running"
 # Seconds between two passes over held pods when nothing happens.
 PASS_SECONDS = 5.0
@@ -389,11 +391,11 @@ class ControllerManager:
         return PUBLISHER in self.roles or OPERATOR in self.roles or self.gates
 
     def _look_again_and_again(self) -> None:
-        """Look at the fabric each ``scan_interval``, sooner after an operation, and at most a tenth of the time."""
+        """Look at the fabric each ``scan_interval``, sooner after an operation."""
         while not self.stopping.is_set():
             began = time.monotonic()  # a wall clock that was set meanwhile would put the next look off by minutes
             self._look(time.time())
-            self.stopping.wait(max(SHORTEST_LOOK, 10 * (time.monotonic() - began)))
+            self.stopping.wait(_rest(time.monotonic() - began))
             self._look_soon.wait(max(0.0, self.config.scan_interval - (time.monotonic() - began)))
             self._look_soon.clear()
 
@@ -415,6 +417,11 @@ class ControllerManager:
         self._floors_changed()
         if self.gates:
             self.gating.cluster_changed()
+
+
+def _rest(took: float) -> float:
+    """Seconds without a look after one that took so long: quick ones take a tenth of the time at most, slow ones half."""
+    return max(SHORTEST_LOOK, min(10 * took, max(LONGEST_REST, took)))
 
 
 def _with_known(old: FabricSnapshot | None, new: FabricSnapshot) -> FabricSnapshot:

@@ -143,6 +143,26 @@ def test_wall_clock_that_is_set_does_not_put_off_the_next_look(quiet: Live, monk
     assert max(waits) <= module.SHORTEST_LOOK
 
 
+@pytest.mark.parametrize(("took", "rest"), [(0.01, 0.5), (0.2, 2.0), (1.5, 5.0), (12.0, 12.0)])
+def test_device_that_returned_is_seen_soon_after_a_look_that_took_long(
+    quiet: Live, monkeypatch: pytest.MonkeyPatch, took: float, rest: float
+) -> None:
+    """A look of 1.5 s, as on a busy machine, was followed by 15 s in which no return of a device counted."""
+    engine, _bench = quiet
+    clock, rests = [1000.0], list[float]()
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(engine, "_look", lambda _began: clock.append(clock.pop() + took))
+
+    def wait(seconds: float) -> None:
+        rests.append(seconds)
+        engine.stopping.set()
+
+    monkeypatch.setattr(engine.stopping, "wait", wait)
+    engine._look_soon.set()
+    engine._look_again_and_again()
+    assert rests == [pytest.approx(rest)]
+
+
 def test_worker_survives_a_reconcile_that_fails(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, bench = live
     reconcile, failed = engine.reconcilers[NodeKey], threading.Event()

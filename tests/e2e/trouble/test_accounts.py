@@ -32,6 +32,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.taints import DeviceTaints
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.arrivals_keeper import FIELD, NAME
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines import timeline
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
 from ansible_collections.composable.infra.tests.unit.lab.test_deploy import allowed
 
@@ -174,6 +175,7 @@ GRANTED: list[tuple[str, str, Try]] = [
         "apiVersion": cohdi.GROUP_VERSION, "kind": "ComposabilityRequest", "metadata": {"name": "request-2"},
         "spec": {"resource": {"type": "gpu", "model": "H100", "size": 1, "target_node": "node-0"}}})),
     ("scaler", "a hold", device(body=notes(cohdi.HELD_FOR, cohdi.IN_USE, "cohdi.io/last-used-time"))),
+    ("scaler", "a timeline", device(body=notes(timeline.ANNOTATION))),
     ("scaler", "an Event", created(EVENTS, event("ours.1"))),
     ("publisher", "a pool", created(SLICES, slice_body("more", "h100-fabric1"))),
     ("publisher", "a pool less", deleted(SLICES, "more")),

@@ -420,7 +420,7 @@ class ControllerManager:
 
 
 def _rest(took: float) -> float:
-    """Seconds without a look after one that took so long: quick ones take a tenth of the time at most, slow ones half."""
+    """Seconds until the next look, by what one took: quick looks take a tenth of the time at most, slow ones half."""
     return max(SHORTEST_LOOK, min(10 * took, max(LONGEST_REST, took)))
 
 

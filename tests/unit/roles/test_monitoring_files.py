@@ -7,34 +7,18 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 import typing as t
-from pathlib import Path
 
-import jinja2
 import pytest
 import yaml
 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import PREFIX
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
+from ansible_collections.composable.infra.tests.unit.roles.alert_rules import ROLE, rules
 from ansible_collections.composable.infra.tools.metrics_page import PAGE, names, page
 
-ROLE = ROOT / "roles" / "monitoring"
 DASHBOARD = json.loads((ROLE / "files" / "dashboard.json").read_text(encoding="utf-8"))
 METRIC = re.compile(rf"{PREFIX}[a-z_]+")
-
-
-def rules() -> list[dict[str, t.Any]]:
-    """The alerts as the role writes them."""
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # it makes YAML, not HTML
-    environment.filters["combine"] = lambda one, other: {**one, **other}
-    environment.filters["to_json"] = json.dumps
-    text = (ROLE / "templates" / "prometheusrule.yaml.j2").read_text(encoding="utf-8")
-    defaults = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text(encoding="utf-8"))
-    document = yaml.safe_load(environment.from_string(text).render(defaults))
-    found: list[dict[str, t.Any]] = document["spec"]["groups"][0]["rules"]
-    return found
 
 
 def expressions() -> list[str]:
@@ -129,12 +113,6 @@ def test_the_page_about_metrics_is_as_the_code() -> None:
 def test_a_page_that_is_not_as_the_code_is_noticed() -> None:
     text = PAGE.read_text(encoding="utf-8").replace("composable_gate_opened_total", "composable_gates_total")
     assert page(text) != text
-
-
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-def test_promtool_takes_the_rules(tmp_path: Path) -> None:
-    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "all", "rules": rules()}]}), "utf-8")
-    subprocess.run(["promtool", "check", "rules", str(tmp_path / "rules.yml")], check=True, timeout=60)
 
 
 def test_panels_have_numbers_of_their_own_and_do_not_overlap() -> None:

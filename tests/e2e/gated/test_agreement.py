@@ -9,7 +9,6 @@ import os
 import random
 import re
 import typing as t
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods as pod_objects
 from ansible_collections.composable.infra.tests.bench import audit
-from ansible_collections.composable.infra.tests.e2e.support.support import OPENED, delete_all, wait_for
+from ansible_collections.composable.infra.tests.e2e.support.support import OPENED, counted, delete_all, wait_for
 
 pytestmark = pytest.mark.e2e
 Json = dict[str, t.Any]
@@ -99,13 +98,6 @@ def all_decided(stage: Stage) -> bool:
                for p in pods)
 
 
-def counted(url: str, name: str) -> float:
-    """A counter of the controller, over all its labels."""
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{url}/metrics", timeout=10) as reply:
-        text = reply.read().decode()
-    return sum(float(v) for v in re.findall(rf"^composable_{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE))
-
-
 def create(stage: Stage, name: str, count: int, body: Json) -> None:
     """A claim and its pod."""
     stage.claim(name, A100, count)
@@ -174,15 +166,13 @@ def outcome(stage: Stage) -> Iterator[Outcome]:
     seed = os.environ["TEST_SEED"]
     print(f"TEST_SEED={seed}")
     rng, controller = random.Random(f"{seed} agreement"), OPENED.add(front_doors.controller(stage))
-    url = re.search(r"listening on (\S+)", controller.text())
-    assert url
     for number in range(ROUNDS):
         play(rng, stage, number)
     told = told_by(controller.text())
     wrong = [it for it in told if it.reason == "NodeMisjudged"]
-    assert len(wrong) == counted(url[1], "gate_misjudged_total")
+    assert len(wrong) == counted(controller, "gate_misjudged_total")
     crossed = [it for it in wrong if is_crossed(it, told, bindings(stage))]
-    yield Outcome(counted(url[1], "gate_opened_total"), [it.line for it in wrong if it not in crossed],
+    yield Outcome(counted(controller, "gate_opened_total"), [it.line for it in wrong if it not in crossed],
                   [it.line for it in crossed])
     delete_all(stage)
     OPENED.stop(controller)

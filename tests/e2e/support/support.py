@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 import typing as t
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -83,6 +85,16 @@ class Opened:
 
 
 OPENED = Opened()
+
+
+def counted(controller: front_doors.Process, name: str) -> float:
+    """A counter of the controller (its name without ``composable_``), over all its labels."""
+    address = re.search(r"listening on (\S+)", controller.text())
+    assert address, "the controller does not listen"
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with direct.open(f"{address[1]}/metrics", timeout=10) as reply:
+        text = reply.read().decode()
+    return sum(float(v) for v in re.findall(rf"^composable_{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE))
 
 
 def delete_all(stage: Stage, namespace: str = "default") -> None:

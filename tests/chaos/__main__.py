@@ -23,7 +23,7 @@ from pathlib import Path
 
 from ansible_collections.composable.infra.lab.demo.stage import Stage
 from ansible_collections.composable.infra.tests.chaos.invariants import kinds
-from ansible_collections.composable.infra.tests.chaos.on_lab import record
+from ansible_collections.composable.infra.tests.chaos.on_lab import page, record
 from ansible_collections.composable.infra.tests.chaos.on_lab.run import on_lab
 from ansible_collections.composable.infra.tests.chaos.runs import Outcome, run, scenario
 from ansible_collections.composable.infra.tests.chaos.scenario import Scenario
@@ -60,7 +60,8 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--log", action="store_true", help="with --scenario: print all that happened")
     it.add_argument("--lab", action="store_true", help="real processes on a lab instead of the simulation, one run "
                                                        "after the other, about half a minute each")
-    it.add_argument("--record", action="store_true", help=f"with --lab: write what came of each run to {record.PATH}")
+    it.add_argument("--record", action="store_true", help=f"with --lab: write what came of each run to {record.PATH}, "
+                                                          "and their sums into docs/reliability.md")
     it.add_argument("--keep", metavar="FOLDER", help="with --lab: copy the logs of runs that fail into this folder")
     return it
 
@@ -102,6 +103,7 @@ def _on_lab(seeds: range, recorded: bool, keep: str | None) -> int:
             keep_logs(stage, outcome.seed, Path(keep))
         if recorded:
             record.write(outcome)
+            page.update()
     print(f"chaos on the lab: {record.sums(found)}")
     return 1 if record.sums(found).failed else 0
 

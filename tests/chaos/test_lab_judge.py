@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.composable.infra.lab.names import machine_uuid
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
-from ansible_collections.composable.infra.tests.chaos.on_lab import record
+from ansible_collections.composable.infra.tests.chaos.on_lab import page, record
 from ansible_collections.composable.infra.tests.chaos.on_lab.history import History, ResourceTimes, Use
 from ansible_collections.composable.infra.tests.chaos.on_lab.judge import (
     Users,
@@ -215,3 +215,28 @@ class TestRecord:
     def test_sums(self) -> None:
         found = record.sums([LabOutcome(1, (), 3, 1800.0), LabOutcome(2, ("x: y",), 4, 1800.0)])
         assert str(found) == "2 runs, 1 passed, 1 failed; 7 devices attached in 1.0 hours"
+
+
+class TestPage:
+    """The table of what was recorded."""
+
+    FOUND = (LabOutcome(1, (), 3, 1800.0), LabOutcome(2, ("theft: a", "theft: b", "leak: c"), 4, 1800.0),
+             LabOutcome(3, (), 1, 36.0), LabOutcome(7, ("broken: d",), 0, 0.0))
+
+    def test_each_promise_is_counted_once_for_a_run(self) -> None:
+        rows = dict(line.strip("| ").split(" | ") for line in page.table(self.FOUND).splitlines()[2:])
+        assert rows == {
+            "runs": "4", "passed": "2", "devices attached": "8", "hours": "1.0", "runs with double attachments": "0",
+            "runs with leaks": "1", "runs with lost claims": "0", "runs with thefts": "1",
+            "runs with pods held longer than the bound": "0", "runs with other trouble": "1",
+            "seeds": "1 to 3, 7", "seeds that failed": "2, 7"}
+
+    def test_the_rest_of_the_page_stays(self) -> None:
+        text = f"before\n{page.BEGIN}old\n{page.END}\nafter\n"
+        assert page.page(text, ()) == f"before\n{page.BEGIN}{page.NOTHING}{page.END}\nafter\n"
+        with pytest.raises(ValueError, match="lab"):
+            page.page("no markers", ())
+
+    def test_the_page_is_as_it_was_recorded(self) -> None:
+        text = page.PAGE.read_text(encoding="utf-8")
+        assert page.page(text, record.read()) == text

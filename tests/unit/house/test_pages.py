@@ -84,3 +84,27 @@ def test_a_path_that_is_gone_is_noticed() -> None:
     assert exists("fabric/api.py", page)
     assert exists("roles/<name>/README.md", page)
     assert not exists("fabric/no_such_file.py", page)
+
+
+# Written in one line, or as lines that are indented deeper; the key may be the first of a list's item.
+DRA_ATTRIBUTES = re.compile(r"^( *)(?:- )?dra-attributes:(?: *\{.*\}\n|\n(?:\1 +\S.*\n)*)", re.MULTILINE)
+SHOWN_TO_USERS = [path for path in files(".md", ".yml", ".yaml", ".j2") if path.parts[0] not in ("tests", "changelogs")]
+
+
+def lists_without_type(page: str) -> list[str]:
+    """The lists of ``dra-attributes`` in a text that have no ``type``, which NVIDIA's DeviceClass reads."""
+    return [found[0] for found in DRA_ATTRIBUTES.finditer(page) if not re.search(r"\btype:", found[0])]
+
+
+def test_every_table_of_devices_that_is_shown_has_the_attribute_of_nvidias_class() -> None:
+    shown = {str(path): text(path) for path in SHOWN_TO_USERS}
+    assert sum(len(DRA_ATTRIBUTES.findall(page)) for page in shown.values()) > 5
+    assert {path: lacking for path, page in shown.items() if (lacking := lists_without_type(page))} == {}
+
+
+@pytest.mark.parametrize(("written", "lacks"), [
+    ("  dra-attributes: {type: gpu, productName: A}\n", False), ("  dra-attributes: {productName: A}\n", True),
+    ("- dra-attributes:\n    type: gpu\n    productName: A\n", False),
+    ("  dra-attributes:\n    productName: A\n  kind: gpu\n  type: other\n", True)])
+def test_a_table_without_it_is_noticed(written: str, lacks: bool) -> None:
+    assert bool(lists_without_type(written)) is lacks

@@ -65,8 +65,7 @@ class Sides:
 
     def start(self, mix: Mix, handover: str) -> None:
         config = write_config(self._stage, f"config-{handover}", {**self._stage.config(), "handover": handover})
-        name = "-".join(mix.values())
-        ours = [self._open(begin, self._stage, f"{handover}-{name}-{role}", "--only", role, config=config,
+        ours = [self._open(begin, self._stage, f"{handover}-{by_name(mix)}-{role}", "--only", role, config=config,
                            kubeconfig=self._stage.lab.service_account_kubeconfig("composable-infra",
                                                                                  f"composable-infra-{role}"))
                 for role, side in mix.items() if side == OURS]
@@ -91,7 +90,8 @@ def sides(stage: Stage, open_process: OpenProcess) -> Iterator[Sides]:
 
 
 def by_name(mix: Mix) -> str:
-    return "-".join(f"{role}={side}" for role, side in mix.items())
+    """Whose publisher, scaler and operator, in this order."""
+    return "-".join(mix.values())
 
 
 def quick(mix: Mix) -> bool:
@@ -116,7 +116,7 @@ def test_held_pod_runs_and_its_device_returns(stage: Stage, timeline: Timeline, 
 
 
 def pod_of(mix: Mix) -> str:
-    return "pod-" + "-".join(mix.values())
+    return f"pod-{by_name(mix)}"
 
 
 def serve(stage: Stage, timeline: Timeline, name: str, *, gated: bool) -> None:

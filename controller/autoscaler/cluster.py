@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import typing as t
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, Refused
@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.chosen_nodes import why_not_there
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import (
     NodeOption,
     ScaleUpPlan,
@@ -111,6 +112,16 @@ class Cluster:
                       if raw["spec"]["resource"]["model"] == model]
             found[entry.pod] = (node, found.get(entry.pod, ("", ""))[1] or next(filter(None, errors), ""))
         return found
+
+    def misfits(self, chosen: Mapping[str, str]) -> dict[str, str]:
+        """By uid of a pod: why the node that was chosen for it can have it no more."""
+        if not chosen:
+            return {}
+        with self._lock:
+            snapshot = scheduling_snapshot(self.state, (), self._known)
+            found = {uid: why_not_there(snapshot, pod, node, self._cache) for uid, node in chosen.items()
+                     if (pod := self.state.pods.first("uid", uid))}
+        return {uid: why for uid, why in found.items() if why}
 
     def provided(self, nodes: Collection[str]) -> set[str]:
         """Uids of pods whose devices are all in the ResourceSlices of these nodes and idle; older pods come first."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import (
     NodeOption,
@@ -32,6 +32,10 @@ class View(t.Protocol):
 
     def asked(self) -> dict[str, tuple[str, str]]:
         """By uid of a pod that devices were asked for: its node, and why none come there."""
+
+    def misfits(self, chosen: Mapping[str, str]) -> dict[str, str]:
+        """By uid of a pod: why the node that was chosen for it, by uid, can have it no more. Those that it suits are
+        left out."""
 
     def provided(self, nodes: Collection[str]) -> set[str]:
         """Uids of pods whose devices are all in the slices of these nodes and idle."""

@@ -12,6 +12,7 @@ created, with our reason. Source: Cluster Autoscaler 1.36.1, ``core/scaleup`` an
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -61,7 +62,10 @@ class ScaleUp:
 
 class ScaleUps:
     """All calls that are not finished. Thread-safe. ``options``: which nodes can be added now; ``orders``: of whom they
-    are ordered. ``timeout``: seconds in which what a call began must come."""
+    are ordered. ``timeout``: seconds in which what a call began must come. ``judged_every``: seconds between two looks
+    whether the nodes that were chosen still suit their pods."""
+
+    judged_every = 2.0
 
     def __init__(self, view: View, writer: Asking, options: Callable[[], tuple[NodeOption, ...]],
                  orders: NodeOrders, timeout: float, measurements: Measurements,
@@ -70,6 +74,8 @@ class ScaleUps:
         self._timeout, self._measurements, self._clock = timeout, measurements, clock
         self._open: list[ScaleUp] = []
         self._count, self._lock = 0, threading.RLock()
+        self._misfits: dict[str, str] = {}
+        self._judged = -math.inf
 
     def resume(self, group: str) -> None:
         """Go on with what an earlier process wrote down: its pods count as one call."""
@@ -164,13 +170,27 @@ class ScaleUps:
     def step(self) -> None:
         """Look how far each call is. Raises ApiError when something could not be written; the next step does it."""
         with self._lock:
-            asked = self._view.asked()
-            provided = self._view.provided({node for node, _error in asked.values()})
+            asked, misfits = self._look()
+            provided = self._view.provided({node for node, _error in asked.values()}) - misfits
             for record in [each for each in self._open if not each.failed]:
                 self._step(record, asked, provided)
             for record in [each for each in self._open if each.failed]:
                 if self._clock() - record.ended > TOLD_SECONDS:
                     self._open.remove(record)
+
+    def _look(self) -> tuple[dict[str, tuple[str, str]], set[str]]:
+        """By uid of a pod that devices were asked for: its node, and why that will not do. And which of them the node
+        has no room for any more: where no call waits for such a pod, it waits for the next one."""
+        asked = self._view.asked()
+        if self._clock() - self._judged >= self.judged_every:
+            self._judged = self._clock()
+            self._misfits = self._view.misfits({uid: node for uid, (node, _error) in asked.items()})
+        asked |= {uid: (asked[uid][0], why) for uid, why in self._misfits.items() if uid in asked}
+        waited_for = {uid for each in self._open if not each.failed for uid in each.pods}
+        strays = self._misfits.keys() & asked.keys() - waited_for
+        if strays:
+            self._writer.withdraw(strays)
+        return {uid: each for uid, each in asked.items() if uid not in strays}, set(self._misfits)
 
     def _step(self, record: ScaleUp, asked: Mapping[str, tuple[str, str]], provided: set[str]) -> None:
         now = self._clock()
@@ -198,6 +218,7 @@ class ScaleUps:
             record.why[uid] = f"pod {record.pods[uid]} on node {node}: {error}"
         if broken:
             self._writer.withdraw(broken)
+            self._misfits = {uid: why for uid, why in self._misfits.items() if uid not in broken}
 
     def _plan_again(self, record: ScaleUp, uids: set[str]) -> None:
         """A node that was ordered may have come, and a device may have come back."""

@@ -128,7 +128,7 @@ class AutoscalerStandIn:
         try:
             if self._label is None:
                 self._label = self._call("GPULabel").label
-            self._refresh()
+            self.refresh()
             self._check_templates()
         except grpc.RpcError as error:
             raise LoopEnded(said(error)) from None
@@ -138,7 +138,8 @@ class AutoscalerStandIn:
         if not self._scale_up():
             self._scale_down()
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """What it asks at the beginning of each loop. Raises grpc.RpcError."""
         self._call("Refresh")
         self._of_node.clear()
         self._templates.clear()

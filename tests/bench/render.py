@@ -160,6 +160,21 @@ _LARGE = (
 )
 
 
+def autoscaler_table(rows: list[dict[str, t.Any]]) -> str:
+    """What the provider of Cluster Autoscaler computes, by the size of its cluster."""
+    sizes = " | ".join(f"{row['nodes']:,} nodes, {row['pods']:,} pods" for row in rows)
+    lines = [f"| | {sizes} |", "|---|" + "---|" * len(rows)]
+    for name, key in _AUTOSCALER:
+        figures = " | ".join(f"{row[key]:.2f}" for row in rows)
+        lines.append(f"| {name} | {figures} |")
+    return "\n".join(lines)
+
+
+_AUTOSCALER = (
+    ("first decision for 50 pods (s)", "decision_first_seconds"), ("next decision for 50 pods (s)", "decision_seconds"),
+    ("`Refresh` (s)", "refresh_seconds"), ("all questions of a loop, with who asks (s)", "loop_seconds"))
+
+
 def soak_table(rows: list[dict[str, t.Any]]) -> str:
     """What stays the same and what does not, over a long time."""
     lines = ["| | |", "|---|---|"]
@@ -181,6 +196,7 @@ def soak_table(rows: list[dict[str, t.Any]]) -> str:
 TABLES = {
     "agents": agents_table, "soak": soak_table, "client": client_table, "hops": hops_table, "baseline": baseline_table,
     "gated": gated_table, "direct": direct_table, "scale": scale_table, "large": large_table,
+    "autoscaler": autoscaler_table,
 }
 
 

@@ -120,6 +120,43 @@ def test_device_that_is_refused_on_a_node_is_asked_for_on_another(testbed: Testb
     assert node in ("", testbed.bound("train"))
 
 
+@pytest.mark.parametrize("asked_again", [False, True])
+def test_pod_whose_chosen_node_has_no_room_any_more_gets_another(testbed: Testbed, asked_again: bool) -> None:
+    """The scheduler keeps no room for it while its devices come."""
+    testbed.pod("train", cpu="5")
+    testbed.sync()
+    testbed.provider.increase("vertical", 1)
+    (chosen, _why), = testbed.cluster.asked().values()
+    other = next(name for name in ("node-0", "node-1") if name != chosen)
+    testbed.pod("quick", 0, cpu="5")
+    raw = testbed.api.one(PODS, "quick", "default")
+    testbed.api.put(PODS, {**raw, "spec": {**raw["spec"], "nodeName": chosen}, "status": {"phase": "Running"}})
+    if asked_again:
+        testbed.provider.decrease("vertical", -1)
+    testbed.tick(3)
+    if asked_again:
+        testbed.provider.increase("vertical", 1)
+        testbed.tick(2)
+    assert testbed.bound("train") == other
+    assert testbed.provider.target_size("vertical") == 0
+
+
+def test_devices_asked_for_by_an_earlier_process_are_given_up_where_there_is_no_room(testbed: Testbed) -> None:
+    """No call waits for them: the pod waits for the next one."""
+    testbed.pod("train", cpu="5")
+    testbed.told("train", "NotTriggerScaleUp", format_time(time.time()))
+    testbed.sync()
+    testbed.provider.serve_untriggered()
+    (chosen, _why), = testbed.cluster.asked().values()
+    testbed.api.client.merge_patch(NODES, chosen, {"spec": {"unschedulable": True}})
+    testbed.sync()
+    testbed.step()
+    assert testbed.cluster.asked() == {}
+    testbed.provider.serve_untriggered()
+    testbed.tick(2)
+    assert testbed.bound("train") not in ("", chosen)
+
+
 # Pods that our gate held (unserved: release)
 
 

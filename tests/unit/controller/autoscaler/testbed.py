@@ -101,7 +101,7 @@ class Testbed:
         vars(self.cluster.engine)["ready"] = lambda: True
         self.sync()
         self.provider = Provider(self.cluster, self.groups, self.measurements)
-        self.provider.providers_every = 0.0
+        self.provider.providers_every = self.provider.scale_ups.judged_every = 0.0
         self.step()
         return self.provider
 
@@ -219,6 +219,15 @@ class Testbed:
             pod["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": f"{name}-gpu"}
         pod["status"] |= {"conditions": [], "phase": "Running"}
         self.api.put(PODS, {**pod, "spec": {**pod["spec"], "nodeName": node}})
+
+    def devices_of(self, node: str) -> list[str]:
+        """Devices of the fabric that are attached to a node."""
+        machine = node.replace("node", "machine")
+        return [device.uid for device in self.fabric.devices() if device.machine == machine]
+
+    def pods_on(self, node: str) -> list[str]:
+        """Pods that are bound to a node."""
+        return [raw["metadata"]["name"] for raw in self.api.of(PODS) if raw["spec"].get("nodeName") == node]
 
     def told(self, name: str, reason: str, stamp: str) -> None:
         """An event about a pod."""

@@ -11,6 +11,7 @@ awx/main/models/credential.py.
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -178,13 +179,14 @@ def test_a_launcher_cannot_have_the_password_sent_to_him(
 
 def test_templates_ask_for_nothing_that_leads_elsewhere() -> None:
     safe = {"composable_timeout", "composable_platform", "composable_detach_nodes", "composable_detach_keep_closed",
-            "uninstall_crds"}
+            "uninstall_crds", *(f"composable_defragment_{name}" for name in ("claim", "model", "count", "proposal"))}
     assert not TYPE["awx_template_defaults"]["ask_variables_on_launch"]
     text = json.dumps(TYPE["awx_shipped_templates"])
     assert "_on_launch" not in text
     questions = [TYPE[f"awx_{name}_question"]["variable"] for name in ("nodes", "patience")]
-    questions += [q["variable"] for name in ("detach", "uninstall", "bootstrap")
+    questions += [q["variable"] for name in ("detach", "claim", "uninstall", "bootstrap")
                   for q in TYPE[f"awx_{name}_questions"] if isinstance(q, dict)]
+    questions += re.findall(r"'variable': '(\w+)'", TYPE["awx_defragment_questions"])
     assert set(questions) == safe
 
 

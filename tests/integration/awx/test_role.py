@@ -78,7 +78,7 @@ def test_every_choice_is_one_of_the_modules(awx: Awx, made: Played) -> None:
 def test_every_survey_is_one_that_awx_takes(awx: Awx, made: Played) -> None:
     surveyed = [number for kind in ("job_templates", "workflow_job_templates") for number, item
                 in awx.items[kind].items() if item["survey_enabled"]]
-    assert len(surveyed) == 7
+    assert len(surveyed) == 10
     for number in surveyed:
         jsonschema.validate(awx.surveys[number], SURVEY)
         variables = [question["variable"] for question in awx.surveys[number]["spec"]]
@@ -116,8 +116,9 @@ def test_the_team_starts_dangerous_jobs_through_their_workflows_only(awx: Awx, m
     granted = {item["object_id"] for item in awx.items["role_team_assignments"].values()}
     names = {item["name"] for kind in ("job_templates", "workflow_job_templates")
              for number, item in awx.items[kind].items() if number in granted}
-    assert {"Composable attach", "Composable detach with approval", "Composable uninstall with approval"} <= names
-    assert not {"Composable detach", "Composable uninstall"} & names
+    dangerous = {"Composable detach", "Composable defragment", "Composable uninstall"}
+    assert {"Composable attach", *(f"{name} with approval" for name in dangerous)} <= names
+    assert not dangerous & names
 
 
 def test_inventory_files_exist_and_name_our_plugins(awx: Awx, made: Played) -> None:

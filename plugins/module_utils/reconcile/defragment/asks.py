@@ -1,0 +1,74 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a proposal is asked for: a claim that waits, or one that may come."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from ...kube.objects import claims
+from ...planning.defragment import Ask
+from ...planning.scheduling.filters.dynamic_resources.catalogue import Catalogue
+from ...planning.scheduling.filters.dynamic_resources.claims import MAX_DEVICES_PER_CLAIM
+from ...planning.scheduling.filters.dynamic_resources.requests import RequestReader, Unsupported
+from ..config import BadConfig
+from ..state.cluster_state import ClusterState, Json
+
+
+class BadAsk(BadConfig):
+    """Nothing can be proposed for it; the message names the field, its value and what is allowed."""
+
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        super().__init__(f"{field}: {value!r} is not usable: {allowed}")
+
+
+def ask_of_model(state: ClusterState, model: str, count: int, labels: Mapping[str, str] | None) -> Ask:
+    """One that may come. Raises BadAsk."""
+    known = [each.cdi_model_name for each in state.settings.models]
+    if model not in known:
+        raise BadAsk("model", model, f"no such model, known are {', '.join(known)}")
+    if not 1 <= count <= MAX_DEVICES_PER_CLAIM:
+        raise BadAsk("count", count, f"must be from 1 to {MAX_DEVICES_PER_CLAIM}, what a claim can ask for")
+    for name, value in (labels or {}).items():
+        if not isinstance(value, str):
+            raise BadAsk(f"node_labels.{name}", value, "must be a text; quote it")
+    return Ask(model, count, dict(labels or {}))
+
+
+def ask_of_claim(state: ClusterState, claim: str) -> Ask:
+    """That of a claim (namespace/name) that waits, with the node selector of its pod. Raises BadAsk."""
+    namespace, _unused, name = claim.partition("/")
+    raw = state.claims.get(name, namespace)
+    if raw is None:
+        raise BadAsk("claim", claim, "there is no such claim; name it as namespace/name")
+    if claims.results(raw):
+        raise BadAsk("claim", claim, "it waits for nothing, it has its devices")
+    pod = pod_of(state, raw)
+    if pod is None:
+        raise BadAsk("claim", claim, "no pod waits with it")
+    model, count = _asked(state, claim, raw)
+    return Ask(model, count, dict((pod.get("spec") or {}).get("nodeSelector") or {}), claim)
+
+
+def pod_of(state: ClusterState, claim: Json) -> Json | None:
+    """A pod without a node that refers to a claim."""
+    uid = claim["metadata"]["uid"]
+    return next((pod for pod in state.pods.by("waiting", True) if any(
+        each is not None and each["metadata"]["uid"] == uid for each in state.claims_by_entry(pod).values())), None)
+
+
+def _asked(state: ClusterState, name: str, claim: Json) -> tuple[str, int]:
+    """The model and the number of devices; of several models that would do the first one that it names, or by name."""
+    classes: dict[str, t.Any] = {each["metadata"]["name"]: each for each in state.classes.list()}
+    reader = RequestReader(Catalogue(state.settings.models, {}), frozenset(classes), classes)
+    try:
+        ways = [reader.alternatives(each)[0] for each in claim["spec"]["devices"]["requests"]]
+    except (KeyError, TypeError, Unsupported) as error:
+        raise BadAsk("claim", name, f"what it requests is not understood: {error}") from None
+    models = {way.models[0] for way in ways}
+    if len(models) != 1:
+        listed = ", ".join(sorted(models))
+        raise BadAsk("claim", name, f"it asks for several models, {listed}; ask for one of them with model and count")
+    return models.pop(), sum(way.count for way in ways)

@@ -1,0 +1,78 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Carries a proposal out: it lets the controllers give the named devices back, and does nothing itself.
+
+What is written is what Cluster Autoscaler's provider writes, a moment before which idle devices need not stay, and
+CoHDI's own mark of what goes first. A device that somebody takes meanwhile has been idle since later, and stays.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Iterable
+
+from ...kube.api_resources import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
+from ...kube.client.verbs import Client
+from ...kube.errors import ApiError, NotFound
+from ...kube.objects import cohdi
+from ...kube.objects.autoscaling import RETURN_IDLE, read_return_idle, return_idle_text
+from ...planning.defragment import Move, Proposal
+from ...planning.settings import Settings
+
+LOOK_SECONDS: t.Final = 0.5
+
+
+class NotReleased(ApiError):
+    """Devices are still there after the time that was given."""
+
+    def __init__(self, names: Iterable[str], seconds: float) -> None:
+        listed = ", ".join(sorted(names))
+        super().__init__(0, "Timeout", f"after {seconds:g} s these devices are still attached: {listed}; they are "
+                         "given back where a controller runs and nobody took them: look at claim_info and at the "
+                         "ComposableResources, and ask for a new proposal")
+
+
+class Releases:
+    """``changed``: whether anything was written that was not there before."""
+
+    def __init__(self, client: Client, settings: Settings) -> None:
+        self._client, self._settings, self.changed = client, settings, False
+
+    def release(self, proposal: Proposal) -> None:
+        """Write down what may go. Raises ApiError."""
+        for move in proposal.moves:
+            for name in move.devices:
+                self._mark(name)
+            self._let_go(move)
+
+    def _mark(self, name: str) -> None:
+        label = self._settings.label(cohdi.DELETE_FIRST)
+        raw = self._client.get(COMPOSABLE_RESOURCES, name)
+        if cohdi.annotation(raw, label) != "true":
+            self._client.merge_patch(COMPOSABLE_RESOURCES, name, {"metadata": {"annotations": {label: "true"}}})
+            self.changed = True
+
+    def _let_go(self, move: Move) -> None:
+        raw = self._client.get(COMPOSABILITY_REQUESTS, move.request)
+        if read_return_idle(raw) <= move.since:
+            body = {"metadata": {"annotations": {RETURN_IDLE: return_idle_text(move.until)}}}
+            self._client.merge_patch(COMPOSABILITY_REQUESTS, move.request, body)
+            self.changed = True
+
+    def wait(self, proposal: Proposal, seconds: float) -> None:
+        """Wait until they are gone. Raises NotReleased and ApiError."""
+        deadline = time.monotonic() + seconds
+        left = {name for move in proposal.moves for name in move.devices}
+        while left := {name for name in left if self._there(name)}:
+            if time.monotonic() > deadline:
+                raise NotReleased(left, seconds)
+            time.sleep(LOOK_SECONDS)
+
+    def _there(self, name: str) -> bool:
+        try:
+            self._client.get(COMPOSABLE_RESOURCES, name)
+        except NotFound:
+            return False
+        return True

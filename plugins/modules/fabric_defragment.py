@@ -1,0 +1,185 @@
+#!/usr/bin/python
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which idle devices are to leave their nodes so that a large ask fits, as a proposal that somebody releases."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fabric_defragment
+short_description: Propose which idle devices leave their nodes so that a large claim fits on one, and release that
+version_added: 1.0.0
+description:
+  - A claim's devices are all on one node. When the free devices are too few, idle ones that stay attached to other
+    nodes (by the hold time C(device_no_removal_duration)) may be what is missing. Idle ones of a model that cannot be
+    on the node together with the one that is asked for may be in the way. The module says which of them have to go.
+  - In check mode it returns the proposal with its C(id). Outside check mode it needs O(proposal) and carries out that
+    one only, if it is still the same. Else it fails and names the one of now.
+  - It proposes nothing after which the planners of the cluster would not place the ask.
+  - It writes two annotations, the moment before which idle devices need not stay (on the ComposabilityRequests), and
+    CoHDI's C(delete-device) (on the ComposableResources). The controllers do the rest. A device that somebody takes
+    meanwhile stays.
+author:
+  - composable.infra contributors (@composable-infra)
+extends_documentation_fragment:
+  - composable.infra.config
+  - composable.infra.cluster
+  - composable.infra.cluster.login
+options:
+  claim:
+    description: Namespace and name of a ResourceClaim that waits, such as V(training/large).
+    type: str
+  model:
+    description: Instead of a claim that waits, the model of one that may come, as the CDI Manager calls it.
+    type: str
+  count:
+    description: How many devices of O(model) it would ask for.
+    type: int
+    default: 1
+  node_labels:
+    description: Labels of the nodes on which it may run. With O(claim) they are those of its pod's node selector.
+    type: dict
+  proposal:
+    description: The C(id) of the proposal that is to be carried out. Required outside check mode.
+    type: str
+  wait:
+    description: Whether to wait until the devices have left their nodes.
+    type: bool
+    default: true
+  wait_timeout:
+    description: Seconds to wait.
+    type: float
+    default: 300.0
+attributes:
+  check_mode:
+    description: Returns the proposal, and writes nothing.
+    support: full
+  diff_mode:
+    description: Returns the idle devices that leave, by model and node, before and after.
+    support: full
+  platform:
+    description: Runs where Python and the network paths to API server and CDI Manager are.
+    platforms: posix
+    support: full
+seealso:
+  - module: composable.infra.claim_info
+  - module: composable.infra.fabric_whatif
+"""
+
+EXAMPLES = r"""
+- name: What has to move so that this claim gets its eight GPUs?
+  composable.infra.fabric_defragment:
+    config_path: /etc/composable-infra/config.yml
+    claim: training/large
+  check_mode: true
+  register: proposed
+
+- name: Move it
+  composable.infra.fabric_defragment:
+    config_path: /etc/composable-infra/config.yml
+    claim: training/large
+    proposal: "{{ proposed.proposal.id }}"
+  when: proposed.proposal.moves | length > 0
+
+- name: Would a claim for four GPUs fit on a node of this team?
+  composable.infra.fabric_defragment:
+    config_path: /etc/composable-infra/config.yml
+    model: A100 40G
+    count: 4
+    node_labels:
+      team: vision
+  check_mode: true
+"""
+
+RETURN = r"""
+proposal:
+  description:
+    - What is to be moved. C(fits) says whether the ask is placed after that; C(moves) is empty when it is as it is, or
+      when no move helps. C(why) says so in a sentence.
+    - C(id) is the same only for the same target and the same devices. It is empty without moves.
+  returned: success
+  type: dict
+  sample:
+    id: 3f2a9c0b7d1e
+    fits: true
+    target: node-0
+    moves:
+      - node: node-1
+        model: A100 40G
+        devices: [gpu-3c1f5d4e-8f6a-4b1c-9d3e-4f505a2b4a1e]
+        request: composability-1f0c6a9b2d
+        reason: node node-0 lacks 1 x A100 40G
+    why: >-
+      node node-0 has 0 x A100 40G idle and fabric 1 has 3 free, 1 more of 4 are idle on other nodes; then: node node-0
+      has room and 4 x A100 40G (4 to be attached)
+    ask:
+      model: A100 40G
+      count: 4
+      claim: training/large
+      node_labels: {}
+says:
+  description: The proposal in one sentence.
+  returned: success
+  type: str
+  sample: move 1 x A100 40G from node node-1, then 4 x A100 40G on one node for claim training/large fits on node node-0
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.composable.infra.plugins.module_utils import engine_module
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.defragment.asks import (
+    BadAsk,
+    ask_of_claim,
+    ask_of_model,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.defragment.propose import propose
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.defragment.release import Releases
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.defragment.result import (
+    as_result,
+    check_id,
+    difference,
+    sentence,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif import capture
+
+OPTIONS = {"claim": {"type": "str"}, "model": {"type": "str"}, "count": {"type": "int", "default": 1},
+           "node_labels": {"type": "dict"}, "proposal": {"type": "str"}, "wait": {"type": "bool", "default": True},
+           "wait_timeout": {"type": "float", "default": 300.0}}
+
+
+def work(module: AnsibleModule) -> dict[str, object]:
+    """Propose, and outside check mode carry the named proposal out.
+
+    Returns ``changed``, ``proposal``, ``says`` and ``diff``. Raises BadConfig, ApiError or FabricError.
+    """
+    params, client, config = module.params, engine_module.cluster(module.params), engine_module.config(module)
+    if not (module.check_mode or params["proposal"]):
+        raise BadAsk("proposal", params["proposal"], "look at the proposal in check mode, and give its id")
+    found = propose(capture.take(client, config), lambda state: (
+        ask_of_claim(state, params["claim"]) if params["claim"]
+        else ask_of_model(state, params["model"], params["count"], params["node_labels"])))
+    result = {"changed": bool(found.moves), "proposal": as_result(found), "says": sentence(found),
+              "diff": difference(found)}
+    if module.check_mode:
+        return result
+    check_id(found, params["proposal"])
+    releases = Releases(client, config.settings)
+    releases.release(found)
+    if params["wait"]:
+        releases.wait(found, params["wait_timeout"])
+    return result | {"changed": releases.changed}
+
+
+def main() -> None:
+    """Entry of the module."""
+    rules = {**engine_module.CONFIG_RULES,
+             "mutually_exclusive": [*engine_module.CONFIG_RULES["mutually_exclusive"], ("claim", "model"),
+                                    ("claim", "node_labels")],
+             "required_one_of": [*engine_module.CONFIG_RULES["required_one_of"], ("claim", "model")]}
+    options = {**engine_module.CONFIG_OPTIONS, **engine_module.CLUSTER_OPTIONS, **OPTIONS}
+    engine_module.run(engine_module.EngineModule(options, supports_check_mode=True, **rules), work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A claim for more devices than are free: the proposal is looked at, refused when stale, released, and the pod runs."""
+
+from __future__ import annotations
+
+import typing as t
+from functools import partial
+
+import pytest
+
+from ansible_collections.composable.infra.lab.demo import front_doors
+from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
+from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
+from ansible_collections.composable.infra.tests.e2e.support.modules import run_tasks
+from ansible_collections.composable.infra.tests.e2e.support.support import (
+    attached,
+    await_served,
+    changes_asked,
+    mark,
+    wait_for,
+)
+
+pytestmark = pytest.mark.e2e
+# What is idle stays for long, and who waits is not let go.
+STAGE = {"devices": {A100: 3}, "nodes": 2, "hold": 3600.0, "handover": "gated",
+         "extra": {"unserved": "wait", "max_devices_per_node": 3}}
+CLAIM = {"claim": "default/large"}
+
+
+def asked(stage: Stage, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
+    """What the module returns."""
+    task = {"composable.infra.fabric_defragment": {**CLAIM, **options}, "check_mode": check, "ignore_errors": True}
+    (found,) = run_tasks(stage, [task])
+    return found
+
+
+def test_an_idle_device_of_another_node_is_moved_for_a_claim_that_waits(
+    stage: Stage, timeline: Timeline, open_process: OpenProcess
+) -> None:
+    open_process(front_doors.controller, stage)
+    stage.pod("small", A100, 1, "node-1")
+    await_served(stage, timeline, "small")
+    stage.delete_pod("small")
+    (idle,) = attached(stage)
+    stage.pod("large", A100, 3, "node-0")
+    wait_for("the idle device can be moved", partial(_proposes_a_move, stage))
+    since, proposed = mark(stage), asked(stage, check=True)
+    proposal = proposed["proposal"]
+    assert (proposal["fits"], proposal["target"]) == (True, "node-0")
+    assert [(move["node"], len(move["devices"])) for move in proposal["moves"]] == [("node-1", 1)]
+    assert proposed["changed"]
+    assert not changes_asked(stage, since), "check mode changes nothing"
+    refused = asked(stage, proposal="000000000000")
+    assert f"it is now {proposal['id']}" in refused["msg"]
+    assert idle in attached(stage)
+    assert asked(stage, proposal=proposal["id"])["changed"]
+    await_served(stage, timeline, "large")
+    assert timeline.claims["large"].node == "node-0"
+    assert idle in timeline.claims["large"].devices
+    again = run_tasks(stage, [{"composable.infra.fabric_defragment": {"model": A100, "count": 1}, "check_mode": True}])
+    assert not again[0]["changed"]
+
+
+def _proposes_a_move(stage: Stage) -> bool:
+    return bool(asked(stage, check=True)["proposal"]["moves"])

@@ -18,7 +18,7 @@ from ansible_collections.composable.infra.tests.e2e.support.support import OPENE
 
 Json = dict[str, t.Any]
 _NUMBERS = itertools.count(1)
-CONFIGURED = ("claim_info", "device_pool", "device_pool_info", "fabric_capture", "scale")
+CONFIGURED = ("claim_info", "device_pool", "device_pool_info", "fabric_capture", "fabric_defragment", "scale")
 ON_CLUSTER = ("claim_condition", "composability_request", "composability_request_info")
 
 

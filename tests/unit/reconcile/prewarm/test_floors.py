@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import FloorsKey, NodeKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.controller import FloorsController
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.floors import floor_shares, idle_shares
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -140,6 +141,22 @@ def test_what_was_taken_since_the_last_pass_is_made_good_by_the_next_one_only(be
     assert idle_shares(bench.state, "node-0") == {A100: 0}
     bench.reconcile(FloorsKey())
     assert idle_shares(bench.state, "node-0") == {A100: 1}
+
+
+def test_long_passes_take_a_tenth_of_the_time_at_most(bench: Bench) -> None:
+    bench.put(ready(gpu="yes"))
+    clock = iter([0.0, 0.2, 1.9, 2.1, 2.11, 2.2, 2.21])
+    passes = FloorsController(bench.state, bench.queue, lambda: next(clock))
+    bench.look()
+    assert passes.reconcile(FloorsKey()).requeue_at is None
+    bench.put(objects.resource(device="d1", serial="GPU-d1", state="Online"))
+    put_off = passes.reconcile(FloorsKey()).requeue_at
+    assert put_off is not None
+    assert put_off - time.time() == pytest.approx(0.1, abs=0.09)
+    assert bench.state.floor_shares.of("node-0")[A100].idle == 0, "nothing was looked at"
+    assert passes.reconcile(FloorsKey()).requeue_at is None
+    assert bench.state.floor_shares.of("node-0")[A100].idle == 1
+    assert passes.reconcile(FloorsKey()).requeue_at is None, "after a short pass the next one may follow"
 
 
 def at(hour: int) -> float:

@@ -31,6 +31,11 @@ class DeviceName:
     uuid: str
     address: str = ""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those that are known, as slices are looked up by them."""
+        return tuple(name for name in (self.uuid, self.address.lower()) if name)
+
 
 def keys(node_slices: Iterable[Json], device: DeviceName) -> list[DeviceKey]:
     """(driver, pool, device) of the device and of each part of it, the whole first; in its node's slices."""

@@ -20,7 +20,7 @@ from ...net.backoff import Backoff
 from ..api_resources import ApiResource, Object
 from ..client.verbs import Client
 from ..errors import ApiError, Gone, TooManyRequests, Unavailable, Unreachable
-from .store import Key, Store, key_of
+from .store import Key, Store, key_of, version_of
 from .stream import WatchStream
 
 OnChange = Callable[[str, Object, "Object | None"], None]
@@ -36,7 +36,9 @@ class Reflector:
 
     ``on_change(type, object, old)`` is called in that thread once per change, after the store was brought up to date.
     ``type`` is ADDED, MODIFIED or DELETED; ``old`` is the object as it was told last, None for the first time. What the
-    listener raises is logged. ``object`` is what the store keeps of it (its ``trim``).
+    listener raises is logged. ``object`` is what the store keeps of it (its ``trim``). ``on_echo`` is called instead
+    where the store had this very version already: the answer to a write was put there, and nothing is news but the
+    order in which it comes.
 
     ``namespace``, ``label_selector`` and ``field_selector`` limit what is listed and watched; None means all.
     ``silence``: seconds without a byte after which a watch's connection counts as dead. ``watch_timeout``: seconds
@@ -61,12 +63,13 @@ class Reflector:
         watch_timeout: float = 300.0,
         longest_delay: float = 5.0,
         streaming: bool = False,
+        on_echo: OnChange | None = None,
     ) -> None:
         self.client, self.resource, self.store = client, resource, store
         self.synced = threading.Event()
         self.last_error: str | None = None
         self.relists = self.restarts = 0
-        self._on_change = on_change
+        self._on_change, self._on_echo = on_change, on_echo or on_change
         self._selectors = (namespace, label_selector, field_selector)
         self._silence, self._watch_timeout, self._streaming = silence, watch_timeout, streaming
         self._backoff = Backoff(_FIRST_DELAY, longest=longest_delay, jitter=0.5)
@@ -168,9 +171,9 @@ class Reflector:
         for key, obj in fresh.items():
             old = self._told.get(key)
             if old is None:
-                self._tell("ADDED", key, obj)
+                self._tell("ADDED", key, self._known(obj) or obj)
             elif _version(old) != _version(obj):
-                self._tell("MODIFIED", key, obj)
+                self._tell("MODIFIED", key, self._known(obj) or obj)
 
     def _watch(self, begun: WatchStream | None) -> None:
         stream = begun or self._opened()
@@ -207,25 +210,37 @@ class Reflector:
         obj = event["object"]
         version = str(obj["metadata"]["resourceVersion"])
         if event["type"] != "BOOKMARK":
-            self._change(event["type"], self.store.trimmed(obj))
+            self._change(event["type"], obj)
         self._version = version
         self._healthy()
 
     def _change(self, kind: str, obj: Object) -> None:
         key = key_of(obj)
         if kind == "DELETED":
+            obj = self.store.trimmed(obj)
             self.store.remove(obj)
             self._tell("DELETED", key, obj)
             return
+        kind = "MODIFIED" if key in self._told else "ADDED"
+        if (known := self._known(obj)) is not None:
+            self._tell(kind, key, known, self._on_echo)
+            return
+        obj = self.store.trimmed(obj)
         self.store.upsert(obj)
-        self._tell("MODIFIED" if key in self._told else "ADDED", key, obj)
+        self._tell(kind, key, obj)
 
-    def _tell(self, kind: str, key: Key, obj: Object) -> None:
+    def _known(self, obj: Object) -> Object | None:
+        """What the store has of the very same version: it is told and remembered, so that it is in memory once."""
+        namespace, name = key_of(obj)
+        known = self.store.get(name, namespace)
+        return known if known is not None and version_of(known) == version_of(obj) >= 0 else None
+
+    def _tell(self, kind: str, key: Key, obj: Object, told: OnChange | None = None) -> None:
         old = self._told.pop(key, None)
         if kind != "DELETED":
             self._told[key] = obj
         try:
-            self._on_change(kind, obj, old)
+            (told or self._on_change)(kind, obj, old)
         except Exception:
             _log.exception("a listener failed on %s of %s %s", kind, self.resource.kind, "/".join(key))
 

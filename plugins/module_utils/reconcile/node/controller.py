@@ -164,6 +164,8 @@ class NodeController:
         retry = now + RETRY_SECONDS if waits else None
         actions, turn = self._in_turn(plan.urgent, now)
         self._executor.carry_out(actions)
+        if any(isinstance(action, act.DeleteResource) for action in actions):
+            self._queue.add(key)  # a device that leaves has a next step, which no event calls for at once
         return Result.at_earliest(plan.wake_at, retry, turn)
 
     def write_records(self, key: NodeRecordsKey) -> Result:

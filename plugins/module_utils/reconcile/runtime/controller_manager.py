@@ -112,7 +112,8 @@ class ControllerManager:
         self.hops = Hops(self.metrics, tracer, config.fabric.manager, timelines=self.timelines)
         hands = config.node_hands if OPERATOR in self.roles else ELSEWHERE
         self.state = state = ClusterState(settings, NodeHands(hands))
-        self.watches = Watches(client, state, self._tell, roles=self.roles, leases=config.lease_namespace)
+        self.watches = Watches(client, state, self._tell, self._tell_echo, roles=self.roles,
+                               leases=config.lease_namespace)
         self.recorder = Recorder(fenced, component, component) if events else None
         self.reporter = reporter = EventReporter(state, self.recorder, settings)
         self.writer = writer = Writer(fenced, state)
@@ -258,8 +259,17 @@ class ControllerManager:
             told(kind, resource, obj, old)
         self.object_changed(kind, resource, obj, old)
 
-    def object_changed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
-        """A watched object changed (``kind``: ADDED, MODIFIED, DELETED): note it, and queue what it concerns."""
+    def _tell_echo(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
+        for told in self.listeners:
+            told(kind, resource, obj, old)
+        self.object_changed(kind, resource, obj, old, self.queue.add_echo)
+
+    def object_changed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None,
+                       add: Callable[[Key], None] | None = None) -> None:
+        """A watched object changed (``kind``: ADDED, MODIFIED, DELETED): note it, and queue what it concerns.
+
+        ``add``: how it is queued; None: as a change that somebody waits for.
+        """
         self._floors_changed(concerns_floors(kind, resource, obj, old))
         if resource == PODS:
             self._note_running(kind, obj, old)
@@ -279,7 +289,7 @@ class ControllerManager:
             self._forget(resource, obj)
         keys = self._keys_of(resource, obj, old)
         for key in keys:
-            self.queue.add_change(key)
+            (add or self.queue.add_change)(key)
         if self.gates and (keys or resource != NODES):
             self.gating.cluster_changed()
             if resource == NODES:
@@ -292,7 +302,7 @@ class ControllerManager:
 
     def _keys_of(self, resource: ApiResource, obj: Json, old: Json | None) -> list[Key]:
         """A DeviceClass may stop any pool, or no longer do so."""
-        keys = list(keys_of(resource, obj, old, self.config.settings))
+        keys = list(dict.fromkeys(keys_of(resource, obj, old, self.config.settings)))
         return [*keys, *pool_keys(self.state)] if resource == DEVICE_CLASSES else keys
 
     def _forget(self, resource: ApiResource, obj: Json) -> None:

@@ -17,6 +17,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 BACKGROUND_TURN = 8
+# How long a key waits for more of what this process wrote itself.
+ECHO_SECONDS = 0.2
 # Appointments that an earlier one replaced are kept until there are so many, and twice as many as others.
 MOST_REPLACED = 64
 
@@ -40,6 +42,7 @@ class WorkQueue(t.Generic[K]):
         self._again: dict[K, float] = {}
         self._later: list[tuple[float, int, K]] = []
         self._due: dict[K, float] = {}
+        self._echoes: dict[K, float] = {}
         self._changed = threading.Condition()
         self._count = 0
         self._closed = False
@@ -59,6 +62,17 @@ class WorkQueue(t.Generic[K]):
             self.add_at(key, time.time() + seconds)
         else:
             self.add(key)
+
+    def add_echo(self, key: K) -> None:
+        """Our own write about a key came back: have it worked on in a moment, once for all that come until then. Whoever
+        begins to work on it before knows of the write already."""
+        with self._changed:
+            if key in self._priority or key in self._background or key in self._again:
+                return
+            when = time.time() + max(self._gather_seconds(key) or 0.0, ECHO_SECONDS)
+            if self._due.get(key, float("inf")) > when:
+                self._echoes[key] = when
+                self.add_at(key, when)
 
     def add_at(self, key: K, when: float) -> None:
         """Have a key worked on at a time of ``time.time()``; an earlier appointment is kept."""
@@ -87,9 +101,16 @@ class WorkQueue(t.Generic[K]):
                     key, since = found
                     self._waited(key, time.monotonic() - since)
                     self._working.add(key)
+                    self._drop_echo(key)
                     return key
                 self._changed.wait(wait)
             return None
+
+    def _drop_echo(self, key: K) -> None:
+        """The work that begins now knows of the write."""
+        when = self._echoes.pop(key, None)
+        if when is not None and self._due.get(key) == when:
+            del self._due[key]
 
     def done(self, key: K) -> None:
         """The work on a key has ended; it becomes ready again when it was added meanwhile."""
@@ -113,10 +134,11 @@ class WorkQueue(t.Generic[K]):
             return [*self._priority, *self._background]
 
     def idle(self) -> bool:
-        """True when nothing is ready or worked on and no background key is due; other appointments do not count."""
+        """True when nothing is ready or worked on and no background key or echo is due; other appointments do not
+        count."""
         with self._changed:
             self._promote()
-            background = any(self._is_background(key) for key in self._due)
+            background = any(self._is_background(key) or key in self._echoes for key in self._due)
             return not (self._priority or self._background or self._working or background)
 
     def _is_background(self, key: K) -> bool:
@@ -144,6 +166,7 @@ class WorkQueue(t.Generic[K]):
             if self._due.get(key) != when:
                 continue
             del self._due[key]
+            self._echoes.pop(key, None)
             if key in self._working:
                 self._again.setdefault(key, time.monotonic())
             else:

@@ -12,10 +12,12 @@ from __future__ import annotations
 import time
 import typing as t
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ...fabric.api import FabricSnapshot
 from ...kube.objects import claims, cohdi, nodes, pods, slices
 from ...kube.objects.claim_ref import ClaimRef
+from ...kube.objects.shown_devices import Shown
 from ...kube.watch.store import Store
 from ...planning.settings import Settings
 from ..prewarm.arrivals import Arrivals
@@ -39,6 +41,17 @@ from .reservations import Reservations
 
 Json = dict[str, t.Any]
 DeviceKey = claims.DeviceKey
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSight:
+    """A device as the slices of its node show it. ``keys``: (driver, pool, device) of it and of each part of it, the
+    whole first; ``whole``: that of the whole device, None when none shows it; ``user``: a claim that it, or a part of
+    it, is allocated to."""
+
+    keys: tuple[DeviceKey, ...]
+    whole: DeviceKey | None
+    user: Json | None
 
 
 class ClusterState:
@@ -164,20 +177,33 @@ class ClusterState:
     def unwritten_holds(self, node: str) -> list[tuple[str, str]]:
         """(ComposableResource, claim uid) of holds on a node that the objects do not say yet; an empty uid: no longer
         held."""
-        users = self.users(node)
-        return [(name, uid) for raw in self.resources.by("node", node)
-                if (name := raw["metadata"]["name"]) not in users
-                and (uid := self.holds.of(raw)[0]) != cohdi.read_hold(raw)[0]]
+        return [(raw["metadata"]["name"], uid) for raw in self.resources.by("node", node)
+                if (uid := self.holds.of(raw)[0]) != cohdi.read_hold(raw)[0] and not self.user(raw)]
 
     def users(self, node: str) -> dict[str, Json]:
         """Claims that use devices of a node, by ComposableResource."""
-        return {raw["metadata"]["name"]: claim for raw in self.resources.by("node", node)
-                if (claim := self.user(raw))}
+        return {name: sight.user for name, sight in self.sights(node).items() if sight.user}
+
+    def sights(self, node: str) -> dict[str, DeviceSight]:
+        """The device of each ComposableResource of a node as its slices show it now, each slice looked up once."""
+        shown = [self._shown.of(item) for item in self.slices.by("node", node)]
+        return {raw["metadata"]["name"]: self._sight(raw, shown) for raw in self.resources.by("node", node)}
+
+    def _sight(self, resource: Json, shown: list[Shown]) -> DeviceSight:
+        names = adapters.device_name(resource).names
+        keys = tuple(dict.fromkeys(key for name in names for each in shown for key in each.parts.get(name, ())))
+        whole = next((each.whole[name] for name in names for each in shown if name in each.whole), None)
+        own = (claim for key in keys if (claim := self.claims.first("device", key)))
+        return DeviceSight(keys, whole, self.keeper(resource) or next(own, None))
 
     def user(self, resource: Json) -> Json | None:
         """A claim that the device of a ComposableResource, or a part of it, is allocated to."""
-        own = (claim for key in self.own_keys(resource) if (claim := self.claims.first("device", key)))
-        return self.keeper(resource) or next(own, None)
+        return self.sight(resource).user
+
+    def sight(self, resource: Json) -> DeviceSight:
+        """The device of a ComposableResource as the node's own slices show it now."""
+        shown = self.slices.by("node", resource["spec"]["target_node"])
+        return self._sight(resource, [self._shown.of(item) for item in shown])
 
     def keeper(self, resource: Json | None) -> Json | None:
         """The claim that keeps the device of a ComposableResource as the pool device that it was allocated."""
@@ -189,21 +215,7 @@ class ClusterState:
     def own_keys(self, resource: Json) -> list[DeviceKey]:
         """(driver, pool, device) of a ComposableResource's device and of each part of it, the whole first, in the
         node's own slices."""
-        device, node = adapters.device_name(resource), resource["spec"]["target_node"]
-        found = [key for name in (device.uuid, device.address.lower()) if name
-                 for item in self.slices.by("device", (node, name)) for key in self._shown.of(item).parts[name]]
-        return list(dict.fromkeys(found))
-
-    def own_device(self, resource: Json) -> DeviceKey | None:
-        """(driver, pool, device) under which the node's own slices show the device of a ComposableResource."""
-        device, node = adapters.device_name(resource), resource["spec"]["target_node"]
-        found = self.local_device(node, device.uuid) if device.uuid else None
-        return found or (self.local_device(node, device.address.lower()) if device.address else None)
-
-    def local_device(self, node: str, name: str) -> DeviceKey | None:
-        """(driver, pool, device) under which a node's own slices show a whole device with this UUID or PCI address."""
-        here = (self._shown.of(item).whole for item in self.slices.by("device", (node, name)))
-        return next((shown[name] for shown in here if name in shown), None)
+        return [*self.sight(resource).keys]
 
     def claim(self, uid: str) -> Json | None:
         """A claim by its uid, or by what it is known for (``claims.identity``)."""

@@ -15,7 +15,7 @@ from ...planning.node.demand import RESCHEDULE
 from ...planning.node.snapshot import Claim, ComposabilityRequest, ComposableResource, NodeSnapshot
 from ..prewarm.floors import idle_shares
 from . import adapters, pool_devices
-from .cluster_state import ClusterState, Json
+from .cluster_state import ClusterState, DeviceSight, Json
 from .device_fit import with_misfits
 from .device_holds import NONE
 from .scale_ups import requested_claims
@@ -32,7 +32,7 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
     ``unread`` says that one was needed and could not be had.
     """
     now, may_release = state.now(), state.may_release()
-    raw, resources, users = state.nodes.get(name), state.resources.by("node", name), state.users(name)
+    raw, resources, sights = state.nodes.get(name), state.resources.by("node", name), state.sights(name)
     machine, fabric, problem = state.machine_of(name)
     lost, lost_at = _lost(state, name, raw, now)
     last_machine = _last_machine(resources) if raw is None else ""
@@ -45,7 +45,8 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
         fabric=fabric, problem=problem, exists=raw is not None,
         claims=(*of_pools, *_reserved_claims(state, name, fabric), *requested_claims(state, name, fabric, now)),
         over_quota=over_quota(state, of_pools),
-        resources=tuple(_resource(state, each, users.get(each["metadata"]["name"]), now) for each in resources),
+        resources=tuple(_resource(state, each, sights.get(each["metadata"]["name"]) or state.sight(each), now)
+                        for each in resources),
         requests=(*(adapters.read_request(r, raw) for r in state.requests.by("node", name) if name),
                   *_nodeless(state, name, raw)),
         other_requests=frozenset(r["metadata"]["name"] for r in state.requests.by("node", "")
@@ -124,11 +125,11 @@ def _reserved_claims(state: ClusterState, node: str, fabric: int | None) -> tupl
     return state.reservations.claims(node, fabric, state.settings, name_of)
 
 
-def _resource(state: ClusterState, raw: Json, user: Json | None, now: float) -> ComposableResource:
-    """One ComposableResource; ``user``: the claim that uses its device now, which is then kept for nobody."""
-    name, used_by = raw["metadata"]["name"], adapters.claim_key(user)
-    held_for, held_since = NONE if user else state.holds.of(raw)
-    visible, whole = bool(state.own_keys(raw)), state.own_device(raw) is not None
+def _resource(state: ClusterState, raw: Json, sight: DeviceSight, now: float) -> ComposableResource:
+    """One ComposableResource. A device that a claim uses now is kept for nobody."""
+    name, used_by = raw["metadata"]["name"], adapters.claim_key(sight.user)
+    held_for, held_since = NONE if sight.user else state.holds.of(raw)
+    visible, whole = bool(sight.keys), sight.whole is not None
     return adapters.read_resource(
         raw, state.settings, now if used_by else state.last_uses.of(name), held_for=held_for, held_since=held_since,
         visible=visible, usable=_is_usable(state, raw, visible, whole),

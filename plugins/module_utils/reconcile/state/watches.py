@@ -43,12 +43,13 @@ WATCHED_FOR_GATES: t.Final = (NAMESPACES, DEVICE_CLASSES)
 class Watches:
     """Keeps the stores of a ClusterState equal to what the API server has, as far as ``roles`` need it.
 
-    ``on_change(type, kind, object, old)`` is called for each watched change. Where pods are held all pods are watched,
-    else those without a node. ``leases``: the namespace in which node agents have Leases.
+    ``on_change(type, kind, object, old)`` is called for each watched change, ``on_echo`` instead where the store had
+    the object already. Where pods are held all pods are watched, else those without a node. ``leases``: the namespace
+    in which node agents have Leases.
     """
 
-    def __init__(self, client: Client, state: ClusterState, on_change: OnChange, *, roles: Collection[str],
-                 leases: str) -> None:
+    def __init__(self, client: Client, state: ClusterState, on_change: OnChange, on_echo: OnChange, *,
+                 roles: Collection[str], leases: str) -> None:
         gating = SCALER in roles and state.settings.gating
         needed = [kind for role in sorted(roles) for kind in WATCHED[role]]
         kinds = list(dict.fromkeys([*needed, *(WATCHED_FOR_GATES if gating else ())]))
@@ -61,11 +62,11 @@ class Watches:
         selectors = {SLICES: f"spec.driver={drivers[0]}" if alone else None,
                      PODS: None if gating else "spec.nodeName="}
 
-        def told(kind: ApiResource) -> Callable[[str, Json, Json | None], None]:
-            return lambda type_, obj, old: on_change(type_, kind, obj, old)
+        def told(kind: ApiResource, whom: OnChange = on_change) -> Callable[[str, Json, Json | None], None]:
+            return lambda type_, obj, old: whom(type_, kind, obj, old)
 
         self.reflectors = [Reflector(client, kind, stores[kind], told(kind), field_selector=selectors.get(kind),
-                                     streaming=True)
+                                     streaming=True, on_echo=told(kind, on_echo))
                            for kind in kinds]
         if state.hands.kind == AGENT:
             selector = ",".join(f"{name}={value}" for name, value in AGENT_LABELS.items())

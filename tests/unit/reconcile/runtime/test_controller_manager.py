@@ -307,6 +307,20 @@ def test_nothing_is_remembered_of_a_resource_that_is_gone(quiet: Live) -> None:
     assert engine.state.holds.kept_for("uid-train") == []
 
 
+def test_what_came_back_of_our_own_writes_waits_a_moment(quiet: Live) -> None:
+    engine, bench = quiet
+    raw = objects.resource("r")
+    bench.put(raw)
+    assert engine.queue.idle()
+    told: list[str] = []
+    engine.listeners.append(lambda kind, resource, obj, old: told.append(kind))
+    engine._tell_echo("MODIFIED", COMPOSABLE_RESOURCES, raw, raw)
+    assert told == ["MODIFIED"]
+    assert engine.queue.ready() == [] and not engine.queue.idle()
+    engine._tell("MODIFIED", COMPOSABLE_RESOURCES, raw, raw)
+    assert NodeKey("node-0") in engine.queue.ready(), "what others wrote is looked at soon"
+
+
 def test_connections_are_kept_warm_also_after_an_outage(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, bench = live
     monkeypatch.setattr(module, "WARM_SECONDS", 0.01)

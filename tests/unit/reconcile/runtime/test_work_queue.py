@@ -16,6 +16,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.work_queue import (
     BACKGROUND_TURN,
+    ECHO_SECONDS,
     MOST_REPLACED,
     WorkQueue,
 )
@@ -298,3 +299,55 @@ def test_appointments_that_were_replaced_are_not_kept_until_their_time(clock: Cl
     assert not queue.ready()
     clock.now += 300
     assert queue.ready() == [Passing()]
+
+
+def test_echoes_wait_a_moment_and_come_once(clock: Clock) -> None:
+    queue = WorkQueue[str]()
+    for _unused in range(3):
+        queue.add_echo("a")
+    assert queue.ready() == [] and not queue.idle(), "a run that ends when nothing is left waits for it"
+    clock.now += ECHO_SECONDS
+    assert drain(queue) == ["a"]
+    clock.now += 10 * ECHO_SECONDS
+    assert queue.idle() and queue.ready() == []
+
+
+def test_who_begins_before_knows_of_the_echo(clock: Clock) -> None:
+    queue = WorkQueue[str]()
+    queue.add_echo("a")
+    queue.add("a")
+    assert drain(queue) == ["a"]
+    clock.now += ECHO_SECONDS
+    assert queue.ready() == []
+    queue.add("b")
+    queue.add_echo("b")
+    assert drain(queue) == ["b"]
+    clock.now += ECHO_SECONDS
+    assert queue.ready() == []
+
+
+def test_who_has_begun_may_not_know_of_the_echo(clock: Clock) -> None:
+    queue = WorkQueue[str]()
+    queue.add("a")
+    assert queue.get() == "a"
+    queue.add_echo("a")
+    queue.done("a")
+    clock.now += ECHO_SECONDS
+    assert drain(queue) == ["a"]
+
+
+def test_a_change_does_not_wait_for_an_echo(clock: Clock) -> None:
+    queue = WorkQueue[str]()
+    queue.add_echo("a")
+    queue.add_change("a")
+    assert queue.ready() == ["a"]
+
+
+def test_an_earlier_appointment_stays_when_there_was_an_echo(clock: Clock) -> None:
+    queue = WorkQueue[str]()
+    queue.add_at("a", clock.now + ECHO_SECONDS / 2)
+    queue.add_echo("a")
+    queue.add("a")
+    assert drain(queue) == ["a"]
+    clock.now += ECHO_SECONDS / 2
+    assert drain(queue) == ["a"], "it was no echo's"

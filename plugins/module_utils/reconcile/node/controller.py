@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import typing as t
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -29,8 +29,8 @@ from ..runtime.threads import Threads, run_all
 from ..runtime.work_queue import WorkQueue
 from ..state import adapters
 from ..state.cluster_state import ClusterState
-from ..state.writer import Writer
-from ..timelines.timeline import node_steps
+from ..state.writer import Notes, Writer
+from ..timelines.timeline import Timeline, node_steps
 from .attach_operations import BLOCK_SECONDS, AttachOperations
 from .detach_operations import DetachOperations
 from .foreign_handovers import keep_devices
@@ -54,7 +54,7 @@ class Executor:
         self._threads = threads.executor(THREADS, "write")
         self._how: dict[type[act.Action], Callable[[t.Any], object]] = {
             act.MarkClaim: self._mark_claim, act.SetSize: self._set_size, act.LabelNode: writer.label_node,
-            act.Touch: writer.touch, act.SetPoolDevice: writer.set_pool_device,
+            act.SetPoolDevice: writer.set_pool_device,
             act.DeleteResource: self._delete_resource,
             act.CreateResource: operations.create, act.Attach: operations.attach, act.Adopt: operations.adopt,
             act.Resume: operations.resume, act.Detach: detaches.detach, act.AskRelease: detaches.ask_release,
@@ -64,12 +64,19 @@ class Executor:
             act.FinishRequest: lambda action: writer.finish_request(action.request),
             act.SetState: self._set_state}
 
-    def carry_out(self, actions: Sequence[act.Action]) -> None:
-        """Do all of it at the same time. The first ApiError or FabricError is raised after all have ended."""
-        if len(actions) == 1:
-            self._how[type(actions[0])](actions[0])
+    def carry_out(self, actions: Sequence[act.Action], notes: Mapping[str, Notes] | None = None) -> None:
+        """Do all of it at the same time. The first ApiError or FabricError is raised after all have ended.
+
+        ``notes``: what is noted on ComposableResources besides; it goes with a use stamp where there is one.
+        """
+        left = dict(notes or {})
+        work = [partial(self._writer.touch, action, left.pop(action.resource, {})) if isinstance(action, act.Touch)
+                else partial(self._how[type(action)], action) for action in actions]
+        work += [partial(self._writer.note, name, found) for name, found in left.items()]
+        if len(work) == 1:
+            work[0]()
         else:
-            run_all(self._threads, [partial(self._how[type(action)], action) for action in actions])
+            run_all(self._threads, [*work])
 
     def _mark_claim(self, action: act.MarkClaim) -> None:
         """Let the scheduler know. Where it is to allocate anew the devices are kept for the claim before, and its pods
@@ -172,25 +179,27 @@ class NodeController:
         """Write what nobody waits for: sizes already acted on, holds, use stamps, the Online state, the generation that
         conditions are about. Raises ApiError."""
         self._state.note_uses([key.name])
-        self._executor.carry_out(self._planner.plan_records(key.name).background)
+        due = self._executor.hops.timelines.to_write(key.name)
+        self._executor.carry_out(self._planner.plan_records(key.name).background, self._timeline_notes(key.name, due))
+        for timeline in due:
+            self._executor.hops.timelines.written(timeline)
         for resource, claim in self._state.unwritten_holds(key.name):
             self._writer.hold(resource, claim)
         for resource in self._outdated(key.name):
             self._writer.observe(resource)
-        self._write_timelines(key.name)
         return Result()
 
-    def _write_timelines(self, node: str) -> None:
-        """How long the way of each claim took that was served here, on the first of its devices."""
-        timelines = self._executor.hops.timelines
-        for timeline in timelines.to_write(node):
-            used = sorted(name for name, user in self._state.users(node).items()
-                          if user["metadata"]["uid"] == timeline.uid)
+    def _timeline_notes(self, node: str, due: Sequence[Timeline]) -> dict[str, Notes]:
+        """How long the way of each claim took that was served here, for the first of its devices."""
+        users = self._state.users(node) if due else {}
+        of_resource: dict[str, list[Timeline]] = {}
+        for timeline in due:
+            used = sorted(name for name, user in users.items() if user["metadata"]["uid"] == timeline.uid)
             if used:
-                raw = self._state.resources.get(used[0]) or {}
+                raw = self._state.resources.get(used[0])
                 steps = node_steps(adapters.read_evidence(raw) if raw else None, timeline.began)
-                self._writer.keep_timeline(used[0], replace(timeline, steps=steps))
-            timelines.written(timeline)
+                of_resource.setdefault(used[0], []).append(replace(timeline, steps=steps))
+        return {name: self._writer.timeline_notes(name, found) for name, found in of_resource.items()}
 
     def _outdated(self, node: str) -> list[str]:
         """ComposableResources whose spec was changed since their status was written."""

@@ -64,8 +64,10 @@ class WorkQueue(t.Generic[K]):
             self.add(key)
 
     def add_echo(self, key: K) -> None:
-        """Our own write about a key came back: have it worked on in a moment, once for all that come until then. Whoever
-        begins to work on it before knows of the write already."""
+        """Our own write about a key came back: have it worked on in a moment, once for all that come until then.
+
+        Whoever begins to work on it before knows of the write already.
+        """
         with self._changed:
             if key in self._priority or key in self._background or key in self._again:
                 return

@@ -31,6 +31,10 @@ from ..timelines.timeline import ANNOTATION, Timeline, dump, of_resource
 from . import adapters
 from .cluster_state import ClusterState, Json
 
+# Annotations; None takes one away.
+Notes: t.TypeAlias = Mapping[str, str | None]
+_NOTHING: t.Final[Notes] = {}
+
 
 class Writer:
     """Writes for one engine. Methods raise the kube layer's errors unless they say otherwise.
@@ -79,13 +83,14 @@ class Writer:
         self._annotate(resource, {cohdi.HELD_FOR: cohdi.hold(claim_uid, now) if claim_uid else None,
                                   self.state.settings.label(cohdi.LAST_USED): format_time(now)})
 
-    def touch(self, action: Touch) -> None:
-        """Record that a device began or ceased to be used, and by which claim; with its use the hold is over."""
+    def touch(self, action: Touch, notes: Notes = _NOTHING) -> None:
+        """Record that a device began or ceased to be used, and by which claim; with its use the hold is over. ``notes``
+        are written with it."""
         raw = self.state.resources.get(action.resource)
         user = self.state.user(raw) if raw and action.in_use else None
         self._annotate(action.resource, {cohdi.IN_USE: "true" if action.in_use else None, cohdi.HELD_FOR: None,
                                          self.state.settings.label(cohdi.LAST_USED): format_micro_time(time.time()),
-                                         **({CLAIM: ClaimRef.of(user).note} if user else {})})
+                                         **({CLAIM: ClaimRef.of(user).note} if user else {}), **notes})
 
     def intent(self, resource: str, machine: str, present: Iterable[str]) -> None:
         """Write down that the CDI Manager is about to be asked for a device."""
@@ -109,11 +114,17 @@ class Writer:
         """Let the node keep the device that it was asked to let go."""
         self._annotate(resource, {cohdi.RELEASE: None})
 
-    def keep_timeline(self, resource: str, timeline: Timeline) -> None:
-        """Add the timeline of a claim to those of the device that it uses; one of the same claim is replaced."""
-        raw = self.state.resources.get(resource)
-        others = [each for each in (of_resource(raw) if raw else ()) if each.uid != timeline.uid]
-        self._annotate(resource, {ANNOTATION: dump([*others, timeline])})
+    def note(self, resource: str, notes: Notes) -> None:
+        """Write annotations of a ComposableResource."""
+        self._annotate(resource, notes)
+
+    def timeline_notes(self, resource: str, timelines: Iterable[Timeline]) -> Notes:
+        """The annotation in which the timelines of claims are added to those of the device that they use; one of the
+        same claim is replaced."""
+        raw, added = self.state.resources.get(resource), [*timelines]
+        known = {each.uid for each in added}
+        others = [each for each in (of_resource(raw) if raw else ()) if each.uid not in known]
+        return {ANNOTATION: dump([*others, *added])}
 
     def set_pool_device(self, action: SetPoolDevice) -> None:
         """Write as which pool device a claim has a device; nothing when the object is another one by now.
@@ -146,7 +157,7 @@ class Writer:
         """Record that nothing of an attach is on the fabric: the CDI Manager refused it."""
         self._annotate(resource, {cohdi.ATTACH: cohdi.NOT_ASKED, cohdi.OPERATION: None})
 
-    def _annotate(self, resource: str, annotations: Mapping[str, str | None], unchanged: bool = False) -> None:
+    def _annotate(self, resource: str, annotations: Notes, unchanged: bool = False) -> None:
         """``unchanged``: only onto the object as it was read; Conflict, and it is read anew, when it is another now."""
         raw = self.state.resources.get(resource)
         known = {} if raw is None else _unchanged(raw) if unchanged else {"uid": raw["metadata"]["uid"]}

@@ -56,7 +56,8 @@ def test_what_was_written_comes_back_as_an_echo_and_is_kept_once(watched: Watche
     assert old is first, "the listener is told what it was told last, not what was written meanwhile"
     assert watched.trimmed == trimmed
     how, _kind, _obj, old = watched.event("MODIFIED", pod("3"))
-    assert how == "change" and old is obj
+    assert how == "change"
+    assert old is obj
 
 
 def test_what_was_created_comes_back_as_an_echo(watched: Watched) -> None:
@@ -69,9 +70,11 @@ def test_an_event_from_before_a_write_is_a_change(watched: Watched) -> None:
     watched.event("ADDED", pod("1"))
     watched.store.upsert(pod("3", "Running"))
     how, _kind, obj, _old = watched.event("MODIFIED", pod("2", "Pending"))
-    assert how == "change" and obj["metadata"]["resourceVersion"] == "2"
+    assert how == "change"
+    assert obj["metadata"]["resourceVersion"] == "2"
     kept = watched.store.get("train", "jobs")
-    assert kept is not None and kept["status"]["phase"] == "Running"
+    assert kept is not None
+    assert kept["status"]["phase"] == "Running"
 
 
 def test_objects_without_an_order_are_always_changes(watched: Watched) -> None:

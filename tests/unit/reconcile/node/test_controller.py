@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import (
     NodeKey,
     NodeRecordsKey,
@@ -26,6 +27,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
     RequestKey,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import of_resource
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -292,3 +294,23 @@ def test_request_pass_says_why_nothing_comes(bench: Bench) -> None:
     bench.reconcile(RequestKey("request"))
     status = bench.api.one(COMPOSABILITY_REQUESTS, "request")["status"]
     assert (status["state"], status["error"]) == ("Updating", "no free device")
+
+
+def test_use_and_timeline_of_a_device_are_one_write(bench: Bench) -> None:
+    bench.put(objects.claim("train", objects.local_result()), objects.local_slice("GPU-d1"))
+    online(bench)
+    hops, claim = bench.operations.hops, bench.api.one(CLAIMS, "train", "default")
+    hops.took("attach", [ClaimRef.of(claim)], 90.0, 95.0)
+    hops.over([claim], node="node-0")
+    hops.timelines.running([ClaimRef.of(claim)])
+    before = len(bench.api.calls)
+    bench.reconcile(NodeRecordsKey("node-0"))
+    written = [call.body["metadata"]["annotations"] for call in bench.api.calls[before:]
+               if (call.verb, call.plural) == ("merge_patch", "composableresources") and not call.subresource]
+    assert len(written) == 1
+    assert written[0][cohdi.IN_USE] == "true"
+    (timeline,) = of_resource(bench.api.one(COMPOSABLE_RESOURCES, "gpu-a"))
+    assert (timeline.claim, timeline.spans[0].hop) == ("default/train", "attach")
+    assert hops.timelines.to_write("node-0") == []
+    bench.reconcile(NodeRecordsKey("node-0"))
+    assert len(of_resource(bench.api.one(COMPOSABLE_RESOURCES, "gpu-a"))) == 1

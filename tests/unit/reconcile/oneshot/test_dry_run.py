@@ -44,7 +44,7 @@ def test_check_mode_plans_what_the_controllers_carry_out(
 ) -> None:
     engine, bench = quiet
     done: list[Action] = []
-    monkeypatch.setattr(Executor, "carry_out", lambda _self, actions: done.extend(actions))
+    monkeypatch.setattr(Executor, "carry_out", lambda _self, actions, *_notes: done.extend(actions))
     monkeypatch.setattr(engine.writer, "hold", lambda *_unused: None)
     kinds: Counter[str] = Counter()
     for number in range(MOST_RUNS):

@@ -316,7 +316,8 @@ def test_what_came_back_of_our_own_writes_waits_a_moment(quiet: Live) -> None:
     engine.listeners.append(lambda kind, resource, obj, old: told.append(kind))
     engine._tell_echo("MODIFIED", COMPOSABLE_RESOURCES, raw, raw)
     assert told == ["MODIFIED"]
-    assert engine.queue.ready() == [] and not engine.queue.idle()
+    assert engine.queue.ready() == []
+    assert not engine.queue.idle()
     engine._tell("MODIFIED", COMPOSABLE_RESOURCES, raw, raw)
     assert NodeKey("node-0") in engine.queue.ready(), "what others wrote is looked at soon"
 

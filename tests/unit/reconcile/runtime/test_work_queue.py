@@ -305,11 +305,13 @@ def test_echoes_wait_a_moment_and_come_once(clock: Clock) -> None:
     queue = WorkQueue[str]()
     for _unused in range(3):
         queue.add_echo("a")
-    assert queue.ready() == [] and not queue.idle(), "a run that ends when nothing is left waits for it"
+    assert queue.ready() == []
+    assert not queue.idle(), "a run that ends when nothing is left waits for it"
     clock.now += ECHO_SECONDS
     assert drain(queue) == ["a"]
     clock.now += 10 * ECHO_SECONDS
-    assert queue.idle() and queue.ready() == []
+    assert queue.idle()
+    assert queue.ready() == []
 
 
 def test_who_begins_before_knows_of_the_echo(clock: Clock) -> None:

@@ -113,5 +113,5 @@ MUTANTS: t.Final = (
     _mutant("a claim is never told that its device is there", "reconcile.state.writer.Writer.mark_claim",
             "not _waits_on(raw, action.node)", "True", invariants.LOST, known=2),
     _mutant("a device that others were shown becomes a pool device", _COMPOSE + "_assign", "if r.assignable",
-            "if not r.pool_device", invariants.LOST, invariants.THEFT, known=77, direct=(A100, T4), faults=_BUSY),
+            "if not r.pool_device", invariants.LOST, invariants.THEFT, known=126, direct=(A100, T4), faults=_BUSY),
 )

@@ -13,7 +13,7 @@ from ansible_collections.composable.infra.tests.chaos.invariants import kinds
 from ansible_collections.composable.infra.tests.chaos.mutants import MUTANTS, Mutant
 from ansible_collections.composable.infra.tests.chaos.runs import run, scenario
 
-MOST = 60
+MOST = 150
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

@@ -29,7 +29,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.node.dem
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.evaluate import OPERATOR, SCALER
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.supply import supply
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.parse_cache import ParseCache
-from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import GatedPod
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import GatedPod, NodeFacts
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import (
     AutoscalerConfig,
     NodeGroup,
@@ -46,6 +46,8 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.s
 
 Json = dict[str, t.Any]
 NOT_TRIGGERED = "NotTriggerScaleUp"
+# A taint of no real node, by which the planner leaves out those of another vertical group.
+OTHER_GROUP = "composable.infra/other-vertical-group"
 STATIC_POD = "kubernetes.io/config.mirror"
 # Seconds in which a refusal of the manager that a ComposabilityRequest shows keeps its model off the node.
 BLOCK_SECONDS = 5.0
@@ -68,6 +70,7 @@ class Cluster:
         self.engine.fence.require(lambda: False)
         self.state, self.groups = self.engine.state, NodeGroups(autoscaler.nodes, self.engine.state)
         self._cache, self._known, self._lock = ParseCache(), KnownNodes(), threading.Lock()
+        self._others: dict[str, tuple[NodeFacts, NodeFacts]] = {}
 
     def require_ready(self) -> None:
         """Raises Refused while cluster or CDI Manager were not read: a decision on half the truth helps nobody."""
@@ -89,25 +92,47 @@ class Cluster:
     def _pod(self, raw: Json) -> GatedPod:
         return GatedPod(raw, self.state.claims_by_entry(raw), parse_time(raw["metadata"].get("creationTimestamp")))
 
-    def plan(self, waiting: tuple[GatedPod, ...], options: tuple[NodeOption, ...]) -> ScaleUpPlan:
-        """Attach or add a node for these pods, at this moment."""
+    def plan(self, waiting: tuple[GatedPod, ...], options: tuple[NodeOption, ...], vertical: str = "") -> ScaleUpPlan:
+        """Attach or add a node for these pods, at this moment. ``vertical``: only nodes that this group stands for."""
         with self._lock:
             for raw in self.state.requests.list():
                 if error := (raw.get("status") or {}).get("error"):
                     spec = raw["spec"]["resource"]
                     self.state.blocks.block(spec.get("target_node") or "", spec["model"], BLOCK_SECONDS, error)
             snapshot = scheduling_snapshot(self.state, waiting, self._known)
+            if selector := self._selector(vertical):
+                snapshot = replace(snapshot, nodes={name: facts if _meets(facts.raw, selector) else self._barred(facts)
+                                                    for name, facts in snapshot.nodes.items()})
+                options = tuple(option for option in options if _meets(option.raw, selector))
             return plan_scale_up(snapshot, self.state.settings, options, self.config.scale_up, self._cache)
+
+    def _selector(self, vertical: str) -> Mapping[str, str]:
+        return next((group.selector for group in self.config.vertical if group.id == vertical), {})
+
+    def _barred(self, facts: NodeFacts) -> NodeFacts:
+        """A node of another vertical group, which gets nothing: its pods still count for terms about other pods. The
+        same facts give the same, so that the planner need not read them anew."""
+        before, found = self._others.get(facts.name, (None, facts))
+        if before is not facts:
+            spec = facts.raw.get("spec") or {}
+            taints = [*(spec.get("taints") or ()), {"key": OTHER_GROUP, "effect": "NoSchedule"}]
+            found = replace(facts, raw={**facts.raw, "spec": {**spec, "taints": taints}})
+            self._others[facts.name] = facts, found
+        return found
 
     def is_waiting(self, uid: str) -> bool:
         """Whether a pod is there, wanted, and on no node."""
         pod = self.state.pods.first("uid", uid)
         return pod is not None and not (pods.bound(pod) or pods.ended(pod))
 
-    def asked(self) -> dict[str, tuple[str, str]]:
-        """By uid of a pod that devices were asked for: its node, and why none come there, empty when they do."""
+    def asked(self, vertical: str = "") -> dict[str, tuple[str, str]]:
+        """By uid of a pod that devices were asked for: its node, and why none come there, empty when they do.
+        ``vertical``: only on nodes that this vertical group stands for."""
         found: dict[str, tuple[str, str]] = {}
+        selector = self._selector(vertical)
         for node, model, entry, _pod in live_entries(self.state, time.time()):
+            if selector and not _meets(self.state.nodes.get(node) or {"metadata": {}}, selector):
+                continue
             errors = [(raw.get("status") or {}).get("error") or "" for raw in self.state.requests.by("node", node)
                       if raw["spec"]["resource"]["model"] == model]
             found[entry.pod] = (node, found.get(entry.pod, ("", ""))[1] or next(filter(None, errors), ""))
@@ -156,7 +181,7 @@ class Cluster:
 
     def option(self, group: NodeGroup, coming: int, room: int) -> NodeOption:
         """How a node of a group would be. ``coming``, ``room``: as its provider says."""
-        raw = template_node(group.id, group.shape, self.groups.all_members(group))
+        raw = template_node(group.id, group.shape, self.groups.all_members(group), group.selector)
         return NodeOption(group.id, raw, room, group.fabric, self.state.settings.max_devices_per_node, group.devices,
                           group.cost, coming)
 
@@ -171,6 +196,10 @@ class Cluster:
         listed = self.client.list(PODS, field_selector=f"spec.nodeName={node}").items
         return sorted(f"{raw['metadata']['namespace']}/{raw['metadata']['name']}" for raw in listed
                       if pods.bound(raw) == node and not _belongs_to_node(raw))
+
+
+def _meets(raw: Mapping[str, t.Any], selector: Mapping[str, str]) -> bool:
+    return selector.items() <= (raw["metadata"].get("labels") or {}).items()
 
 
 def _belongs_to_node(pod: Json) -> bool:

@@ -24,14 +24,15 @@ class View(t.Protocol):
     def waiting(self, only: Collection[str] | None = None) -> tuple[GatedPod, ...]:
         """Pods that the scheduler could place nowhere and no node was chosen for; ``only``: of these uids."""
 
-    def plan(self, waiting: tuple[GatedPod, ...], options: tuple[NodeOption, ...]) -> ScaleUpPlan:
-        """Attach or add a node for these pods."""
+    def plan(self, waiting: tuple[GatedPod, ...], options: tuple[NodeOption, ...], vertical: str = "") -> ScaleUpPlan:
+        """Attach or add a node for these pods. ``vertical``: only nodes that this vertical group stands for."""
 
     def is_waiting(self, uid: str) -> bool:
         """Whether a pod is there, wanted, and on no node."""
 
-    def asked(self) -> dict[str, tuple[str, str]]:
-        """By uid of a pod that devices were asked for: its node, and why none come there."""
+    def asked(self, vertical: str = "") -> dict[str, tuple[str, str]]:
+        """By uid of a pod that devices were asked for: its node, and why none come there. ``vertical``: only on nodes
+        that this vertical group stands for."""
 
     def misfits(self, chosen: Mapping[str, str]) -> dict[str, str]:
         """By uid of a pod: why the node that was chosen for it, by uid, can have it no more. Those that it suits are

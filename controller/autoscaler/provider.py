@@ -16,6 +16,7 @@ import threading
 import time
 import typing as t
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ansible_collections.composable.infra.controller.autoscaler.cluster import Cluster
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, Refused
@@ -26,7 +27,7 @@ from ansible_collections.composable.infra.controller.autoscaler.providers.table 
 from ansible_collections.composable.infra.controller.autoscaler.requests import RequestWriter
 from ansible_collections.composable.infra.controller.autoscaler.scale_down import ScaleDowns
 from ansible_collections.composable.infra.controller.autoscaler.scale_up import ScaleUps
-from ansible_collections.composable.infra.controller.autoscaler.template import template_node
+from ansible_collections.composable.infra.controller.autoscaler.template import most_devices, template_node
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import NodeOption
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import (
     AutoscalerConfig,
@@ -75,7 +76,7 @@ class Provider:
             if not self._resumed:
                 self._groups.look()
                 self.scale_downs.resume()
-                self.scale_ups.resume(self._config.vertical[0].id)
+                self.scale_ups.resume(self._vertical)
                 self._resumed = True
 
     def step(self) -> None:
@@ -181,9 +182,11 @@ class Provider:
         if vertical := self._vertical.get(group):
             there = [raw for raw in self._cluster.state.nodes.list()
                      if vertical.selector.items() <= (raw["metadata"].get("labels") or {}).items()]
-            return template_node(f"{group}-template", vertical.shape, there)
+            devices = vertical.shape.devices or most_devices(self._cluster.state, there)
+            return template_node(f"{group}-template", replace(vertical.shape, devices=devices), there,
+                                 vertical.selector)
         found = self._node_group(group)
-        return template_node(f"{group}-template", found.shape, self._groups.all_members(found))
+        return template_node(f"{group}-template", found.shape, self._groups.all_members(found), found.selector)
 
     def _node_group(self, name: str) -> NodeGroup:
         if name not in self._groups.groups:

@@ -99,7 +99,7 @@ class ScaleDowns:
         ready = sum(found == group.id for node, found in self._kept.items() if node != name)
         return SpareNode(name, self._groups.size(group) - gone, group.min_size, ready,
                          Counter(model for model, used in devices if not used), sum(used for _model, used in devices),
-                         self._providers[group.id].removable(name))
+                         self._providers[group.id].removable(name), group.watts)
 
     def _begin(self, names: Collection[str]) -> None:
         """What is marked on all of them is remembered by a restart; so all are marked before one goes."""

@@ -15,7 +15,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, Refused
@@ -77,12 +77,13 @@ class ScaleUps:
         self._misfits: dict[str, str] = {}
         self._judged = -math.inf
 
-    def resume(self, group: str) -> None:
-        """Go on with what an earlier process wrote down: its pods count as one call."""
+    def resume(self, groups: Iterable[str]) -> None:
+        """Go on with what an earlier process wrote down: the pods of each vertical group count as one call."""
         with self._lock:
-            left = {uid: uid for uid in self._view.asked() if self._view.is_waiting(uid)}
-            if left and not self._open:
-                self._record(group, 1).pods.update(left)
+            for group in groups:
+                left = {uid: uid for uid in self._view.asked(group) if self._view.is_waiting(uid)}
+                if left and not self.target(group):
+                    self._record(group, 1).pods.update(left)
 
     def target(self, group: str) -> int:
         """The target size of a group."""
@@ -96,14 +97,16 @@ class ScaleUps:
                     for name in each.instances()]
 
     def increase(self, group: str, delta: int) -> None:
-        """Begin to serve the pods that wait. Raises Refused, with the reasons of all of them, when none can be served.
+        """Begin to serve the pods that wait, by the nodes that the group stands for.
+
+        Raises Refused, with the reasons of all of them, when none can be served.
 
         A call that comes again finds nothing left to begin and joins what is under way.
         """
         with self._lock:
             self._view.require_ready()
             waiting = self._view.waiting()
-            plan = self._view.plan(waiting, self._options())
+            plan = self._view.plan(waiting, self._options(), group)
             names = {pod.ref.uid: f"{pod.ref.namespace}/{pod.ref.name}" for pod in waiting}
             began = [each.pod.uid for each in plan.attaches]
             began += [pod.uid for pod in (*plan.on_new_nodes, *plan.waiting)]
@@ -114,7 +117,7 @@ class ScaleUps:
             self._begin(plan)
             record = self._record(group, delta)
             record.pods.update({uid: names[uid] for uid in began})
-            record.pods.update({uid: record.pods.get(uid, uid) for uid in self._view.asked()})
+            record.pods.update({uid: record.pods.get(uid, uid) for uid in self._view.asked(group)})
             record.pods.update({uid: name for each in under_way for uid, name in each.pods.items()})
             self._measurements.count("calls_total", result="begun")
             record.orders += [order for each in under_way for order in each.orders if not order.why]
@@ -223,7 +226,7 @@ class ScaleUps:
     def _plan_again(self, record: ScaleUp, uids: set[str]) -> None:
         """A node that was ordered may have come, and a device may have come back."""
         waiting = self._view.waiting(uids) if uids else ()
-        plan = self._view.plan(waiting, self._options()) if waiting else ScaleUpPlan()
+        plan = self._view.plan(waiting, self._options(), record.group) if waiting else ScaleUpPlan()
         if plan.attaches:
             self._begin(ScaleUpPlan(attaches=plan.attaches))
         record.why.update({pod.uid: f"pod {pod.namespace}/{pod.name}: {said}" for pod, said in plan.refused.items()})

@@ -6,31 +6,70 @@
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.composable.infra.controller.autoscaler.wire.rpc import NODE, message_class
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.filters.dynamic_resources import (
+    extended_resources,
+)
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.quantity import (
     BadQuantity,
     amount,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import Shape
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 
 Json = dict[str, t.Any]
 HOSTNAME = "kubernetes.io/hostname"
 
 
-def template_node(name: str, shape: Shape, nodes: Iterable[Json]) -> Json:
+def template_node(name: str, shape: Shape, nodes: Iterable[Json], selector: Mapping[str, str] | None = None) -> Json:
     """A Node object of this shape. What the shape leaves open is that of the largest of the real ``nodes``; labels are
-    those that all of them have, and those of the shape."""
+    those that all of them have, those of the group's selector, and those of the shape."""
     there = list(nodes)
     offered = {"cpu": shape.cpu or _largest("cpu", there), "memory": shape.memory or _largest("memory", there),
                "pods": shape.pods, **{resource: str(n) for resource, n in shape.devices.items()}}
     offered = {resource: text for resource, text in offered.items() if text}
-    return {"apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": name, "labels": {**_common_labels(there), **shape.labels, HOSTNAME: name}},
+    labels = {**_common_labels(there), **(selector or {}), **shape.labels, HOSTNAME: name}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
             "spec": {"taints": [dict(taint) for taint in shape.taints]},
             "status": {"capacity": offered, "allocatable": offered,
                        "conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+def most_devices(state: ClusterState, nodes: Iterable[Json]) -> dict[str, int]:
+    """By extended resource that a DeviceClass serves: the most devices that the fabrics may attach to one of these
+    nodes, by the nodes' labels or ``max_devices_per_node``, and no more than there are.
+
+    A class that names models in its selectors, as CDI or product name, is served by these; any other by all.
+    """
+    classes, limits = {raw["metadata"]["name"]: raw for raw in state.classes.list()}, _limits(state, list(nodes))
+    found = {resource: max((n for model, n in limits.items() if model in _models(state, classes[name])), default=0)
+             for resource, name in extended_resources.classes_by_resource(classes).items()}
+    return {resource: n for resource, n in found.items() if n}
+
+
+def _limits(state: ClusterState, nodes: list[Json]) -> dict[str, int]:
+    """By model: the most devices on one node."""
+    free: Counter[str] = Counter()
+    for (name, _fabric), n in (state.snapshot.free if state.snapshot else {}).items():
+        free[name] += n
+    found = {}
+    for model in state.settings.models:
+        label = state.settings.label(f"{model.k8s_device_name}-size-max")
+        said = [str((raw["metadata"].get("labels") or {}).get(label, "")) for raw in nodes]
+        most = max((int(text) if text.isdecimal() else state.settings.max_devices_per_node for text in said), default=0)
+        attached = len(state.resources.by("model", model.cdi_model_name))
+        found[model.cdi_model_name] = min(most, free[model.cdi_model_name] + attached)
+    return found
+
+
+def _models(state: ClusterState, device_class: Json) -> set[str]:
+    text = str((device_class.get("spec") or {}).get("selectors") or "")
+    named = {model.cdi_model_name for model in state.settings.models
+             if model.cdi_model_name in text or str(model.attributes["productName"]) in text}
+    return named or {model.cdi_model_name for model in state.settings.models}
 
 
 def marshalled(node: Json) -> bytes:
@@ -67,6 +106,7 @@ def _amount(resource: str, text: str) -> int:
 
 
 def _common_labels(nodes: Iterable[Json]) -> Mapping[str, str]:
-    """Labels that all nodes have alike, but for those that speak of devices on a fabric."""
+    """Labels that all nodes have alike, but for the hostname. That of a fabric stays: a claim from a pool of the fabric
+    fits only a template with it."""
     sets = [set((node["metadata"].get("labels") or {}).items()) for node in nodes]
     return {key: text for key, text in (set.intersection(*sets) if sets else set()) if key != HOSTNAME}

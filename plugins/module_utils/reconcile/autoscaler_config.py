@@ -21,7 +21,7 @@ PROVIDERS = ("none", "static", "cluster-api", "awx")
 _ID = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _KEYS = {"vertical", "nodes", "attach_costs", "not_attached", "scale_down", "provision_timeout"}
 _VERTICAL = {"id", "selector", "labels", "taints", "devices", "cpu", "memory", "pods", "max_size"}
-_NODES = {"id", "selector", "min_size", "max_size", "provider", "template", "cost", "fabric", "devices"}
+_NODES = {"id", "selector", "min_size", "max_size", "provider", "template", "cost", "fabric", "devices", "watts"}
 _TEMPLATE = {"labels", "taints", "cpu", "memory", "pods"}
 _SCALE_DOWN = {"policy", "reserve_nodes", "node_watts", "device_watts"}
 Json = Mapping[str, t.Any]
@@ -29,7 +29,8 @@ Json = Mapping[str, t.Any]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a node would offer: quantities, ``devices`` by extended resource. Empty: as the largest real node."""
+    """What a node would offer: quantities, ``devices`` by extended resource. Empty: as the largest real node; for
+    ``devices`` of a vertical group: as many as the fabric may attach to a node."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Json, ...] = ()
@@ -55,6 +56,7 @@ class NodeGroup:
 
     ``max_size``: up to which nodes are added by us; Cluster Autoscaler itself is shown a group that is full.
     ``fabric``: on which its machines are, None for none. ``devices``: by model, those that a new node brings along.
+    ``watts``: what one of its nodes draws without devices; None: as ``scale_down.node_watts``.
     """
 
     id: str
@@ -66,6 +68,7 @@ class NodeGroup:
     cost: float = 10.0
     fabric: int | None = None
     devices: Mapping[str, int] = field(default_factory=dict)
+    watts: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +117,9 @@ def _config(data: Json, models: frozenset[str]) -> AutoscalerConfig:
 def _vertical(where: str, data: object) -> VerticalGroup:
     found = _mapping(where, data, _VERTICAL)
     shape = _shape(where, {key: found[key] for key in (*_TEMPLATE, "devices") if key in found})
-    if not shape.devices:
-        raise BadSetting(f"{where}.devices", found.get("devices"), "must say how many of each extended resource a node "
-                         "may have at most, as in nvidia.com/gpu: 8")
+    if "devices" in found and not shape.devices:
+        raise BadSetting(f"{where}.devices", found["devices"], "must say how many of each extended resource a node may "
+                         "have at most, as in nvidia.com/gpu: 8; without the key the fabric's limits count")
     return VerticalGroup(_id(where, found), shape, _texts(f"{where}.selector", found.get("selector") or {}),
                          _whole(f"{where}.max_size", found.get("max_size", 100), low=1))
 
@@ -134,7 +137,8 @@ def _node_group(where: str, data: object, models: frozenset[str]) -> NodeGroup:
     devices = {m: _whole(f"{where}.devices.{m}", n) for m, n in _of_models("devices", found, models, where).items()}
     return NodeGroup(_id(where, found), shape, _texts(f"{where}.selector", found.get("selector") or {}), least,
                      most, dict(provider), _number(f"{where}.cost", found.get("cost", 10)),
-                     None if fabric is None else _whole(f"{where}.fabric", fabric), devices)
+                     None if fabric is None else _whole(f"{where}.fabric", fabric), devices,
+                     _number(f"{where}.watts", found["watts"]) if "watts" in found else None)
 
 
 def _shape(where: str, found: Json) -> Shape:

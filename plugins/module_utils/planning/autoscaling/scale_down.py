@@ -28,7 +28,8 @@ class ScaleDownPolicy:
 class SpareNode:
     """A node that is to be deleted. ``size``: nodes of its group, itself included; ``least``: as many must stay.
     ``spare``: nodes of the group that are kept ready without pods. ``idle``: its idle devices by model, and ``in_use``
-    how many are not. ``not_removable``: why its provider cannot remove it, empty when it can."""
+    how many are not. ``not_removable``: why its provider cannot remove it, empty when it can. ``watts``: what it draws
+    without its devices; None: as the policy says."""
 
     name: str
     size: int
@@ -37,6 +38,7 @@ class SpareNode:
     idle: Mapping[str, int] = field(default_factory=dict)
     in_use: int = 0
     not_removable: str = ""
+    watts: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ def decide_scale_down(node: SpareNode, policy: ScaleDownPolicy) -> ScaleDownDeci
     devices = sum(policy.device_watts.get(model, 0.0) * n for model, n in Counter(node.idle).items())
     if reason := _stays(node, policy):
         return ScaleDownDecision(False, f"node {node.name} stays: {reason}", devices)
-    return ScaleDownDecision(True, f"node {node.name} goes, its devices first", devices + policy.node_watts)
+    draws = policy.node_watts if node.watts is None else node.watts
+    return ScaleDownDecision(True, f"node {node.name} goes, its devices first", devices + draws)
 
 
 def _stays(node: SpareNode, policy: ScaleDownPolicy) -> str:

@@ -294,6 +294,14 @@ def test_node_goes_when_power_counts_its_devices_first(testbed: Testbed, machine
     assert testbed.provider.scale_downs.watts == {"nodes": 350}
 
 
+def test_watts_of_a_group_count_before_those_of_all_nodes(testbed: Testbed, machines: Machines) -> None:
+    regroup(testbed, nodes={"watts": 750}, scale_down={"policy": "power", "node_watts": 300})
+    testbed.provider.delete("nodes", [("node-1", "")])
+    testbed.tick(1)
+    assert machines.removed == ["node-1"]
+    assert testbed.provider.scale_downs.watts == {"nodes": 750}
+
+
 def test_restart_goes_on_with_a_node_that_is_being_removed(testbed: Testbed, machines: Machines) -> None:
     regroup(testbed, scale_down={"policy": "power"})
     node = serve(testbed)

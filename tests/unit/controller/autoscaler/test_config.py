@@ -45,7 +45,8 @@ def test_everything_can_be_said() -> None:
 
 @pytest.mark.parametrize(("more", "said"), [
     ({"vertical": []}, "vertical: [] is not usable: must list at least one group"),
-    ({"vertical": [{"id": "v"}]}, "vertical[0].devices: None is not usable: must say how many"),
+    ({"vertical": [{"id": "v", "devices": {}}]}, "vertical[0].devices: {} is not usable: must say how many"),
+    ({"nodes": [{"id": "n", "watts": -1}]}, "nodes[0].watts: -1 is not usable: must be a number"),
     ({"vertical": [{"id": "V", "devices": {"a": 1}}]}, "vertical[0].id: 'V' is not usable: must be a lower case name"),
     ({"vertical": [{**VERTICAL, "devices": {"a": 0}}]}, "vertical[0].devices.a: 0 is not usable: must be a number"),
     ({"vertical": [{**VERTICAL, "cpu": "many"}]}, "vertical[0].cpu: 'many' is not usable: must be a Kubernetes"),

@@ -171,6 +171,7 @@ GRANTED: list[tuple[str, str, Try]] = [
     ("scaler", "the scheduler's finalizer", lambda client: client.strategic_patch(
         CLAIMS, "train", {"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}}, HERE)),
     ("scaler", "a size", request(body={"spec": {"resource": {"size": 2}}})),
+    ("scaler", "for whom a size is", request(body=notes(cohdi.CLAIMS))),
     ("scaler", "a request", created(COMPOSABILITY_REQUESTS, {
         "apiVersion": cohdi.GROUP_VERSION, "kind": "ComposabilityRequest", "metadata": {"name": "request-2"},
         "spec": {"resource": {"type": "gpu", "model": "H100", "size": 1, "target_node": "node-0"}}})),
@@ -251,6 +252,8 @@ POLICY: dict[str, tuple[str, Try]] = {
         {"apiVersion": "v1", "kind": "Node", "name": "node-0", "uid": "0"}]}})),
     "a size by the operator": ("operator", request(body={"spec": {"resource": {"size": 9}}})),
     "the intent by the scaler": ("scaler", device(body=notes(cohdi.ATTACH))),
+    "for whom a size is by the operator": ("operator", request(body=notes(cohdi.CLAIMS))),
+    "another note on a request": ("scaler", request(body=notes("composable.infra/other"))),
     "the release by the scaler": ("scaler", device(body=notes(cohdi.RELEASE))),
     "the agent's evidence by the scaler": ("scaler", device(body=notes(cohdi.NODE))),
     "the finalizer by the scaler": ("scaler", device(body={"metadata": {"finalizers": None}})),

@@ -31,6 +31,9 @@ OPERATION = "composable.infra/operation"
 # Text of ATTACH when the CDI Manager has nothing of an attach: what was asked before had no effect.
 NOT_ASKED = json.dumps({"asked": None})
 HELD_FOR = "composable.infra/held-for"
+# Of a ComposabilityRequest: uids of the claims that its size was set for, so that an operator in another process can
+# say for whom it attaches.
+CLAIMS, MOST_CLAIMS = "composable.infra/claims", 64
 IN_USE = "composable.infra/in-use"
 # The pool device that its device is for one claim, "<pool>/<device>", with the handover direct.
 POOL_DEVICE = "composable.infra/pool-device"
@@ -64,11 +67,22 @@ def node_label(node: str) -> str:
     return f"{node[:52]}-{hashlib.sha256(node.encode()).hexdigest()[:10]}"
 
 
-def request_body(name: str, node: str, model: str, size: int, kind: str = "gpu") -> Json:
-    """A ComposabilityRequest for one node and one model."""
+def claims_note(uids: Iterable[str]) -> str:
+    """Text of the annotation CLAIMS; the last ones where there are many."""
+    return " ".join([*uids][-MOST_CLAIMS:])
+
+
+def read_claims(obj: Json) -> tuple[str, ...]:
+    """The uids that ``claims_note`` was given."""
+    return tuple(annotation(obj, CLAIMS).split()[-MOST_CLAIMS:])
+
+
+def request_body(name: str, node: str, model: str, size: int, kind: str = "gpu", claims: Iterable[str] = ()) -> Json:
+    """A ComposabilityRequest for one node and one model; ``claims``: uids of those that wait for it."""
+    note = claims_note(claims)
     return {
         "apiVersion": GROUP_VERSION, "kind": "ComposabilityRequest",
-        "metadata": {"name": name, "finalizers": [FINALIZER]},
+        "metadata": {"name": name, "finalizers": [FINALIZER], **({"annotations": {CLAIMS: note}} if note else {})},
         "spec": {"resource": {"type": kind, "model": model, "size": size, "target_node": node,
                               "allocation_policy": "samenode"}},
     }

@@ -277,7 +277,7 @@ class _Compose:
         elif len(live) < size and self.snapshot.machine and self._may_ask(request.model) and not request.lacks:
             reason, foreign = f"{request.name} wants {size}, has {len(live)}", self._foreign(request.model)
             names = _new_names(request, self.snapshot.name, children, size - len(live))
-            claims = [("", uid) for uid in destined(self.snapshot, request.model, len(names))]
+            claims = [("", uid) for uid in destined(self.snapshot, request, len(names))]
             self.actions += [CreateResource(self.snapshot.name, reason, name, request.name, request.model,
                                             self.snapshot.machine, foreign, request.force_detach, request.type, claim,
                                             pool_device)

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ..settings import DeviceModel, Settings
-from .snapshot import Claim, NodeSnapshot, PodRef
+from .snapshot import Claim, ComposabilityRequest, NodeSnapshot, PodRef
 
 PREPARING, RESCHEDULE, FAILED, READY = "preparing", "reschedule", "failed", "ready"
 # A claim of a pod that our gate holds and for which this node was chosen.
@@ -82,10 +82,15 @@ def waiting_for(snapshot: NodeSnapshot, model: str) -> list[str]:
             for _unused in range(claim.need()[model])]
 
 
-def destined(snapshot: NodeSnapshot, model: str, count: int) -> list[str]:
+def destined(snapshot: NodeSnapshot, request: ComposabilityRequest, count: int) -> list[str]:
     """For which claims (uids) so many further devices are asked: the youngest, since the older ones get what is here or
-    on its way; empty for none. Nothing is bound by it: it is for logs and traces."""
-    found = waiting_for(snapshot, model)[-count:] if count > 0 else []
+    on its way; empty for none. Nothing is bound by it: it is for logs and traces.
+
+    A scaler of another process knows of held pods what is not known here, and wrote it on the request.
+    """
+    noted = request.claims * (count if len(request.claims) == 1 else 1)
+    waiting = waiting_for(snapshot, request.model) or list(noted)
+    found = waiting[-count:] if count > 0 else []
     return [*found, *[""] * (count - len(found))]
 
 

@@ -177,7 +177,8 @@ class ComposabilityRequest:
 
     ``nodeless``: it names no node; ``size`` is the share of this one, and nobody but its author changes its own.
     ``type``: as CoHDI calls the kind of devices. ``return_idle``: devices that have been idle since before that moment
-    need not stay, in seconds since the epoch.
+    need not stay, in seconds since the epoch. ``claims``: uids of those that its size was set for, as far as that was
+    written down.
     """
 
     name: str
@@ -190,6 +191,7 @@ class ComposabilityRequest:
     nodeless: bool = False
     type: str = "gpu"
     return_idle: float = 0.0
+    claims: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def read_request(raw: Json, node: Json | None = None) -> ComposabilityRequest:
     return ComposabilityRequest(raw["metadata"]["name"], raw["metadata"]["uid"], spec["model"], int(spec["size"]),
                                 bool(raw["metadata"].get("deletionTimestamp")), bool(spec.get("force_detach")),
                                 _lacks(node, spec) if node else "", type=spec.get("type") or "gpu",
-                                return_idle=read_return_idle(raw))
+                                return_idle=read_return_idle(raw), claims=cohdi.read_claims(raw))
 
 
 def _lacks(node: Json, spec: Json) -> str:

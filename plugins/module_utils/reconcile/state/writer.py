@@ -60,13 +60,17 @@ class Writer:
         """Create or patch a ComposabilityRequest; one that exists already is taken over."""
         if action.before is None:
             try:
-                body = cohdi.request_body(action.request, action.node, action.model, action.size, action.type)
+                body = cohdi.request_body(action.request, action.node, action.model, action.size, action.type,
+                                          action.claims)
                 self.state.requests.upsert(self.client.create(COMPOSABILITY_REQUESTS, body))
                 self._changes += 1
                 return
             except AlreadyExists:
                 self.state.requests.upsert(self.client.get(COMPOSABILITY_REQUESTS, action.request))
-        patch = {"spec": {"resource": {"size": action.size}}}
+        patch: Json = {"spec": {"resource": {"size": action.size}}}
+        note = cohdi.claims_note(action.claims)
+        if note != cohdi.annotation(self.state.requests.get(action.request) or {"metadata": {}}, cohdi.CLAIMS):
+            patch["metadata"] = {"annotations": {cohdi.CLAIMS: note or None}}
         self.state.requests.upsert(self.client.merge_patch(COMPOSABILITY_REQUESTS, action.request, patch))
         self._changes += 1
 

@@ -273,6 +273,19 @@ def test_a_new_device_tells_which_claim_it_is_asked_for(parts: tuple[t.Any, ...]
     assert [action.claim for action in created] == told
 
 
+@pytest.mark.parametrize(("parts", "size", "noted", "told"), [
+    ((), 1, ("uid-held",), ["uid-held"]),
+    ((), 2, ("uid-held",), ["uid-held", "uid-held"]),
+    ((), 3, ("uid-old", "uid-new"), ["uid-old", "uid-new", ""]),
+    ((attached("r"),), 2, ("uid-old", "uid-new"), ["uid-new"]),
+    ((claim("seen"),), 1, ("uid-noted",), ["uid-seen"])])
+def test_what_another_process_noted_on_the_request_counts_where_nobody_is_seen_to_wait(
+    parts: tuple[t.Any, ...], size: int, noted: tuple[str, ...], told: list[str]
+) -> None:
+    created = of(compose(request(size, claims=noted), *parts), CreateResource)
+    assert [action.claim for action in created] == told
+
+
 def test_a_size_tells_who_waits_for_it() -> None:
     plan = plan_scale(node(claim("old", A100, A100, age=9.0), claim("new"), claim("other", T4)), settings())
     sizes = {action.model: action.claims for action in of(plan, SetSize)}

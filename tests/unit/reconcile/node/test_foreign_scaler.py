@@ -17,6 +17,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef, read_claim
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -126,3 +127,24 @@ def test_hold_of_a_claim_that_is_gone_keeps_nobody_from_it(alone: Bench) -> None
     alone.put(held, told_to_move_on())
     shrink(alone)
     assert names(alone) == ["gpu-a"]
+
+
+def test_device_of_a_held_pod_is_attached_for_its_claim_by_name(alone: Bench) -> None:
+    """Which pod has this node only our scaler knows, in another process; it notes that with the size."""
+    wanted = objects.request(size=2)
+    wanted["metadata"]["annotations"] = {cohdi.CLAIMS: "uid-train"}
+    alone.put(wanted, objects.claim("train"))
+    alone.reconcile(NODE)
+    alone.idle()
+    (new,) = (r for r in alone.state.resources.list() if r["metadata"]["name"] != "gpu-a")
+    assert read_claim(new) == ClaimRef("default/train", "uid-train")
+
+
+def test_text_that_names_no_claim_is_noted_nowhere(alone: Bench) -> None:
+    wanted = objects.request(size=2)
+    wanted["metadata"]["annotations"] = {cohdi.CLAIMS: "whatever\nsomebody wrote"}
+    alone.put(wanted)
+    alone.reconcile(NODE)
+    alone.idle()
+    (new,) = (r for r in alone.state.resources.list() if r["metadata"]["name"] != "gpu-a")
+    assert read_claim(new) is None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -54,6 +55,27 @@ def test_request_is_patched(bench: Bench) -> None:
     assert bench.api.one(COMPOSABILITY_REQUESTS, "composability-1")["spec"]["resource"]["size"] == 3
     (call,) = bench.api.writes(COMPOSABILITY_REQUESTS)
     assert call.body == {"spec": {"resource": {"size": 3}}}
+
+
+def noted(bench: Bench) -> tuple[str, ...]:
+    """The claims that the request says it is for."""
+    return node_snapshot(bench.state, "node-0").requests[0].claims
+
+
+def test_request_says_for_which_claims_it_is(bench: Bench) -> None:
+    bench.writer.set_size(replace(sized(2), claims=("uid-a", "uid-b")))
+    assert noted(bench) == ("uid-a", "uid-b")
+    bench.writer.set_size(replace(sized(3, before=2), claims=("uid-c",)))
+    assert noted(bench) == ("uid-c",)
+    bench.writer.set_size(sized(0, before=3))
+    assert noted(bench) == ()
+    assert cohdi.CLAIMS not in bench.api.one(COMPOSABILITY_REQUESTS, "composability-1")["metadata"]["annotations"]
+
+
+def test_what_a_request_says_of_claims_is_bounded(bench: Bench) -> None:
+    bench.writer.set_size(replace(sized(2), claims=tuple(f"uid-{number}" for number in range(cohdi.MOST_CLAIMS + 9))))
+    assert len(noted(bench)) == cohdi.MOST_CLAIMS
+    assert noted(bench)[-1] == f"uid-{cohdi.MOST_CLAIMS + 8}"
 
 
 def test_request_that_somebody_else_created_is_taken_over(bench: Bench) -> None:

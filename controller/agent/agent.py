@@ -94,7 +94,8 @@ class NodeAgent:
                                   options.patience, lambda: self._duties.add(_Duty.PLUGIN), self.lane.queue.add)
         self.plugins = PluginWork(client, self.state, self.book, hands, self.devices, metrics.restarts.inc,
                                   options.announce_seconds)
-        self.lease = AgentLease(lease_client or client, options.lease_namespace, options.node)
+        self.lease = AgentLease(lease_client or client, options.lease_namespace, options.node,
+                                places=hands.places)
         self.on_change: Callable[[], None] = _nobody
         self.progress = Progress()
         self._ready = threading.Event()

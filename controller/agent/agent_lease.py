@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 import typing as t
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import LEASES
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
@@ -17,6 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.times import
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import (
     AGENT_LABELS,
     AGENT_LEASE,
+    PLACES,
 )
 
 Json = dict[str, t.Any]
@@ -27,10 +29,13 @@ RETRY_SECONDS = 5.0
 
 
 class AgentLease:
-    """``namespace`` is that of the Lease, ``node`` whose agent this is; ``clock`` gives seconds since the epoch."""
+    """``namespace`` is that of the Lease, ``node`` whose agent this is; ``clock`` gives seconds since the epoch.
+    ``places``: what all devices that the fabric attaches to the node share; empty where that is not known."""
 
-    def __init__(self, client: Client, namespace: str, node: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, client: Client, namespace: str, node: str, clock: Callable[[], float] = time.time,
+                 places: Callable[[], Mapping[str, str | int]] = dict) -> None:
         self._client, self._namespace, self._node, self._clock = client, namespace, node, clock
+        self._places = places
         self.last_error = ""
 
     @property
@@ -59,7 +64,9 @@ class AgentLease:
 
     def _write(self, holder: str) -> None:
         now = format_micro_time(self._clock())
-        body: Json = {"metadata": {"labels": AGENT_LABELS},
+        places = json.dumps(self._places(), sort_keys=True)
+        notes = {"annotations": {PLACES: None if places == "{}" else places}}
+        body: Json = {"metadata": {"labels": AGENT_LABELS, **notes},
                       "spec": {"holderIdentity": holder, "renewTime": now, "leaseDurationSeconds": DURATION_SECONDS}}
         try:
             self._client.merge_patch(LEASES, self.name, body, self._namespace)
@@ -69,8 +76,9 @@ class AgentLease:
             self._create(body, now)
 
     def _create(self, body: Json, now: str) -> None:
+        notes = {name: text for name, text in body["metadata"]["annotations"].items() if text is not None}
         made = {"apiVersion": LEASES.group_version, "kind": LEASES.kind,
-                "metadata": {**body["metadata"], "name": self.name, "namespace": self._namespace},
+                "metadata": {**body["metadata"], "annotations": notes, "name": self.name, "namespace": self._namespace},
                 "spec": {**body["spec"], "acquireTime": now}}
         try:
             self._client.create(LEASES, made, self._namespace)

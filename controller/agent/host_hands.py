@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.composable.infra.plugins.module_utils.node import bring_up as up
@@ -180,6 +180,10 @@ class HostHands:
         if any(d.uuid is None for d in there):
             return None
         return frozenset(d.uuid for d in there if d.uuid)
+
+    def places(self) -> Mapping[str, str | int]:
+        """See the protocol."""
+        return pci.shared_places(self._root, self._options.ports)
 
     def kernel_reports(self) -> list[KernelReport]:
         """See the protocol."""

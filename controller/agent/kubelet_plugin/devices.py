@@ -90,7 +90,7 @@ def _device(root: Path, seen: pci.PciDevice, kinds: Collection[str]) -> NodeDevi
     if not files or pci.is_lost(root, seen.address):
         return None
     return NodeDevice(vendor.name, seen.address, seen.vendor, seen.device, files, seen.uuid or "", seen.model or "",
-                      seen.minor, seen.numa_node, link.width if link else None, _root_complex(root, seen.address),
+                      seen.minor, seen.numa_node, link.width if link else None, pci.root_complex(root, seen.address),
                       pci.switch(root, seen.address), link.speed if link else "")
 
 
@@ -108,9 +108,3 @@ def _files(root: Path, seen: pci.PciDevice, vendor: Vendor) -> tuple[str, ...]:
         return tuple(pci.device_files(root, seen))
     except NotProven:
         return ()
-
-
-def _root_complex(root: Path, address: str) -> str:
-    """Such as pci0000:00; empty where sysfs shows none above the device."""
-    above = (root / "sys/bus/pci/devices" / address).resolve().parts
-    return next((part for part in above if re.fullmatch(r"pci[0-9a-f]{4,}:[0-9a-f]{2}", part)), "")

@@ -22,6 +22,7 @@ from .probe import NotProven, openers
 CLASSES = ("03", "12", "0b40", "0502")
 _BRIDGE = "0604"
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
 # The first lines of the file ``resource``; the expansion ROM and the windows of virtual functions come after them.
 _BARS = 6
 _UNSET = 0x20000000
@@ -197,6 +198,24 @@ def switch(root: Path, address: str) -> str:
     entry = (root / "sys/bus/pci/devices" / address).resolve()
     above = [part for part in entry.parent.parts if _ADDRESS.fullmatch(part)]
     return above[-2] if len(above) > 2 else ""
+
+
+def shared_places(root: Path, bridges: Collection[str]) -> dict[str, str | int]:
+    """What all devices behind these bridges share: ``pcieRoot`` and ``numaNode``, each where all have the same one."""
+    roots = {root_complex(root, address) for address in bridges}
+    nodes = {_line(root / "sys/bus/pci/devices" / address / "numa_node") for address in bridges}
+    found: dict[str, str | int] = {}
+    if len(roots) == 1 and all(roots):
+        found["pcieRoot"] = roots.pop()
+    if len(nodes) == 1 and all(node.isdecimal() for node in nodes):
+        found["numaNode"] = int(nodes.pop())
+    return found
+
+
+def root_complex(root: Path, address: str) -> str:
+    """The root complex above a device, such as pci0000:00; empty where sysfs shows none."""
+    above = (root / "sys/bus/pci/devices" / address).resolve().parts
+    return next((part for part in above if _ROOT.fullmatch(part)), "")
 
 
 def memdev(root: Path, address: str) -> str:

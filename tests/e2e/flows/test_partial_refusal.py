@@ -12,7 +12,6 @@ import pytest
 
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, pod_body
-from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.lab.names import machine_uuid
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
@@ -22,7 +21,6 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
     attached,
     delete_all,
     holds_new_pods,
-    run_with_devices,
     wait_for,
 )
 
@@ -43,6 +41,7 @@ def ready(stage: Stage, open_process: OpenProcess) -> Iterator[Stage]:
     wait_for("all devices are in the pool", lambda: all_free(stage))
     if stage.gated:
         wait_for("new pods are held", lambda: holds_new_pods(stage))
+    stage.emulator.reset(log=True)
     stage.emulator.set_faults({"kind": "status", "status": 400, "purpose": "attach", "nth": [2]})
     yield stage
     stage.emulator.set_faults()
@@ -62,29 +61,34 @@ def refused_once(stage: Stage) -> bool:
     return bool(rule["applied"] == 1)
 
 
-def assert_both_elsewhere(stage: Stage, timeline: Timeline, *names: str) -> None:
-    """The claims have two devices of one machine, and whatever came to another machine leaves it."""
+def machines(stage: Stage) -> list[str]:
+    """Of all attached devices."""
+    return [str(device["machine"]) for device in attached(stage).values()]
+
+
+def assert_both_elsewhere(stage: Stage, pod: str) -> None:
+    """The pod runs where both devices are, and what came to the other machine leaves it."""
     assert refused_once(stage)
-    devices = [serial for name in names for serial in timeline.claims[name].devices]
-    node = timeline.claims[names[0]].node
-    on = attached(stage)
-    assert len(set(devices)) == 2
-    assert {on[serial]["machine"] for serial in devices} == {machine_uuid(node)}
-    refusals = [entry for entry in stage.emulator.log() if entry["status"] == 400]
-    assert all(machine_uuid(node) not in entry["path"] for entry in refusals), "it was tried again on the same node"
-    wait_for("what came to the first node goes back", lambda: set(attached(stage)) == set(devices))
+    machine = machine_uuid(stage.client.get(PODS, pod, "default")["spec"]["nodeName"])
+    assert machines(stage).count(machine) == 2
+    (refusal,) = [entry for entry in stage.emulator.log() if entry["status"] == 400]
+    assert machine not in refusal["path"], "it was tried again on the same node"
+    wait_for("what came to the first node goes back", lambda: machines(stage) == [machine] * 2)
 
 
-def test_claim_with_two_devices(ready: Stage, timeline: Timeline) -> None:
+def runs(stage: Stage, pod: str) -> bool:
+    return pods.phase(stage.client.get(PODS, pod, "default")) == "Running"
+
+
+def test_claim_with_two_devices(ready: Stage) -> None:
     ready.pod("two", A100, 2)
-    wait_for("it runs", lambda: run_with_devices(timeline, "two"))
-    assert_both_elsewhere(ready, timeline, "two")
+    wait_for("it runs", lambda: runs(ready, "two"))
+    assert_both_elsewhere(ready, "two")
 
 
-def test_pod_with_two_claims(ready: Stage, timeline: Timeline) -> None:
+def test_pod_with_two_claims(ready: Stage) -> None:
     for name in ("both", "both-more"):
         ready.claim(name, A100)
     ready.client.create(PODS, two_claims("both"))
-    wait_for("it runs", lambda: pods.phase(ready.client.get(PODS, "both", "default")) == "Running")
-    wait_for("the devices are seen", lambda: all(timeline.claims[n].devices for n in ("both", "both-more")))
-    assert_both_elsewhere(ready, timeline, "both", "both-more")
+    wait_for("it runs", lambda: runs(ready, "both"))
+    assert_both_elsewhere(ready, "both")

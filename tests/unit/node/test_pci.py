@@ -195,6 +195,19 @@ def test_device_is_behind_its_bridges(tmp_path: Path) -> None:
     assert pci.is_behind(tmp_path, B, ["0000:00:02.0"])
 
 
+@pytest.mark.parametrize(("nodes", "bridges", "shared"), [
+    (("1", "1"), ["0000:00:01.0", "0000:00:02.0"], {"pcieRoot": "pci0000:00", "numaNode": 1}),
+    (("0", "1"), ["0000:00:01.0", "0000:00:02.0"], {"pcieRoot": "pci0000:00"}),
+    (("-1", "-1"), ["0000:00:01.0"], {"pcieRoot": "pci0000:00"}), (("0", "0"), [], {}),
+    (("0", "0"), ["0000:00:01.0", "0000:00:03.0"], {})],
+    ids=["one of each", "two NUMA nodes", "no NUMA node", "no port", "a port that is not there"])
+def test_what_all_devices_behind_the_ports_share(tmp_path: Path, nodes: tuple[str, str], bridges: list[str],
+                                                 shared: dict[str, object]) -> None:
+    for bridge, address, numa in zip(("0000:00:01.0", "0000:00:02.0"), (A, B), nodes, strict=True):
+        behind(tmp_path, bridge, address, numa_node=numa)
+    assert pci.shared_places(tmp_path, bridges) == shared
+
+
 @pytest.mark.parametrize(("bridges", "switch"), [
     ((), ""), (("0000:00:01.0",), ""), (("0000:00:01.0", "0000:01:00.0", "0000:02:03.0"), "0000:01:00.0"),
     (("0000:00:01.0", "0000:01:00.0", "0000:02:03.0", "0000:03:00.0", "0000:04:01.0"), "0000:03:00.0")],

@@ -92,7 +92,7 @@ def _offer(state: CycleState, node: NodeState, pod: QueuedPod) -> _Offer:
 def _add_request(offer: _Offer, state: CycleState, request: DeviceRequest) -> None:
     """Add a request by its first alternative, with the model of which there is most."""
     node, alternative = offer.node, request.alternatives[0]
-    if alternative.shared or not alternative.attachable:
+    if not alternative.attachable or (alternative.shared and not node.facts.places):
         offer.shortfall += alternative.count  # nothing that could be attached would do
         return
 

@@ -93,7 +93,7 @@ class NodeFacts:
     ``fabric``: the CDI Manager's names for what the node runs on, None when there is none; ``problem``: why there is
     none. ``stock``: by model; a model that is missing has none, and ``default_limit`` as its limit. ``present``: models
     of which the node has devices or was promised some, also while they are being detached. ``blocked``: by model, why
-    it cannot be attached for now.
+    it cannot be attached for now. ``places``: attributes, without their domain, that all devices attached there share.
     """
 
     name: str
@@ -106,6 +106,7 @@ class NodeFacts:
     present: frozenset[str] = frozenset()
     blocked: Mapping[str, str] = field(default_factory=dict)
     default_limit: int = 50
+    places: Mapping[str, str | int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

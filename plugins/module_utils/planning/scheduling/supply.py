@@ -16,7 +16,7 @@ from .cycle import CycleState, NodeState, Take
 from .demand import Alternative, Demand, DeviceRequest
 from .filters.dynamic_resources.catalogue import Catalogue
 from .filters.dynamic_resources.devices import repels, shareable
-from .filters.dynamic_resources.shared_place import shared_before, ways_to_share
+from .filters.dynamic_resources.shared_place import SharedPlaces
 from .nearness import NEAREST, Distance, distance
 from .snapshot import IdleDevice, Json
 
@@ -177,22 +177,38 @@ class _Search:
 
     def _sharing(self, request: DeviceRequest, allocated: tuple[RequestAllocation, ...],
                  taken: dict[str, Take]) -> list[ModelTakes]:
-        """Ways to meet a request with idle devices that share their place, with each other and with those before."""
-        alternative = request.alternatives[0]
-        fixed = shared_before(self.demand.requests, [each.takes for each in allocated], self.catalogue)
+        """Ways to meet a request with devices that share their place, with each other and with those before."""
+        places = SharedPlaces(self.demand.requests, [each.takes for each in allocated], self.node.facts.places,
+                              self.catalogue)
         found: list[ModelTakes] = []
-        for model in alternative.models:
-            before = taken.get(model, Take())
-            if rejection := self._place_rejection(model, before, alternative.count, taken):
-                self.rejections.append(rejection)
-                continue
-            idle = self._idle(alternative, model, before)
-            found += [((model, Take(way)),) for way in ways_to_share(request, model, idle, fixed, self.catalogue)]
-        if not found:
-            names = ", ".join(name for _number, name in alternative.shared)
-            self.rejections.append(Rejection(f"had no {alternative.count} idle devices that share {names}, which is "
-                                             "known of attached devices only", unresolvable=True))
+        for model in request.alternatives[0].models:
+            ways = self._ways_to_share(request, model, places, taken)
+            if isinstance(ways, Rejection):
+                self.rejections.append(ways)
+            else:
+                found += [((model, take),) for take in ways]
         return found
+
+    def _ways_to_share(self, request: DeviceRequest, model: str, places: SharedPlaces,
+                       taken: dict[str, Take]) -> list[Take] | Rejection:
+        """Idle devices that share it, else some of them and others that are attached where all that come share it."""
+        alternative, before = request.alternatives[0], taken.get(model, Take())
+        count = alternative.count
+        if rejection := self._place_rejection(model, before, count, taken):
+            return rejection
+        groups = places.groups(request, model, self._idle(alternative, model, before))
+        if ways := [Take(tuple(devices[:count])) for devices in groups.values() if len(devices) >= count]:
+            return ways
+        values = places.to_come(request, model) if alternative.attachable else None
+        if values is None:
+            names = ", ".join(name for _number, name in alternative.shared)
+            return Rejection(f"had no {count} idle devices that share {names}, which is known of attached devices only",
+                             unresolvable=True)
+        idle = tuple(groups.get(values, ()))
+        coming = min(count - len(idle), max(0, self.node.stock(model).coming - before.coming))
+        fresh = count - len(idle) - coming
+        rejection = self._attach_rejection(model, before, count, fresh) if fresh else None
+        return rejection or [Take(idle, coming, fresh)]
 
     def _take(self, alternative: Alternative, model: str, count: int, taken: dict[str, Take]) -> Take | Rejection:
         """``count`` devices of one model, or why they cannot be had. ``taken``: by the requests before."""

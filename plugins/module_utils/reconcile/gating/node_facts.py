@@ -54,6 +54,7 @@ def _sources(state: ClusterState, name: str, raw: Json) -> Sources | None:
     machine = state.snapshot.machines.get(uid) if state.snapshot else None
     sizes = state.snapshot.sizes.get(uid) if state.snapshot else None
     return (raw, machine, sizes, state.snapshot is None, state.hands.missing(name), state.hands.alive(name),
+            tuple(sorted(state.hands.places(name).items())),
             *_shares(state, name), *state.nodes.by("machine", uid), *resources, *there,
             *state.claims.by("node", name), *state.requests.by("node", name), *_shown(state, name))
 

@@ -153,7 +153,7 @@ def _facts(state: ClusterState, raw: Json) -> NodeFacts:
     blocked = {**snapshot.blocked, **{m.cdi_model_name: why for m in settings.models
                                       if (why := stuck_device(snapshot, (m.cdi_model_name,)))}}
     return NodeFacts(name, raw, pods, snapshot.machine, snapshot.fabric, snapshot.problem, stock, present, blocked,
-                     settings.max_devices_per_node)
+                     settings.max_devices_per_node, state.hands.places(name))
 
 
 def _counts(state: ClusterState, pod: Json) -> bool:

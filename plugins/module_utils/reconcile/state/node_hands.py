@@ -9,10 +9,11 @@ old when it has not changed for its own duration on our clock.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import typing as t
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ...kube.coordination.lease import Observed, observe
 
@@ -24,6 +25,9 @@ ELSEWHERE: t.Final = "elsewhere"
 # The Lease of a node's agent is named by its node; all of them have these labels.
 AGENT_LEASE: t.Final = "node-agent-"
 AGENT_LABELS: t.Final = {"composable.infra/component": "node-agent"}
+# Annotation of the Lease: attributes that all devices behind the fabric's ports of the node share, as JSON.
+PLACES: t.Final = "composable.infra/fabric-places"
+_KNOWN_PLACES: t.Final = ("pcieRoot", "numaNode")
 
 
 class NodeHands:
@@ -32,6 +36,7 @@ class NodeHands:
     def __init__(self, kind: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.kind, self._clock = kind, clock
         self._leases: dict[str, Observed] = {}
+        self._places: dict[str, Mapping[str, str | int]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -41,9 +46,10 @@ class NodeHands:
 
     def lease_changed(self, node: str, lease: Json) -> bool:
         """Take down what an agent's Lease says now. True when the agent of that node was not alive before."""
-        now = self._clock()
+        now, places = self._clock(), _places(lease)
         with self._lock:
             before = self._leases.get(node)
+            self._places[node] = places
             self._leases[node] = observe(lease, before, now)
         return before is None or not _is_alive(before, now)
 
@@ -51,12 +57,18 @@ class NodeHands:
         """The agent has given its Lease up."""
         with self._lock:
             self._leases.pop(node, None)
+            self._places.pop(node, None)
 
     def alive(self, node: str) -> bool:
         """Whether the node's agent lives."""
         with self._lock:
             lease = self._leases.get(node)
         return lease is not None and _is_alive(lease, self._clock())
+
+    def places(self, node: str) -> Mapping[str, str | int]:
+        """What all devices that the fabric attaches to a node share, by attribute; empty where that is not known."""
+        with self._lock:
+            return self._places.get(node, {})
 
     def missing(self, node: str) -> str:
         """Why nothing can be done on a node now, in a sentence; empty when its hands are there."""
@@ -70,6 +82,16 @@ class NodeHands:
             if not _is_alive(lease, self._clock()):
                 return f"the node agent of node {node} no longer renews its Lease; look at its pod"
         return ""
+
+
+def _places(lease: Json) -> dict[str, str | int]:
+    """What a Lease says of them; what cannot be read is not known."""
+    try:
+        told = json.loads(((lease.get("metadata") or {}).get("annotations") or {}).get(PLACES) or "{}")
+    except ValueError:
+        return {}
+    found = told if isinstance(told, dict) else {}
+    return {name: found[name] for name in _KNOWN_PLACES if type(found.get(name)) in (str, int)}
 
 
 def _is_alive(lease: Observed, now: float) -> bool:

@@ -76,6 +76,10 @@ class FakeHands:
     dead: bool = False
     stays_dead: bool = False
     own: bool = False
+    shared: dict[str, str | int] = field(default_factory=dict)
+
+    def places(self) -> dict[str, str | int]:
+        return self.shared
 
     def bring_up(self, wanted: Wanted, before: Evidence, note: Note) -> Evidence:
         if wanted.device not in self.bus:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.composable.infra.controller.agent.agent_lease import (
     DURATION_SECONDS,
     RENEW_SECONDS,
@@ -12,7 +14,11 @@ from ansible_collections.composable.infra.controller.agent.agent_lease import (
     AgentLease,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import LEASES
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import AGENT, NodeHands
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import (
+    AGENT,
+    PLACES,
+    NodeHands,
+)
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi, unreachable
 
 SPACE = "composable-infra"
@@ -48,3 +54,28 @@ def test_a_failure_is_told_and_tried_again() -> None:
     assert lease.last_error == ""
     api.fail("merge_patch", LEASES, unreachable())
     lease.give_up()
+
+
+def test_what_all_devices_of_the_fabric_share_is_told_and_taken_back() -> None:
+    api, places = FakeApi(), dict[str, str | int]()
+    lease, hands = AgentLease(api.client, SPACE, "node-0", places=lambda: places), NodeHands(AGENT)
+    seen = []
+    told: list[dict[str, str | int]] = [{}, {"pcieRoot": "pci0000:80", "numaNode": 1}, {}]
+    for each in told:
+        places.clear()
+        places.update(each)
+        lease.renew()
+        hands.lease_changed("node-0", api.one(LEASES, "node-agent-node-0", SPACE))
+        seen.append(dict(hands.places("node-0")))
+    assert seen == told
+    hands.lease_gone("node-0")
+    assert hands.places("node-0") == {}
+
+
+@pytest.mark.parametrize(("text", "places"), [
+    ("{", {}), ("[]", {}), ('{"pcieRoot": 7.5, "numaNode": true}', {}),
+    ('{"other": "x", "numaNode": 0}', {"numaNode": 0})])
+def test_places_that_cannot_be_read_are_not_known(text: str, places: dict[str, int]) -> None:
+    hands = NodeHands(AGENT)
+    hands.lease_changed("n", {"metadata": {"annotations": {PLACES: text}}, "spec": {"holderIdentity": "n"}})
+    assert hands.places("n") == places

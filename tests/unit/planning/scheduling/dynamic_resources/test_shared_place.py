@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -29,6 +30,7 @@ from ansible_collections.composable.infra.tests.unit.planning.scheduling.cluster
     placement,
     plan,
     release,
+    wait_reason,
 )
 
 Json = dict[str, t.Any]
@@ -134,3 +136,52 @@ def test_a_group_with_a_place_that_no_node_has_is_let_go_whole() -> None:
     pair = [gated("a", group=("g", 2)), gated("b", exactly(A100, 1, ON_NUMA_1), group=("g", 2))]
     found = plan(idle_at("0a1"), *pair, samples={A100: (at("0a1"), at("1b1"))}, free=9, rules=WAIT)
     assert "had no idle A100 40G that fits" in release(found, "a").reason
+
+
+SAMPLES = {A100: (at("0a1"), at("1b1"))}
+
+
+def behind(root: str, *idle: str, coming: int = 0, name: str = "n") -> NodeFacts:
+    """A node whose fabric is behind one root complex, with idle devices of this and other places."""
+    facts = idle_at(*idle, name=name)
+    stock = Stock(facts.stock[A100].idle, coming=coming)
+    return replace(facts, stock={A100: stock}, places={"pcieRoot": f"pci{root}"})
+
+
+@pytest.mark.parametrize(("idle", "coming", "named", "reason"), [
+    ([], 0, (), "2 to be attached"), (["0a1"], 0, ("n-0",), "1 idle, 1 to be attached"),
+    (["0b1"], 0, (), "2 to be attached"), (["0b1", "0a1"], 1, ("n-1",), "1 idle, 1 being attached"),
+    (["0a1", "0b1", "0b2"], 0, ("n-1", "n-2"), "2 idle on one root complex, NUMA node 0")])
+def test_devices_are_attached_where_the_whole_fabric_is_behind_one_place(
+        idle: list[str], coming: int, named: tuple[str, ...], reason: str) -> None:
+    found = placement(plan(behind("a", *idle, coming=coming), sharing(ROOT), samples=SAMPLES, free=2), "p")
+    assert found.devices.get("uid-c", ()) == named
+    assert found.reason == f"node n has room and 2 x A100 40G ({reason})"
+
+
+def test_requests_share_it_with_devices_to_come() -> None:
+    two = sharing(ROOT, count=1, requests=2)
+    found = placement(plan(behind("a", "0b1", "0a1"), two, samples=SAMPLES, free=1), "p")
+    assert found.devices["uid-c"] == ("n-1",)
+
+
+def test_such_a_node_is_preferred_to_one_that_is_not_known_to_be_so() -> None:
+    nodes = node("a"), behind("a", name="b")
+    assert nodes_by_pod(plan(*nodes, sharing(ROOT), samples=SAMPLES, free=2)) == {"p": "b"}
+
+
+@pytest.mark.parametrize(("samples", "attribute"), [
+    ({}, ROOT), ({A100: (device(),)}, ROOT), (SAMPLES, SWITCH), (SAMPLES, "resource.kubernetes.io/numaNode")],
+    ids=["nobody knows the model", "its devices do not say it", "the node does not say it", "another driver's"])
+def test_nothing_is_attached_for_what_is_not_known_to_be_shared(samples: dict[str, tuple[Json, ...]],
+                                                                  attribute: str) -> None:
+    found = plan(behind("a"), sharing(attribute), samples=samples, free=9)
+    assert "which is known of attached devices only" in release(found, "p").reason
+
+
+def test_free_devices_that_others_have_are_waited_for() -> None:
+    found = plan(behind("a"), sharing(ROOT), samples=SAMPLES, free=1, rules=WAIT)
+    assert release(found, "p").reason.endswith("had only 1 x A100 40G in total on fabric 1")
+    busy = replace(behind("a"), stock={A100: Stock(bound=1)})
+    assert wait_reason(plan(busy, sharing(ROOT), samples=SAMPLES, free=1, rules=WAIT), "p").waits_for.endswith(
+        "had no free A100 40G on fabric 1")

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices that share an attribute of their place (``matchAttribute``): which idle ones do, by their ResourceSlice.
+"""Devices that share an attribute of their place (``matchAttribute``): idle ones by their ResourceSlice, and those that
+are to be attached where the whole fabric is behind one place of the node.
 
 As ``matchAttributeConstraint`` of ``k8s.io/dynamic-resource-allocation/structured``: a device without the attribute is
 never allocated, and values of unlike types are not the same.
@@ -17,38 +18,54 @@ from ...snapshot import IdleDevice
 from .catalogue import Catalogue
 
 Value = tuple[str, object]
-Values = Mapping[tuple[int, int], Value]
-"""By the number of the claim and that of its constraint."""
+Values = tuple[Value, ...]
+Places = Mapping[str, "str | int"]
+"""What all devices that are attached to a node share, by attribute without its domain."""
 ModelTakes = tuple[tuple[str, Take], ...]
 
 
-def shared_before(requests: Sequence[DeviceRequest], takes: Sequence[ModelTakes], catalogue: Catalogue) -> Values:
-    """What the first requests of a pod have settled, by the devices that they took."""
-    found: dict[tuple[int, int], Value] = {}
-    for request, of_models in zip(requests, takes, strict=False):
-        for model, take in of_models:
-            for number, name in request.alternatives[0].shared if take.idle else ():
-                if value := _value(take.idle[0], model, name, catalogue):
-                    found[request.claim, number] = value
-    return found
+class SharedPlaces:
+    """What the first requests of a pod have settled on one node, by the devices that they took."""
 
+    def __init__(self, requests: Sequence[DeviceRequest], takes: Sequence[ModelTakes], places: Places,
+                 catalogue: Catalogue) -> None:
+        self._places, self._catalogue = places, catalogue
+        self._settled: dict[tuple[int, int], Value] = {}
+        for request, of_models in zip(requests, takes, strict=False):
+            for model, take in of_models:
+                for number, name in request.alternatives[0].shared:
+                    value = self._of(take.idle[0], model, name) if take.idle else self._to_come(model, name)
+                    if value:
+                        self._settled[request.claim, number] = value
 
-def ways_to_share(request: DeviceRequest, model: str, idle: Sequence[IdleDevice], fixed: Values,
-                  catalogue: Catalogue) -> list[tuple[IdleDevice, ...]]:
-    """As many of the idle devices as a request wants, once for each value that they can share; the first of each come
-    first, as the scheduler tries them. ``fixed``: what requests before have settled."""
-    wanted = request.alternatives[0]
-    found: dict[tuple[Value, ...], list[IdleDevice]] = {}
-    for device in idle:
-        values = [_value(device, model, name, catalogue) for _number, name in wanted.shared]
+    def groups(self, request: DeviceRequest, model: str, idle: Sequence[IdleDevice]) -> dict[Values, list[IdleDevice]]:
+        """The idle devices by what they share, as far as that is not settled otherwise; as the scheduler tries them."""
+        found: dict[Values, list[IdleDevice]] = {}
+        for device in idle:
+            values = [self._of(device, model, name) for _number, name in request.alternatives[0].shared]
+            if (known := self._allowed(request, values)) is not None:
+                found.setdefault(known, []).append(device)
+        return found
+
+    def to_come(self, request: DeviceRequest, model: str) -> Values | None:
+        """What devices that are attached now will share; None where that is not known, or settled otherwise."""
+        return self._allowed(request, [self._to_come(model, name) for _number, name in request.alternatives[0].shared])
+
+    def _allowed(self, request: DeviceRequest, values: Sequence[Value | None]) -> Values | None:
         known = tuple(value for value in values if value is not None)
-        settled = (fixed.get((request.claim, number)) for number, _name in wanted.shared)
-        if len(known) == len(values) and all(s in (None, v) for s, v in zip(settled, values, strict=True)):
-            found.setdefault(known, []).append(device)
-    return [tuple(way[:wanted.count]) for way in found.values() if len(way) >= wanted.count]
+        settled = (self._settled.get((request.claim, number)) for number, _name in request.alternatives[0].shared)
+        fits = len(known) == len(values) and all(s in (None, v) for s, v in zip(settled, values, strict=True))
+        return known if fits else None
+
+    def _of(self, device: IdleDevice, model: str, name: str) -> Value | None:
+        """With its type; None where the device does not say it."""
+        return _value(self._catalogue.announced(device.device, model).find("attributes", name))
+
+    def _to_come(self, model: str, name: str) -> Value | None:
+        """Only where devices of the model are known to say it at all."""
+        said = name in self._catalogue.expected(model).attributes
+        return _value(self._places.get(name.rpartition("/")[2])) if said else None
 
 
-def _value(device: IdleDevice, model: str, name: str, catalogue: Catalogue) -> Value | None:
-    """With its type; None where the device does not say it."""
-    found = catalogue.announced(device.device, model).find("attributes", name)
+def _value(found: object) -> Value | None:
     return (found.__class__.__name__, found) if isinstance(found, (str, bool, int)) else None

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import typing as t
 from dataclasses import replace
 
@@ -185,3 +187,24 @@ def test_free_devices_that_others_have_are_waited_for() -> None:
     busy = replace(behind("a"), stock={A100: Stock(bound=1)})
     assert wait_reason(plan(busy, sharing(ROOT), samples=SAMPLES, free=1, rules=WAIT), "p").waits_for.endswith(
         "had no free A100 40G on fabric 1")
+
+
+def can_share(places: list[str], attributes: list[str], wanted: int) -> bool:
+    """Whether so many devices have the same known value of each attribute, found by trying all."""
+    digits = {ROOT: 1, SWITCH: 2, f"{DRIVER}/numaNode": 0}
+    # The root complex's name has no NUMA node in it, the switch's name has all three.
+    values = [tuple(place[:3] if name == SWITCH else place[digits[name]] for name in attributes) for place in places
+              if all(place[digits[name]] != "?" for name in attributes)]
+    return any(len(set(chosen)) == 1 for chosen in itertools.combinations(values, wanted))
+
+
+def test_a_claim_is_served_exactly_where_some_devices_share_it(rng: random.Random) -> None:
+    served = 0
+    for _run in range(300):
+        places = ["".join(rng.choice(part) for part in ("01?", "ab?", "12?")) for _device in range(rng.randrange(7))]
+        attributes = rng.sample([ROOT, SWITCH, f"{DRIVER}/numaNode"], rng.randrange(1, 4))
+        count, requests = rng.choice([(1, 2), (2, 1), (2, 2), (3, 1), (1, 3)])
+        found = plan(idle_at(*places), sharing(*attributes, count=count, requests=requests))
+        assert bool(found.placements) == can_share(places, attributes, count * requests), (places, attributes)
+        served += len(found.placements)
+    assert 5 < served < 295

@@ -42,9 +42,9 @@ def test_everything_is_there(awx: Awx, made: Played) -> None:
     counts = {kind: len(items) for kind, items in awx.items.items()}
     assert counts == {"organizations": 1, "teams": 1, "credential_types": 5, "credentials": 2, "projects": 1,
                       "execution_environments": 1, "inventories": 1, "inventory_sources": 2,
-                      "notification_templates": 1, "job_templates": 8, "workflow_job_templates": 2,
-                      "workflow_job_template_nodes": 4, "workflow_approval_templates": 2, "schedules": 2,
-                      "labels": 0, "role_definitions": 2, "role_team_assignments": 8}
+                      "notification_templates": 1, "job_templates": 10, "workflow_job_templates": 3,
+                      "workflow_job_template_nodes": 6, "workflow_approval_templates": 3, "schedules": 2,
+                      "labels": 0, "role_definitions": 2, "role_team_assignments": 10}
 
 
 def test_injected_names_are_the_options_of_the_modules(awx: Awx, made: Played) -> None:

@@ -131,6 +131,16 @@ def test_nothing_is_to_be_moved(run_module: RunModule, bench: Bench) -> None:
     assert bench.api.writes() == []
 
 
+def test_proposal_that_does_not_help_any_more_is_refused(run_module: RunModule, bench: Bench) -> None:
+    proposal = run_module(fabric_defragment, check=True, **ASK)["proposal"]
+    bench.fabric.free_count = 0
+    bench.drop(bench.state.resources.get("gpu-3") or {})
+    found = run_module(fabric_defragment, proposal=proposal["id"], **ASK)
+    assert found["failed"]
+    assert "it does not help any more: no move makes room for 4 x" in found["msg"]
+    assert bench.api.writes() == []
+
+
 def test_claim_that_may_come(run_module: RunModule, bench: Bench) -> None:
     bench.fabric.others = ("machine-1", "machine-2")
     bench.put(ready("node-2", team="vision"))

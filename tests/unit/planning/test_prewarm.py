@@ -84,6 +84,12 @@ def test_claim_that_takes_an_idle_device_leaves_a_place_for_the_next() -> None:
     assert one(plan_scale(view, settings(device_no_removal_duration=0)), SetSize).size == 3
 
 
+def test_nothing_is_attached_for_the_floor_while_a_claim_is_about_to_take_what_is_idle() -> None:
+    """The last free devices of the fabric are for the claim."""
+    view = node(it.online("a"), it.request(1), it.claim("c", A100, A100, A100), prewarm={A100: 1})
+    assert one(plan_scale(view, settings()), SetSize).size == 3
+
+
 def test_node_without_a_machine_keeps_nothing() -> None:
     assert not of(plan_scale(node(machine=None, prewarm={A100: 2}), settings()), SetSize)
 

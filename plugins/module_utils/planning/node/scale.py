@@ -219,9 +219,16 @@ class _ScalePlan:
         self.wake += [w for w in rested if w > self.snapshot.now]
         wanted = have.bound + self.taken[name] + self.waiting[name]
         low, high = limits(self.snapshot, model, self.settings)
-        staying = max(staying, self.snapshot.prewarm.get(name, 0) if self.snapshot.machine else 0)
+        staying = max(staying, self._ready(name))
         size = min(max(wanted + staying, low), max(high, have.bound)) - self.snapshot.elsewhere(name)
         self._set_size(model, max(0, size), wanted, staying)
+
+    def _ready(self, model: str) -> int:
+        """How many idle ones stay for claims to come. Those that claims here are about to take are made good where the
+        next pass over the floors says, from what there is then."""
+        have, about = self.supply[model], self.waiting[model] + self.taken[model]
+        kept = self.snapshot.prewarm.get(model, 0) if self.snapshot.machine else 0
+        return max(0, kept - min(len(have.idle) + len(have.coming), about))
 
     def _set_size(self, row: DeviceModel, size: int, wanted: int, staying: int) -> None:
         model = row.cdi_model_name
@@ -231,7 +238,7 @@ class _ScalePlan:
             return
         reason = f"{wanted} x {model} wanted on node {self.snapshot.name}"
         if staying:
-            ready = self.snapshot.prewarm.get(model, 0)
+            ready = self._ready(model)
             why = (f"for {self.settings.device_no_removal_duration:g} s after use" if staying > ready
                    else "ready for claims to come (prewarm)")
             reason += f", {staying} more kept {why}"

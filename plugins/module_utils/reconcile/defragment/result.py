@@ -12,7 +12,10 @@ from .asks import BadAsk
 
 
 def check_id(proposal: Proposal, given: str) -> None:
-    """Refuse any but this very proposal. Raises BadAsk. One that has nothing to move is as good as carried out."""
+    """Refuse any but this very proposal. Raises BadAsk. One that has nothing to move is as good as carried out, but not
+    one that would not help."""
+    if not proposal.fits:
+        raise BadAsk("proposal", given, f"it does not help any more: {proposal.why}")
     if proposal.moves and given != proposal.id:
         raise BadAsk("proposal", given, f"devices have moved since, or another ask was meant; it is now {proposal.id} "
                      f"({sentence(proposal)}): look at it in check mode, and give its id")

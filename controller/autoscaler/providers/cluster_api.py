@@ -62,9 +62,13 @@ class _MachineDeployment:
         self._machines = ApiResource(f"cluster.x-k8s.io/{version}", "machines", "Machine", True)
 
     def coming(self) -> int:
-        """Replicas that are no nodes yet."""
-        replicas = int(self._read()["spec"].get("replicas") or 0)
-        return max(0, replicas - len(self._registered()))
+        """Replicas that are no nodes yet. A node that leaves is registered for a while, and is no replica any more."""
+        raw = self._read()
+        gone = set(_removed(raw))
+        leaving = {_node(machine) for machine in self._all_machines()
+                   if machine["metadata"].get("deletionTimestamp") or machine["metadata"]["name"] in gone}
+        staying = sum(node["metadata"]["name"] not in leaving for node in self._registered())
+        return max(0, int(raw["spec"].get("replicas") or 0) - staying)
 
     def grow(self, count: int) -> None:
         """So many replicas more."""
@@ -81,10 +85,11 @@ class _MachineDeployment:
         self._change(lambda raw: _without(raw, name))
 
     def _machine_of(self, node: str) -> Json | None:
-        listed = self._try(lambda: self._client.list(
-            self._machines, namespace=self._namespace, label_selector=f"{DEPLOYMENT_LABEL}={self._name}"))
-        return next((raw for raw in listed.items
-                     if ((raw.get("status") or {}).get("nodeRef") or {}).get("name") == node), None)
+        return next((raw for raw in self._all_machines() if _node(raw) == node), None)
+
+    def _all_machines(self) -> list[Json]:
+        return self._try(lambda: self._client.list(
+            self._machines, namespace=self._namespace, label_selector=f"{DEPLOYMENT_LABEL}={self._name}")).items
 
     def _read(self) -> Json:
         return self._try(lambda: self._client.get(self._kind, self._name, self._namespace))
@@ -115,12 +120,22 @@ class _MachineDeployment:
 
 def _without(raw: Json, machine: str) -> Json:
     """One replica less for a machine, once: empty when that was written before."""
-    try:
-        removed = [str(name) for name in json.loads(cohdi.annotation(raw, REMOVED) or "[]")]
-    except (ValueError, TypeError):
-        removed = []
+    removed = _removed(raw)
     if machine in removed:
         return {}
     replicas = max(0, int(raw["spec"].get("replicas") or 0) - 1)
     return {"spec": {"replicas": replicas},
             "metadata": {"annotations": {REMOVED: json.dumps([*removed, machine][-100:])}}}
+
+
+def _removed(raw: Json) -> list[str]:
+    """Names of the Machines for which the replicas of a MachineDeployment were lowered."""
+    try:
+        return [str(name) for name in json.loads(cohdi.annotation(raw, REMOVED) or "[]")]
+    except (ValueError, TypeError):
+        return []
+
+
+def _node(machine: Json) -> str:
+    """Name of the node that a Machine is; empty while it is none."""
+    return str(((machine.get("status") or {}).get("nodeRef") or {}).get("name") or "")

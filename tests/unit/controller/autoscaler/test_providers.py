@@ -91,6 +91,25 @@ def test_cluster_api_grows_by_replicas_and_knows_what_is_coming(api: FakeApi) ->
     assert found.coming() == 1
 
 
+def test_cluster_api_counts_no_node_that_leaves(api: FakeApi) -> None:
+    """It is a Node until it is drained; the replicas are lowered at once."""
+    found = build(api, ["node-0", "node-1"], **CAPI)
+    found.shrink("node-1")
+    assert (replicas(api), found.coming()) == (1, 0)
+    found.grow(1)
+    assert (replicas(api), found.coming()) == (2, 1)
+    raw = api.one(MACHINES, "md-0", "capi")
+    raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    api.put(MACHINES, raw)
+    assert found.coming() == 2, "somebody else deletes that one, and it is replaced"
+
+
+def test_cluster_api_counts_a_node_whose_machine_is_only_marked(api: FakeApi) -> None:
+    """As after a crash between both writes: the replicas still count it."""
+    api.client.merge_patch(MACHINES, "md-1", {"metadata": {"annotations": {DELETE_MACHINE: "true"}}}, "capi")
+    assert build(api, ["node-0", "node-1"], **CAPI).coming() == 0
+
+
 def test_cluster_api_has_the_machine_of_the_node_go_and_one_replica_once(api: FakeApi) -> None:
     found = build(api, ["node-0", "node-1"], **CAPI)
     found.shrink("node-1")

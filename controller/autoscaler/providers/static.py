@@ -1,11 +1,14 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Spare machines that are powered on and off by Redfish; their kubelet joins the cluster by itself when they run.
+"""Spare machines that are powered on and off by Redfish. Their kubelet joins the cluster by itself when they run, or a
+job of AWX has it join: a playbook of the site.
 
-A playbook has prepared them before (``node_prepare`` and the site's own way to join). A machine that is on and is no
-node is on its way, unless it was told to shut down. The Node object of one that was switched off may stay: such a node
-counts as none (``NodeGroups.registered``). Source: DMTF DSP0266, ComputerSystem.Reset.
+A machine that is on and is no node is on its way, unless it was told to shut down. The Node object of one that was
+switched off may stay: such a node counts as none (``NodeGroups.registered``). So the job is launched before the machine
+is powered on, and its playbook waits for the host: after a crash in between nobody waits for a machine that no job has
+join. The job is given names; what a kubelet joins with is a credential of its template.
+Source: DMTF DSP0266, ComputerSystem.Reset; AWX 24, ``/api/v2/job_templates/ID/launch/``.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ansible_collections.composable.infra.controller.autoscaler.errors import ProviderError
+from ansible_collections.composable.infra.controller.autoscaler.providers.awx import KINDS
 from ansible_collections.composable.infra.controller.autoscaler.providers.http import Endpoint
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider, Registered
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
@@ -22,16 +26,18 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.settings
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 
 Json = Mapping[str, t.Any]
-ON, OFF = "On", "GracefulShutdown"
+ON, OFF, JOIN = "On", "GracefulShutdown", "join"
 
 
 def static(group: NodeGroup, _client: Client, registered: Registered) -> NodeProvider:
     """``machines``: each with node (its name in the cluster), endpoint, system (path of its ComputerSystem), ca_path,
-    and username with password_path. Raises BadSetting."""
+    and username with password_path. ``join``: endpoint, token_path, ca_path, template and template_kind of AWX, as of
+    the provider awx. Raises BadSetting."""
     where, listed = f"nodes.{group.id}.provider.machines", group.provider.get("machines")
     if not isinstance(listed, list) or not listed:
         raise BadSetting(where, listed, "must list at least one machine")
-    found = _Machines([_machine(f"{where}[{i}]", each) for i, each in enumerate(listed)], registered)
+    machines = [_machine(f"{where}[{i}]", each) for i, each in enumerate(listed)]
+    found = _Machines(machines, _join(group), registered)
     return NodeProvider(found.coming, found.grow, found.shrink, found.removable)
 
 
@@ -42,6 +48,39 @@ def _machine(where: str, data: object) -> _Machine:
         if not isinstance(data.get(key), str) or not data[key]:
             raise BadSetting(f"{where}.{key}", data.get(key), "must be a text")
     return _Machine(str(data["node"]), str(data["system"]), Endpoint(where, data))
+
+
+def _join(group: NodeGroup) -> _Join | None:
+    where, data = f"nodes.{group.id}.provider.join", group.provider.get("join")
+    if data is None:
+        return None
+    if not isinstance(data, Mapping):
+        raise BadSetting(where, data, "must be a mapping")
+    number, kind = data.get("template"), data.get("template_kind", KINDS[0])
+    endpoint = Endpoint(where, data)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise BadSetting(f"{where}.template", number, "must be the number of a template")
+    if kind not in KINDS:
+        raise BadSetting(f"{where}.template_kind", kind, f"must be one of {', '.join(KINDS)}")
+    return _Join(endpoint, f"/api/v2/{kind}/{number}/launch/", number, group.id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """A template of AWX that has a machine join the cluster once it can be reached."""
+
+    endpoint: Endpoint
+    path: str
+    template: int
+    group: str
+
+    def launch(self, node: str) -> None:
+        """Raises ProviderError, also when the template would not get to know of which machine."""
+        variables = {"node_action": JOIN, "node_group": self.group, "node_count": 1, "node_name": node}
+        answer = self.endpoint.call("POST", self.path, {"extra_vars": variables})
+        if ignored := (answer.get("ignored_fields") or {}).get("extra_vars"):
+            raise ProviderError(f"{self.endpoint.url}: template {self.template} does not take the variables "
+                                f"{', '.join(sorted(ignored))}: let it prompt for them on launch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +101,8 @@ class _Machine:
 class _Machines:
     """The list, in its order."""
 
-    def __init__(self, machines: list[_Machine], registered: Registered) -> None:
-        self._machines, self._registered = machines, registered
+    def __init__(self, machines: list[_Machine], join: _Join | None, registered: Registered) -> None:
+        self._machines, self._join, self._registered = machines, join, registered
         self._shut_down: set[str] = set()
 
     def _spare(self) -> list[_Machine]:
@@ -75,11 +114,13 @@ class _Machines:
         return sum(machine.is_on() for machine in self._spare() if machine.node not in self._shut_down)
 
     def grow(self, count: int) -> None:
-        """Power the first ones on that are off."""
+        """Power the first ones on that are off, after the job that has each join."""
         off = [machine for machine in self._spare() if not machine.is_on()]
         if len(off) < count:
             raise ProviderError(f"{count} spare machines are needed, and {len(off)} are off")
         for machine in off[:count]:
+            if self._join:
+                self._join.launch(machine.node)
             machine.reset(ON)
             self._shut_down.discard(machine.node)
 

@@ -14,7 +14,8 @@ import jsonschema
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.controller.autoscaler.providers import awx as provider
+from ansible_collections.composable.infra.controller.autoscaler.providers import awx as awx_provider
+from ansible_collections.composable.infra.controller.autoscaler.providers import static
 from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, well
 from ansible_collections.composable.infra.tests.integration.awx.conftest import OPTIONS, SECRETS, Run, named, running
 from ansible_collections.composable.infra.tests.integration.awx.shapes import REFERENCES
@@ -119,7 +120,7 @@ class TestChanges:
         questions = {question["variable"]: question for question in survey["spec"]}
         assert {name for name, each in questions.items() if each["required"]} == {
             "node_action", "node_group", "node_count"}
-        assert questions["node_action"]["choices"] == [provider.ADD, provider.REMOVE]
+        assert questions["node_action"]["choices"] == [awx_provider.ADD, awx_provider.REMOVE, static.JOIN]
         assert set(questions) == {"node_action", "node_group", "node_count", "node_name"}
 
     def test_labels(self, awx: Awx, made: Played) -> None:

@@ -288,9 +288,9 @@ def machines(service: Service, issued: Issued, tmp_path: Path) -> tuple[NodeProv
     return build_static(listed, nodes), nodes, power
 
 
-def build_static(listed: list[Json], nodes: list[str]) -> NodeProvider:
+def build_static(listed: list[Json], nodes: list[str], **more: t.Any) -> NodeProvider:
     """A group of listed machines."""
-    group = NodeGroup("gpu", Shape(), provider={"kind": "static", "machines": listed})
+    group = NodeGroup("gpu", Shape(), provider={"kind": "static", "machines": listed, **more})
     return provider_of(group, FakeApi().client, lambda: [{"metadata": {"name": name}} for name in nodes])
 
 
@@ -305,6 +305,53 @@ def test_static_powers_spare_machines_on_and_waits_for_their_nodes(
     assert found.coming() == 0
     with pytest.raises(ProviderError, match="2 spare machines are needed, and 1 are off"):
         found.grow(2)
+
+
+@pytest.fixture
+def joining(machines: tuple[NodeProvider, list[str], dict[str, str]], service: Service, issued: Issued,
+            tmp_path: Path) -> NodeProvider:
+    """The same machines, with a template that has them join."""
+    token = tmp_path / "token"
+    token.write_text(TOKEN, encoding="utf-8")
+    service.answers["POST", "/api/v2/job_templates/9/launch/"] = {"job": 1}
+    _found, nodes, power = machines
+    listed = [{"node": f"node-{n}", "endpoint": service.url, "system": system, "ca_path": str(issued.ca),
+               "username": "u", "password_path": str(tmp_path / "password")} for n, system in enumerate(power)]
+    join = {"endpoint": service.url, "ca_path": str(issued.ca), "token_path": str(token), "template": 9}
+    return build_static(listed, nodes, join=join)
+
+
+def test_static_launches_the_job_that_has_a_machine_join_and_powers_it_on(joining: NodeProvider,
+                                                                          service: Service) -> None:
+    """In this order: a machine that is on counts as coming, and nobody would have it join after a crash in between."""
+    joining.grow(1)
+    posted = [(path, body) for method, path, body, _who in service.calls if method == "POST"]
+    assert posted == [
+        ("/api/v2/job_templates/9/launch/",
+         {"extra_vars": {"node_action": "join", "node_group": "gpu", "node_count": 1, "node_name": "node-1"}}),
+        ("/redfish/v1/Systems/1/Actions/ComputerSystem.Reset", {"ResetType": "On"})]
+    assert "secret" not in json.dumps([body for _path, body in posted]), "credentials are the template's own"
+
+
+@pytest.mark.parametrize("answer", [503, {"ignored_fields": {"extra_vars": {"node_name": "node-1"}}}])
+def test_static_leaves_a_machine_off_that_nobody_would_have_join(
+        joining: NodeProvider, machines: tuple[NodeProvider, list[str], dict[str, str]], service: Service,
+        answer: t.Any) -> None:
+    service.answers["POST", "/api/v2/job_templates/9/launch/"] = answer
+    with pytest.raises(ProviderError, match=r"status 503|template 9 does not take the variables node_name"):
+        joining.grow(1)
+    assert list(machines[2].values()) == ["On", "Off", "Off"]
+
+
+@pytest.mark.parametrize(("join", "said"), [
+    ("soon", "provider.join: 'soon' is not usable: must be a mapping"), ({}, r"provider.join.endpoint"),
+    ({"template": 0}, "provider.join.template: 0 is not usable: must be the number of a template"),
+    ({"template_kind": "jobs"}, "must be one of job_templates, workflow_job_templates")])
+def test_static_names_what_is_wrong_with_join(join: t.Any, said: str, tmp_path: Path) -> None:
+    machine = {"node": "a", "system": "/s", "endpoint": "https://x", "token_path": "/t"}
+    whole = {"endpoint": "https://x", "token_path": "/t", "template": 1}
+    with pytest.raises(BadSetting, match=said):
+        build_static([machine], [], join={**whole, **join} if join and isinstance(join, dict) else join)
 
 
 def test_static_shuts_down_what_is_its_own(machines: tuple[NodeProvider, list[str], dict[str, str]],

@@ -78,7 +78,9 @@ class Demo:
     def _open(self, stage: Stage, timeline: Timeline) -> Running | None:
         if self.mode == autoscale.MODE:
             self.say("controller", "scaler and operator start, no publisher; and the provider of Cluster Autoscaler")
-            return Autoscaled(stage, timeline, self.say)
+            autoscaled = Autoscaled(stage, timeline, self.say)
+            self._show_page(autoscaled.page)
+            return autoscaled
         if self.real:
             self.say("role", "composable.infra.controllers installs the controllers and the node agents")
             installed = Installed(stage)
@@ -91,9 +93,12 @@ class Demo:
         if self.front_door == "rulebook":
             return front_doors.rulebook(stage)
         process = front_doors.controller(stage, "--ui", "read-only")
-        self.page = front_doors.page_address(process)
-        self.say("controller", f"shows the fabric live at {self.page}")
+        self._show_page(front_doors.page_address(process))
         return process
+
+    def _show_page(self, page: str) -> None:
+        self.page = page
+        self.say("controller", f"shows the fabric live at {page}")
 
     def _play(self, stage: Stage) -> None:
         process = front_doors.playbook(stage)

@@ -54,7 +54,8 @@ def told(text: str) -> Iterator[tuple[str, str]]:
 class Autoscaled:
     """Scaler and operator without a publisher, so that there are no pools; the provider; and who asks it.
 
-    ``say(who, what)`` gets what the provider decides; ``timeline`` when that was, for each pod.
+    ``say(who, what)`` gets what the provider decides; ``timeline`` when that was, for each pod. ``page``: where the
+    controller shows the fabric.
     """
 
     name = "provider"
@@ -73,7 +74,9 @@ class Autoscaled:
     def _start(self) -> None:
         stage = self._stage
         stage.client.merge_patch(DEVICE_CLASSES, stage.driver, {"spec": {"extendedResourceName": processes.RESOURCE}})
-        self._parts.append(front_doors.controller(stage, "--only", "scaler", "--only", "operator"))
+        controller = front_doors.controller(stage, "--only", "scaler", "--only", "operator", "--ui", "read-only")
+        self._parts.append(controller)
+        self.page = front_doors.page_address(controller)
         certificates = processes.Certificates(stage.folder / "autoscaler-pki")
         self._provider, port = processes.provider(stage, processes.groups(), certificates)
         self._parts.append(self._provider)

@@ -38,12 +38,13 @@ def moments(printed: str, *texts: str) -> list[int]:
 
 
 def test_it_tells_the_way_of_the_devices_in_its_order(printed: str) -> None:
-    order = moments(printed, "user       creates pod train, which asks for 1 x nvidia.com/gpu",
+    order = moments(printed, "controller shows the fabric live at http",
+                    "user       creates pod train, which asks for 1 x nvidia.com/gpu",
                     "provider   AttachDecided pod default/train", "train      pod runs on node-", "all pods run",
                     "user       deletes pods", "the devices are back in the fabric",
                     "the nodes stay, and Cluster Autoscaler is told")
     assert order == sorted(order)
-    after = printed[order[4]:order[5]]
+    after = printed[order[5]:order[6]]
     assert "provider   IdleDevicesReturn node node-" in after, "that the node is not needed is what returns them"
     assert "FAILED" not in printed
 

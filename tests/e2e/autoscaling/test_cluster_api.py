@@ -133,19 +133,3 @@ def test_node_that_is_ordered_while_another_leaves_is_known(deployment: Deployme
     wait_for("the old node is gone", lambda: names[0] not in deployment.ready(), SECONDS)
     assert names[1] in deployment.wait(2)
     assert deployment.provider.coming() == 0
-
-
-def test_rollout_orders_nothing(deployment: Deployment) -> None:
-    """A Machine more than there are replicas comes first, and one of the old ones goes then, node by node."""
-    before = deployment.wait(2)
-    seen: set[int] = set()
-    anew = {"spec": {"template": {"spec": {"bootstrap": {"dataSecretName": "join-anew"}}}}}
-    deployment.api.request("PATCH", f"{capi.CORE}/machinedeployments/{capi.DEPLOYMENT}", anew, capi.MERGE)
-
-    def replaced() -> bool:
-        seen.add(deployment.provider.coming())
-        return not set(before) & set(deployment.ready()) and deployment.has(2)
-
-    wait_for("all nodes are others", replaced, SECONDS)
-    assert seen == {0}
-    assert deployment.replicas() == 2

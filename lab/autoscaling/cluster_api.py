@@ -39,6 +39,8 @@ OWN = f"/apis/{GROUP}/{VERSION}/namespaces/{NAMESPACE}"
 FINALIZER = f"{GROUP}/machine"
 # Cluster API copies labels with this prefix from a Machine to its Node.
 POOL = {"node.cluster.x-k8s.io/pool": DEPLOYMENT}
+# A kubelet says these, too; a Machine whose Node lacks one is not available to Cluster API.
+PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 MERGE = "application/merge-patch+json"
 _LOOK_SECONDS = 0.1
 
@@ -176,6 +178,7 @@ class Infrastructure:
     def _join(self, name: str, machine: Json) -> None:
         node = node_object(name, self._version)
         node["spec"]["providerID"] = f"{GROUP}://{machine['metadata']['uid']}"
+        node["status"]["conditions"] += [{"type": kind, "status": "False", "reason": "Simulated"} for kind in PRESSURES]
         if not self._api.exists(f"/api/v1/nodes/{name}"):
             self._api.request("POST", "/api/v1/nodes", node)
         self._patch(machine, {"spec": {"providerID": node["spec"]["providerID"]}})

@@ -59,9 +59,10 @@ class Deployment:
         return {raw["status"]["nodeRef"]["name"]: raw for raw in listed if (raw.get("status") or {}).get("nodeRef")}
 
     def has(self, count: int) -> bool:
-        """Whether so many nodes are ready, and each Machine knows its own."""
+        """Whether so many nodes are ready, and each Machine knows its own and is available."""
         machines = self.api.get(f"{capi.CORE}/machines")["items"]
-        return len(self.ready()) == len(self.nodes()) == len(machines) == count and len(self.machines()) == count
+        return (len(self.ready()) == len(self.nodes()) == len(machines) == count
+                and len(self.machines()) == sum(available(raw) for raw in machines) == count)
 
     def wait(self, count: int) -> list[str]:
         """The names of the nodes once there are so many."""
@@ -76,6 +77,12 @@ class Deployment:
         """Annotate the Machine of a node."""
         machine = self.machines()[node]["metadata"]["name"]
         self.api.request("PATCH", f"{capi.CORE}/machines/{machine}", {"metadata": {"annotations": notes}}, capi.MERGE)
+
+
+def available(machine: Json) -> bool:
+    """Whether Cluster API counts on a Machine."""
+    return any(each["type"] == "Available" and each["status"] == "True"
+               for each in (machine.get("status") or {}).get("conditions") or ())
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +140,19 @@ def test_node_that_is_ordered_while_another_leaves_is_known(deployment: Deployme
     wait_for("the old node is gone", lambda: names[0] not in deployment.ready(), SECONDS)
     assert names[1] in deployment.wait(2)
     assert deployment.provider.coming() == 0
+
+
+def test_rollout_orders_nothing(deployment: Deployment) -> None:
+    """A Machine more than there are replicas comes first, and one of the old ones goes then, node by node."""
+    before = deployment.wait(2)
+    seen: set[int] = set()
+    anew = {"spec": {"template": {"spec": {"bootstrap": {"dataSecretName": "join-anew"}}}}}
+    deployment.api.request("PATCH", f"{capi.CORE}/machinedeployments/{capi.DEPLOYMENT}", anew, capi.MERGE)
+
+    def replaced() -> bool:
+        seen.add(deployment.provider.coming())
+        return not set(before) & set(deployment.ready()) and deployment.has(2)
+
+    wait_for("all nodes are others", replaced, SECONDS)
+    assert seen == {0}
+    assert deployment.replicas() == 2

@@ -85,7 +85,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 claims:
-  description: One entry per claim, sorted by namespace and name.
+  description:
+    - One entry per claim, sorted by namespace and name.
+    - A pod that asks by an extended resource and has no claim yet has an entry as C(POD-extended-resources), also when
+      no gate holds it and the scheduler could place it nowhere.
   returned: success, and when a claim was waited for in vain
   type: list
   elements: dict

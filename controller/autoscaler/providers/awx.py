@@ -4,8 +4,10 @@
 """Nodes that a job template of AWX adds and removes; a workflow template can have a node that waits for an approval.
 
 The job is given ``node_action`` (add or remove), ``node_group``, ``node_count`` and ``node_name`` as extra variables.
-Jobs that have not ended are the order: they are asked of AWX, so a restart orders nothing twice.
-Source: AWX 24, ``/api/v2/job_templates/ID/launch/`` and ``/api/v2/unified_jobs/``.
+Jobs that have not ended are the order: they are asked of AWX, so a restart orders nothing twice. One that failed, or
+whose approval was denied, is told to whoever waits for its nodes, by the process that launched it.
+Source: AWX 24, ``/api/v2/job_templates/ID/launch/``, ``/api/v2/unified_jobs/``, ``/api/v2/workflow_approvals/ID/`` and
+``/api/v2/workflow_jobs/ID/workflow_nodes/``.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.autosca
 
 Json = dict[str, t.Any]
 KINDS = ("job_templates", "workflow_job_templates")
+WORKFLOW_JOBS = "workflow_jobs"
+# What a launch answers with, and where its job is then.
+JOBS = {"workflow_job": WORKFLOW_JOBS, "job": "jobs"}
 UNFINISHED = "new,pending,waiting,running"
 ADD, REMOVE = "add", "remove"
 
@@ -35,7 +40,7 @@ def awx(group: NodeGroup, _client: Client, registered: Registered) -> NodeProvid
     if kind not in KINDS:
         raise BadSetting(f"{where}.template_kind", kind, f"must be one of {', '.join(KINDS)}")
     found = _Template(Endpoint(where, group.provider), f"/api/v2/{kind}/{number}", number, group.id, registered)
-    return NodeProvider(found.coming, found.grow, found.shrink)
+    return NodeProvider(found.coming, found.grow, found.shrink, failed=found.failed)
 
 
 class _Template:
@@ -44,6 +49,7 @@ class _Template:
     def __init__(self, endpoint: Endpoint, path: str, number: int, group: str, registered: Registered) -> None:
         self._endpoint, self._path, self._number, self._group = endpoint, path, number, group
         self._registered = registered
+        self._launched: list[tuple[str, int]] = []
 
     def coming(self) -> int:
         """Nodes that unfinished jobs add."""
@@ -51,19 +57,45 @@ class _Template:
 
     def grow(self, count: int) -> None:
         """Launch a job that adds so many."""
-        self._launch({"node_action": ADD, "node_group": self._group, "node_count": count})
+        answer = self._launch({"node_action": ADD, "node_group": self._group, "node_count": count})
+        self._launched += [(kind, int(answer[key])) for key, kind in JOBS.items() if answer.get(key)]
+
+    def failed(self) -> str:
+        """Why jobs that were to add nodes have not done it; each is told once."""
+        told = []
+        for kind, number in list(self._launched):
+            status = str(self._endpoint.call("GET", f"/api/v2/{kind}/{number}/").get("status") or "")
+            if status in UNFINISHED.split(","):
+                continue
+            self._launched.remove((kind, number))
+            if status != "successful":
+                told.append(f"{kind} {number} of AWX: {self._denied(kind, number) or status}")
+        return "; ".join(told)
+
+    def _denied(self, kind: str, number: int) -> str:
+        """Which approval of a workflow was denied, or came too late; empty for none."""
+        if kind != WORKFLOW_JOBS:
+            return ""
+        listed = self._endpoint.call("GET", f"/api/v2/{kind}/{number}/workflow_nodes/?page_size=200")
+        jobs = [(node.get("summary_fields") or {}).get("job") or {} for node in listed.get("results") or []]
+        for job in jobs:
+            if job.get("type") == "workflow_approval" and job.get("status") == "failed":
+                late = self._endpoint.call("GET", f"/api/v2/workflow_approvals/{job['id']}/").get("timed_out")
+                return f"the approval {job.get('name')} {'was not given in time' if late else 'was denied'}"
+        return ""
 
     def shrink(self, node: str) -> None:
         """Launch a job that removes a node, unless one does."""
         if not any(job.get("node_action") == REMOVE and job.get("node_name") == node for job in self._unfinished()):
             self._launch({"node_action": REMOVE, "node_group": self._group, "node_name": node, "node_count": 1})
 
-    def _launch(self, variables: Json) -> None:
+    def _launch(self, variables: Json) -> Json:
         answer = self._endpoint.call("POST", f"{self._path}/launch/", {"extra_vars": variables})
         ignored = (answer.get("ignored_fields") or {}).get("extra_vars")
         if ignored:
             raise ProviderError(f"{self._endpoint.url}: template {self._number} does not take the variables "
                                 f"{', '.join(sorted(ignored))}: let it prompt for them on launch")
+        return answer
 
     def _unfinished(self) -> list[Json]:
         """The variables of this group's jobs that have not ended."""

@@ -23,13 +23,15 @@ class NodeProvider:
 
     ``coming``: how many nodes were ordered and are none yet. ``grow``: order so many more. ``shrink``: remove the node
     of this name, whose devices are gone; asked again it does nothing more. ``removable``: why it cannot remove that
-    node, empty when it can.
+    node, empty when it can. ``failed``: why something that was ordered will not come, each time once; empty for
+    nothing.
     """
 
     coming: Callable[[], int]
     grow: Callable[[int], None]
     shrink: Callable[[str], None]
     removable: Callable[[str], str] = lambda _node: ""
+    failed: Callable[[], str] = lambda: ""
 
 
 Build = Callable[[NodeGroup, Client, Registered], NodeProvider]

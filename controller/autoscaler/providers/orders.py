@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -19,11 +19,13 @@ from ansible_collections.composable.infra.controller.autoscaler.errors import Pr
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
 
 log = logging.getLogger("composable.infra")
+# Orders that are remembered so that their calls can be told what became of them.
+PLACED = 200
 
 
 @dataclass(eq=False, slots=True)
 class Order:
-    """So many nodes of a group. ``begun``: the provider was asked; ``why``: why it was not carried out, else empty."""
+    """So many nodes of a group. ``begun``: the provider was asked; ``why``: why nothing comes of it, else empty."""
 
     group: str
     count: int
@@ -37,6 +39,7 @@ class NodeOrders:
     def __init__(self, providers: Mapping[str, NodeProvider]) -> None:
         self._providers = providers
         self._open: list[Order] = []
+        self._placed: deque[Order] = deque(maxlen=PLACED)
         self._coming: dict[str, int] = {}
         self._changes: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -89,6 +92,8 @@ class NodeOrders:
                 self._coming.pop(order.group, None)
             elif order.group in self._coming:
                 self._coming[order.group] += order.count
+            if not order.why:
+                self._placed.append(order)
 
     def look(self) -> None:
         """Ask each provider how many are coming. One that does not answer adds no nodes for now."""
@@ -97,10 +102,20 @@ class NodeOrders:
                 before = self._changes[group]
             try:
                 coming: int | None = provider.coming()
+                if why := provider.failed():
+                    self._fail(group, why)
             except ProviderError as error:
                 log.warning("provider of group %s: %s", group, error)
                 coming = None
             self._note(group, before, coming)
+
+    def _fail(self, group: str, why: str) -> None:
+        """Something that was ordered will not come: whoever waits for nodes of the group is told."""
+        log.warning("NodesNotComing group %s: %s", group, why)
+        with self._lock:
+            for order in self._placed:
+                if order.group == group:
+                    order.why = why
 
     def _note(self, group: str, before: int, coming: int | None) -> None:
         """An answer from before an order is old."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..planning.autoscaling.scale_down import POLICIES, ScaleDownPolicy
-from ..planning.autoscaling.scale_up import ScaleUpPolicy
+from ..planning.autoscaling.scale_up import METHODS, SHARE, ScaleUpPolicy
 from ..planning.device_info import known_keys
 from ..planning.scheduling.framework.quantity import BadQuantity, amount
 from ..planning.settings import BadSetting, Settings
@@ -19,7 +19,7 @@ from .config import BadConfig, loaded
 
 PROVIDERS = ("none", "static", "cluster-api", "awx")
 _ID = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
-_KEYS = {"vertical", "nodes", "attach_costs", "not_attached", "scale_down", "provision_timeout"}
+_KEYS = {"vertical", "nodes", "attach_costs", "not_attached", "methods", "scale_down", "provision_timeout"}
 _VERTICAL = {"id", "selector", "labels", "taints", "devices", "cpu", "memory", "pods", "max_size"}
 _NODES = {"id", "selector", "min_size", "max_size", "provider", "template", "cost", "fabric", "devices", "watts"}
 _TEMPLATE = {"labels", "taints", "cpu", "memory", "pods"}
@@ -109,9 +109,20 @@ def _config(data: Json, models: frozenset[str]) -> AutoscalerConfig:
     for model in sorted(not_attached - models):
         raise BadSetting("not_attached", model, f"no such model, known are {', '.join(sorted(models))}")
     costs = {m: _number(f"attach_costs.{m}", n) for m, n in _of_models("attach_costs", data, models).items()}
-    return AutoscalerConfig(vertical, nodes, ScaleUpPolicy(costs, not_attached),
+    return AutoscalerConfig(vertical, nodes, ScaleUpPolicy(costs, not_attached, _methods(data, models)),
                             _scale_down(_mapping("scale_down", data.get("scale_down") or {}, _SCALE_DOWN), models),
                             _number("provision_timeout", data.get("provision_timeout", 600), low=1, high=86400))
+
+
+def _methods(data: Json, models: frozenset[str]) -> Mapping[str, tuple[str, ...]]:
+    """By model, in their order; to share comes first, since the scheduler does it before anybody is asked."""
+    found = {}
+    for model, listed in _of_models("methods", data, models).items():
+        names = list(map(str, listed)) if isinstance(listed, Sequence) and not isinstance(listed, str) else []
+        if not names or len(names) > len(set(names)) or not set(names) <= set(METHODS) or SHARE in names[1:]:
+            raise BadSetting(f"methods.{model}", listed, f"must list some of {', '.join(METHODS)}, {SHARE} first")
+        found[model] = tuple(names)
+    return found
 
 
 def _vertical(where: str, data: object) -> VerticalGroup:
@@ -186,7 +197,7 @@ def _list(data: Json, key: str) -> Sequence[t.Any]:
 def _of_models(key: str, data: Json, models: frozenset[str], where: str = "") -> Json:
     value, name = data.get(key) or {}, f"{where}.{key}" if where else key
     if not isinstance(value, Mapping):
-        raise BadSetting(name, value, "must be a mapping of models to numbers")
+        raise BadSetting(name, value, "must be a mapping by model")
     for model in value:
         if model not in models:
             raise BadSetting(f"{name}.{model}", value[model], f"no such model, known are {', '.join(sorted(models))}")

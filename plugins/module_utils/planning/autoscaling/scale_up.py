@@ -9,6 +9,7 @@ gets a node for a device that could be attached, nor a device on a node that the
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,8 @@ from ..scheduling.snapshot import (
     Stock,
 )
 
+SHARE, ATTACH, NODE = "share", "attach", "node"
+METHODS = (SHARE, ATTACH, NODE)
 NEW_NODE = "new-node-"
 MOST_NEW_NODES = 64
 """Nodes that one plan adds at most."""
@@ -62,10 +65,24 @@ class NodeOption:
 @dataclass(frozen=True, slots=True)
 class ScaleUpPolicy:
     """``attach_costs``: of one attach by model; a model that is missing costs 1. ``not_attached``: models that are not
-    attached for the autoscaler, so that their pods get a node or nothing."""
+    attached for the autoscaler, so that their pods get a node or nothing. ``methods``: by model, what may be done for
+    its pods, in this order whatever it costs; of a model that is missing all, by costs.
+    """
 
     attach_costs: Mapping[str, float] = field(default_factory=dict)
     not_attached: frozenset[str] = frozenset()
+    methods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def without(self, method: str) -> frozenset[str]:
+        """Models for which a method is not to be used."""
+        left_out = frozenset(model for model, methods in self.methods.items() if method not in methods)
+        return left_out | self.not_attached if method == ATTACH else left_out
+
+    def prefers(self, placement: Placement) -> str:
+        """What comes first for all models of a placement: to attach, or a node; empty where costs decide."""
+        models = {model for needs in placement.needs.values() for model in needs}
+        first = {next((m for m in self.methods.get(model, ()) if m in (ATTACH, NODE)), "") for model in models}
+        return first.pop() if len(first) == 1 else ""
 
     def attaching(self, placement: Placement) -> float:
         """What the attaches of a placement cost."""
@@ -116,12 +133,16 @@ def plan_scale_up(snapshot: SchedulingSnapshot, settings: SchedulingSettings, op
     policy, cache = policy or ScaleUpPolicy(), cache or ParseCache()
     with_devices = tuple(pod for pod in snapshot.waiting if asks_for_devices(pod.raw, snapshot.classes))
     plain = tuple(pod for pod in snapshot.waiting if not asks_for_devices(pod.raw, snapshot.classes))
-    there = replace(snapshot, waiting=with_devices, excluded=snapshot.excluded | policy.not_attached,
-                    of_groups=snapshot.of_groups - policy.not_attached)
+    there = replace(snapshot, waiting=with_devices, excluded=snapshot.excluded | policy.without(ATTACH),
+                    of_groups=snapshot.of_groups - policy.without(ATTACH))
     plan = plan_placements(there, settings, cache)
     dear = {each.pod for each in plan.placements if _dearer(each, policy, options)}
-    judged = dear | {release.pod for release in plan.releases if release.unschedulable}
-    new = _NewNodes(snapshot, settings, options, tuple(each for each in plan.placements if each.pod not in dear))
+    barred = policy.without(ATTACH)
+    judged = dear | {release.pod for release in plan.releases if release.unschedulable or barred}
+    on_new = replace(snapshot, excluded=snapshot.excluded | policy.without(NODE),
+                     of_groups=snapshot.of_groups - policy.without(NODE),
+                     free={key: n for key, n in snapshot.free.items() if key[0] not in barred})
+    new = _NewNodes(on_new, settings, options, tuple(each for each in plan.placements if each.pod not in dear))
     new.plan(tuple(pod for pod in with_devices if pod.ref in judged), plain)
     attaches = tuple(each for each in plan.placements if each.pod not in new.on_new_nodes)
     reasons = {pod: reason for pod, reason in new.refused.items() if pod not in dear}
@@ -132,9 +153,12 @@ def plan_scale_up(snapshot: SchedulingSnapshot, settings: SchedulingSettings, op
 
 
 def _dearer(placement: Placement, policy: ScaleUpPolicy, options: tuple[NodeOption, ...]) -> bool:
-    """Whether some node that brings the devices along costs less than attaching them."""
+    """Whether some node that brings the devices along costs less than attaching them, or is to be taken first."""
     needs = Counter({model: n for models in placement.needs.values() for model, n in models.items()})
-    cost = policy.attaching(placement)
+    first = policy.prefers(placement)
+    if first == ATTACH or policy.without(NODE) & needs.keys():
+        return False
+    cost = math.inf if first == NODE else policy.attaching(placement)
     return any(option.room and option.cost < cost and all(option.devices.get(m, 0) >= n for m, n in needs.items())
                for option in options)
 

@@ -25,6 +25,7 @@ from ..state.cluster_state import Json
 from ..state.node_snapshot import node_snapshot
 from .dry_run import Forecast, forecast
 from .quiescence import pending_claims
+from .unscheduled import unscheduled
 
 # Nodes that a sentence names; the evidence has all of them.
 MOST_REFUSALS = 3
@@ -38,7 +39,7 @@ def explain(engine: ControllerManager) -> list[WaitReason]:
     """What every claim waits for, sorted by namespace and name; ``waits_for`` is empty for one that is served.
 
     A held pod whose claim does not exist yet has a row, too, as ``<pod>-extended-resources`` where the scheduler makes
-    the claim (KEP-5004).
+    the claim (KEP-5004). So has a pod that no gate holds and no node serves.
     """
     return explain_forecast(engine, forecast(engine))
 
@@ -73,7 +74,8 @@ def _said(name: str, claim: Json, pod: Json) -> WaitReason:
 def _explained(engine: ControllerManager, decided: Mapping[str, WaitReason]) -> list[WaitReason]:
     pending = pending_claims(engine)
     # Only of a held pod something is decided before its claim exists.
-    found = {name: replace(reason, handover=GATED) for name, reason in decided.items()}
+    found = {reason.claim: reason for reason in unscheduled(engine.state)}
+    found |= {name: replace(reason, handover=GATED) for name, reason in decided.items()}
     for claim in engine.state.claims.list():
         name = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
         reason = decided.get(name) or _verdict(engine, name, claim, pending)

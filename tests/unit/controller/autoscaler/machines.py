@@ -14,15 +14,22 @@ from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testb
 
 
 class Machines:
-    """A node comes when ``arrive`` is called. ``error``: why nothing can be ordered."""
+    """A node comes when ``arrive`` is called. ``error``: why nothing can be ordered;
+    ``denied``: why nothing that was ordered comes."""
 
     def __init__(self, testbed: Testbed) -> None:
         self.testbed, self.ordered, self.removed = testbed, 0, list[str]()
-        self.error = ""
+        self.error = self.denied = ""
 
     def provider(self) -> NodeProvider:
         """A row as the table has."""
-        return NodeProvider(lambda: self.ordered, self._grow, self._shrink)
+        return NodeProvider(lambda: self.ordered, self._grow, self._shrink, failed=self._failed)
+
+    def _failed(self) -> str:
+        why, self.denied = self.denied, ""
+        if why:
+            self.ordered = 0
+        return why
 
     def _grow(self, count: int) -> None:
         if self.error:

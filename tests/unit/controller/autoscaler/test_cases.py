@@ -110,6 +110,24 @@ def test_provider_that_orders_nothing_fails_the_call_with_its_reason(
     assert testbed.provider.target_size("vertical") == 0
 
 
+def test_order_that_is_denied_fails_the_call_with_its_reason(testbed: Testbed, machines: Machines) -> None:
+    """An approval comes long after the order."""
+    regroup(testbed)
+    for name in ("first", "second"):
+        testbed.pod(name, 0, cpu="8")
+    testbed.schedule()
+    testbed.pod("third", 0, cpu="8")
+    testbed.sync()
+    testbed.provider.increase("vertical", 1)
+    testbed.tick()
+    assert testbed.provider.failed("vertical") == []
+    machines.denied = "the approval may it grow was denied"
+    testbed.tick()
+    ((_name, code, _kind, reason),) = testbed.provider.failed("vertical")
+    assert code == "NoNode"
+    assert "group nodes: the approval may it grow was denied" in reason
+
+
 def test_device_that_is_refused_on_a_node_is_asked_for_on_another(testbed: Testbed) -> None:
     testbed.fabric.answers = [FabricRefused("the slot is broken")]
     node = serve(testbed)

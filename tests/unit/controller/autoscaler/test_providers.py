@@ -240,6 +240,47 @@ def test_awx_template_that_takes_no_variables_is_told(awx: NodeProvider, service
         awx.grow(1)
 
 
+@pytest.fixture
+def workflow(awx: NodeProvider, service: Service, issued: Issued, tmp_path: Path) -> NodeProvider:
+    """Workflow template 9, whose first node waits for an approval; each launch is workflow job 40."""
+    assert awx
+    service.answers["POST", "/api/v2/workflow_job_templates/9/launch/"] = {"workflow_job": 40}
+    service.answers["GET", "/api/v2/workflow_jobs/40/"] = {"status": "running"}
+    service.answers["GET", "/api/v2/workflow_jobs/40/workflow_nodes/"] = {"results": [
+        {"summary_fields": {"job": {"id": 7, "name": "may it grow", "type": "workflow_approval", "status": "failed"}}},
+        {"summary_fields": {}}]}
+    service.answers["GET", "/api/v2/workflow_approvals/7/"] = {"timed_out": False}
+    return build(FakeApi(), [], kind="awx", endpoint=service.url, ca_path=str(issued.ca), template=9,
+                 token_path=str(tmp_path / "token"), template_kind="workflow_job_templates")
+
+
+def test_workflow_that_waits_for_its_approval_is_on_its_way(workflow: NodeProvider, service: Service) -> None:
+    workflow.grow(2)
+    assert service.calls[-1][1] == "/api/v2/workflow_job_templates/9/launch/"
+    service.answers["GET", "/api/v2/unified_jobs/"] = {"results": [{"extra_vars": json.dumps(
+        {"node_action": "add", "node_group": "gpu", "node_count": 2})}]}
+    assert workflow.coming() == 2
+    assert workflow.failed() == ""
+
+
+@pytest.mark.parametrize(("late", "said"), [(False, "was denied"), (True, "was not given in time")])
+def test_approval_that_is_not_given_is_told_once(
+        workflow: NodeProvider, service: Service, late: bool, said: str) -> None:
+    workflow.grow(1)
+    service.answers["GET", "/api/v2/workflow_jobs/40/"] = {"status": "failed"}
+    service.answers["GET", "/api/v2/workflow_approvals/7/"] = {"timed_out": late}
+    assert workflow.failed() == f"workflow_jobs 40 of AWX: the approval may it grow {said}"
+    assert workflow.failed() == ""
+
+
+@pytest.mark.parametrize(("status", "said"), [("successful", ""), ("canceled", "jobs 1 of AWX: canceled"),
+                                              ("pending", "")])
+def test_job_that_ended_otherwise_says_how(awx: NodeProvider, service: Service, status: str, said: str) -> None:
+    awx.grow(1)
+    service.answers["GET", "/api/v2/jobs/1/"] = {"status": status}
+    assert awx.failed() == said
+
+
 def test_service_that_refuses_is_told_without_a_secret(awx: NodeProvider, service: Service) -> None:
     service.answers["POST", "/api/v2/job_templates/12/launch/"] = 403
     with pytest.raises(ProviderError) as raised:

@@ -192,6 +192,36 @@ def test_attaches_are_weighed_by_model() -> None:
     assert found.nodes == {"nodes": 1}
 
 
+@pytest.mark.parametrize(("methods", "attaches", "nodes"), [
+    (("share", "attach", "node"), {"p": "a"}, {}), (("node", "attach"), {}, {"nodes": 1}),
+    (("node",), {}, {"nodes": 1}), (("attach",), {"p": "a"}, {}), (("share",), {}, {})], ids=str)
+@pytest.mark.parametrize("cost", [0.5, 9.0])
+def test_methods_of_a_model_come_in_their_order_whatever_they_cost(
+        methods: tuple[str, ...], attaches: dict[str, str], nodes: dict[str, int], cost: float) -> None:
+    policy = ScaleUpPolicy(methods={A100: methods})
+    found = plan(node("a"), waiting("p"), free=1, samples={A100: (device(),)}, policy=policy,
+                 options=(option(devices={A100: 1}, cost=cost),))
+    assert (attached(found), dict(found.nodes)) == (attaches, nodes)
+    assert bool(found.refused) == (not attaches and not nodes)
+
+
+def test_node_that_brings_no_device_serves_nobody_whose_model_is_not_attached() -> None:
+    """It would wait there for an attach that never comes."""
+    for policy in (ScaleUpPolicy(methods={A100: ("node",)}), ScaleUpPolicy(not_attached=frozenset({A100}))):
+        found = plan(node("a"), waiting("p"), free=1, samples={A100: (device(),)}, policy=policy, options=(option(),))
+        assert not found.nodes
+        assert set(found.refused) == {ref("p")}
+        brings = option(devices={A100: 1})
+        assert plan(node("a"), waiting("p"), free=1, samples={A100: (device(),)}, policy=policy,
+                    options=(brings,)).nodes == {"nodes": 1}
+
+
+def test_attach_comes_where_no_node_can_although_nodes_come_first() -> None:
+    policy = ScaleUpPolicy(methods={A100: ("node", "attach")})
+    found = plan(node("a"), waiting("p"), free=1, samples={A100: (device(),)}, policy=policy)
+    assert attached(found) == {"p": "a"}
+
+
 def test_model_that_is_not_attached_for_the_autoscaler() -> None:
     policy = ScaleUpPolicy(not_attached=frozenset({A100}))
     found = plan(node("a"), waiting("p"), free=1, policy=policy)

@@ -1,0 +1,51 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What pods wait for that the scheduler could place nowhere, that no gate holds, and that have no claim which could say
+it: pods that ask by an extended resource (KEP-5004), those among them that our gate let go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...kube.times import parse_time
+from ...planning.actions import WaitReason
+from ...planning.autoscaling.scale_up import ScaleUpPlan, asks_for_devices, plan_scale_up
+from ...planning.scheduling.snapshot import GatedPod
+from ..gating.snapshot import scheduling_snapshot
+from ..state.cluster_state import ClusterState
+from ..state.scale_ups import live_entries
+
+
+def unscheduled(state: ClusterState) -> Iterator[WaitReason]:
+    """A row for each such pod that no node was chosen for, named as the claim that the scheduler would make: by the
+    planner that the provider of Cluster Autoscaler asks, too."""
+    chosen = {entry.pod for _node, _model, entry, _pod in live_entries(state, state.now())}
+    classes = {raw["metadata"]["name"]: raw for raw in state.classes.list()}
+    waiting = tuple(
+        GatedPod(raw, {}, parse_time(raw["metadata"].get("creationTimestamp")))
+        for raw in state.pods.by("unschedulable", True)
+        if raw["metadata"]["uid"] not in chosen and not raw["spec"].get("resourceClaims")
+        and asks_for_devices(raw, classes))
+    if waiting:
+        plan = _plan(state, waiting)
+        yield from (WaitReason(f"{pod.ref.namespace}/{pod.ref.name}-extended-resources", _told(plan, pod), pod.since,
+                               {"pod": pod.ref.name}) for pod in waiting)
+
+
+def _plan(state: ClusterState, waiting: tuple[GatedPod, ...]) -> ScaleUpPlan:
+    """As if nothing but the planner of held pods gave out devices; the state stays as it is."""
+    other = state.copy()
+    other.settings = replace(state.settings, handover="gated", handover_namespaces={}, handover_models={},
+                             unserved="release")
+    return plan_scale_up(scheduling_snapshot(other, waiting), other.settings)
+
+
+def _told(plan: ScaleUpPlan, pod: GatedPod) -> str:
+    if reason := plan.refused.get(pod.ref):
+        return f"a node with its devices, or one that is added: {reason}"
+    if reason := plan.waiting.get(pod.ref):
+        return f"its devices: {reason}"
+    node = next(each.node for each in plan.attaches if each.pod == pod.ref)
+    return f"its devices: node {node} could have them, and Cluster Autoscaler has not asked for the pod yet"

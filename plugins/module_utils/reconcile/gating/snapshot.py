@@ -16,20 +16,17 @@ from ...fabric.api import FabricSnapshot
 from ...kube.objects import pods as gates
 from ...kube.objects import slices
 from ...kube.times import parse_time
-from ...planning.node.demand import PREPARING, limits
-from ...planning.node.snapshot import ComposableResource, NodeSnapshot
-from ...planning.node.supply import DELETING, stuck_device
+from ...planning.node.snapshot import ComposableResource
+from ...planning.node.supply import DELETING
+from ...planning.scheduling.node_facts import node_facts
 from ...planning.scheduling.queue import unreadable
 from ...planning.scheduling.snapshot import (
     GatedPod,
-    IdleDevice,
     NodeFacts,
     Placement,
     PodGroup,
     SchedulingSnapshot,
-    Stock,
 )
-from ...planning.settings import DeviceModel
 from ..pool.snapshot import fabric_of, left
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
@@ -140,48 +137,15 @@ def _placement(state: ClusterState, reservation: Reservation) -> Placement:
 
 
 def _facts(state: ClusterState, raw: Json) -> NodeFacts:
-    """One node. A device of a placement that still waits counts as idle or coming; the planner takes it off."""
     name = raw["metadata"]["name"]
-    snapshot = node_snapshot(state, name)
-    settings = state.settings
     pods = tuple(p for p in state.pods.by("node", name) if _counts(state, p))
-    if snapshot.machine is None:
-        return NodeFacts(name, raw, pods, problem=snapshot.problem)
-    present = frozenset({r.model for r in snapshot.resources} | {r.model for r in snapshot.requests if r.size > 0})
-    stock = {m.cdi_model_name: _stock(state, snapshot, m) for m in settings.models
-             if m.cdi_model_name in present or limits(snapshot, m, settings)[1] != settings.max_devices_per_node}
-    blocked = {**snapshot.blocked, **{m.cdi_model_name: why for m in settings.models
-                                      if (why := stuck_device(snapshot, (m.cdi_model_name,)))}}
-    return NodeFacts(name, raw, pods, snapshot.machine, snapshot.fabric, snapshot.problem, stock, present, blocked,
-                     settings.max_devices_per_node, state.hands.places(name))
+    return node_facts(node_snapshot(state, name), raw, pods, state.settings, functools.partial(_entry, state, name),
+                      state.hands.places(name))
 
 
 def _counts(state: ClusterState, pod: Json) -> bool:
     """True for a pod that takes room on its node. One that is held without a reservation only has an old nomination."""
     return not gates.ended(pod) and not (gates.held(pod) and state.reservations.get(pod["metadata"]["uid"]) is None)
-
-
-def _stock(state: ClusterState, snapshot: NodeSnapshot, model: DeviceModel) -> Stock:
-    live = snapshot.live(model.cdi_model_name)
-    if stuck_device(snapshot, (model.cdi_model_name,)):
-        return Stock((), 0, len(live), limits(snapshot, model, state.settings)[1])
-    idle = [r for r in live if r.usable and r.device_uid and not r.taken]
-    overdue = [r for r in live if _overdue(r, snapshot.now - state.settings.placement_timeout)]
-    coming = [r for r in live if not (r.usable and r.device_uid) and not r.taken and r not in overdue]
-    taken = [r for r in live if r.taken or r in overdue]
-    promised = sum(c.need()[model.cdi_model_name] for c in snapshot.claims if c.phase == PREPARING)
-    # What the pool has promised to claims goes to nobody else: idle ones go first.
-    idle, coming = idle[promised:], coming[max(0, promised - len(idle)):]
-    limit = limits(snapshot, model, state.settings)[1]
-    shown = sorted(((where, r.name, device) for r in idle
-                    for where, device in _entry(state, snapshot.name, r)), key=lambda each: each[:2])
-    devices = [IdleDevice(name, device) for _where, name, device in shown]
-    return Stock(tuple(devices), len(coming), len(taken) + promised, limit)
-
-
-def _overdue(resource: ComposableResource, since: float) -> bool:
-    """Asked for so long ago that nobody counts on it any more; it still takes a place."""
-    return not (resource.usable or resource.taken) and 0.0 < resource.asked < since
 
 
 def _entry(state: ClusterState, node: str, resource: ComposableResource) -> list[tuple[tuple[str, int], Json]]:

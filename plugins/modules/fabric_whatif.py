@@ -14,8 +14,7 @@ description:
   - Takes a file of M(composable.infra.fabric_capture) and asks the planners that run the cluster what they would do
     first, as it was captured (C(before)) and with some changes (C(after)).
   - It needs neither cluster nor fabric, and reads nothing but the file.
-  - It answers for the moment of the capture. Nothing is carried out in simulated time, so it says nothing about
-    durations.
+  - It answers for the moment of the capture. With O(simulate) it also replays the hours after it in simulated time.
 author:
   - composable.infra contributors (@composable-infra)
 options:
@@ -83,6 +82,76 @@ options:
           - With another C(handover), C(handover_namespaces) or C(handover_models), pods that wait without an allocation
             count as made after the change. So they are held, or not, as the new value says.
         type: dict
+  simulate:
+    description:
+      - Replays hours in simulated time with the planners, as captured and with the changes, and gives waits,
+        utilisation, attaches, energy and who waits longest. If not set, nothing is replayed.
+      - How long steps take is drawn from the timelines in the capture where it has at least five of a step, else from
+        assumed bounds (O(simulate.steps)). The result says which.
+    type: dict
+    suboptions:
+      hours:
+        description: How many hours.
+        type: float
+        default: 8.0
+      seeds:
+        description: How often, each time with other random numbers. The spread over them says how sure the answer is.
+        type: int
+        default: 3
+      seed:
+        description: The first of the seeds. The same seeds give the same answer.
+        type: int
+        default: 1
+      watts:
+        description: Power of a device that is attached and idle, for the energy.
+        type: float
+        default: 60.0
+      steps:
+        description:
+          - Shortest and longest duration of steps in seconds, such as V({attach: [5, 15]}).
+          - Steps are C(attach) (by the CDI Manager), C(slice) (on the node, until its ResourceSlice shows the device),
+            C(bind) (of a held pod), C(handover) (of a pod that no gate holds), C(start) (of its containers), C(leave)
+            (the node lets a device go) and C(detach).
+        type: dict
+      load:
+        description:
+          - Who comes. Each is one kind of pod, given as in the change C(add_pods), and either C(per_hour) and
+            C(lifetime) or C(arrivals).
+        type: list
+        elements: dict
+        required: true
+        suboptions:
+          like:
+            description: As O(changes[].like).
+            type: str
+          namespace:
+            description: As O(changes[].namespace).
+            type: str
+          model:
+            description: As O(changes[].model).
+            type: str
+          devices_each:
+            description: As O(changes[].devices_each).
+            type: int
+          cpu:
+            description: As O(changes[].cpu).
+            type: str
+          memory:
+            description: As O(changes[].memory).
+            type: str
+          per_hour:
+            description: How many come in an hour in the mean, at random moments.
+            type: float
+          burst:
+            description: How many come at a time. If not set, V(1).
+            type: int
+          lifetime:
+            description: For how long a pod runs in the mean, in seconds (exponential).
+            type: float
+          arrivals:
+            description: Recorded arrivals instead, each a list of its moment and its lifetime, in seconds.
+            type: list
+            elements: list
 attributes:
   check_mode:
     description: The module only reads.
@@ -123,6 +192,23 @@ EXAMPLES = r"""
       - change: add_pods
         like: training/worker-0
         count: 20
+
+- name: What do four hours of jobs wait, with eight more GPUs and with a shorter hold time?
+  composable.infra.fabric_whatif:
+    capture: /var/tmp/capture.json
+    changes:
+      - change: add_devices
+        model: A100 40G
+        count: 8
+      - change: settings
+        settings: {device_no_removal_duration: 120}
+    simulate:
+      hours: 4
+      seeds: 5
+      load:
+        - {model: A100 40G, per_hour: 30, lifetime: 900}
+        - {model: A100 40G, devices_each: 4, namespace: training, per_hour: 2, lifetime: 3600}
+  register: answer
 """
 
 RETURN = r"""
@@ -185,6 +271,43 @@ table:
   type: list
   elements: str
   sample: ["                BEFORE  AFTER", "claims served   3       4"]
+simulated:
+  description: What was replayed.
+  returned: when O(simulate) is set
+  type: dict
+  contains:
+    before:
+      description: The capture as it is.
+      type: dict
+      contains: &simulated
+        figures:
+          description: Each with C(median), C(low) and C(high) over the seeds.
+          type: dict
+          sample: {wait_p95: {median: 21.4, low: 19.0, high: 24.7}}
+        namespaces:
+          description:
+            - For each the wait that 95 % of its pods do not exceed, and how many wait at the end; the longest first.
+          type: list
+          elements: dict
+          sample: [{namespace: training, wait_p95: 21.4, waiting: 0.0}]
+        longest:
+          description: The pods that waited longest, with the first seed.
+          type: list
+          elements: dict
+          sample: [{pod: training/replay-7, waited: 31.0, runs: true}]
+        durations:
+          description: Where the durations of each step come from.
+          type: dict
+          sample: {attach: "5 to 15 s, assumed"}
+    after:
+      description: The same with the changes.
+      type: dict
+      contains: *simulated
+    table:
+      description: Both as a table, line by line.
+      type: list
+      elements: str
+      sample: ["8 h simulated   BEFORE  AFTER", "pods that came  240     240"]
 taken:
   description: When the capture was taken, in seconds since the epoch.
   returned: success
@@ -199,6 +322,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.answer import answer
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import CHANGES, changed
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.comparison import Comparison
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay import simulation
 
 CHANGE_OPTIONS = {
     "change": {"type": "str", "required": True, "choices": list(CHANGES)},
@@ -207,19 +331,34 @@ CHANGE_OPTIONS = {
     "devices": {"type": "list", "elements": "str"},
     "settings": {"type": "dict"},
 }
+LOAD_OPTIONS = {
+    **{name: {"type": "str"} for name in ("like", "namespace", "model", "cpu", "memory")},
+    **{name: {"type": "int"} for name in ("devices_each", "burst")},
+    **{name: {"type": "float"} for name in ("per_hour", "lifetime")},
+    "arrivals": {"type": "list", "elements": "list"},
+}
+SIMULATE_OPTIONS = {
+    "hours": {"type": "float", "default": 8.0}, "seeds": {"type": "int", "default": 3},
+    "seed": {"type": "int", "default": 1}, "watts": {"type": "float", "default": 60.0}, "steps": {"type": "dict"},
+    "load": {"type": "list", "elements": "dict", "required": True, "options": LOAD_OPTIONS},
+}
 
 
 def work(module: AnsibleModule) -> dict[str, object]:
     """Ask the planners twice. Reads the file and nothing else. Raises BadCapture or BadChange."""
     found = capture_file.read(module.params["capture"])
-    compared = Comparison(answer(found), answer(changed(found, module.params["changes"])))
-    return {"changed": False, "taken": found.taken, **compared.as_result()}
+    after = changed(found, module.params["changes"])
+    result = {"changed": False, "taken": found.taken, **Comparison(answer(found), answer(after)).as_result()}
+    if module.params["simulate"]:
+        result["simulated"] = simulation.compared(found, after, module.params["simulate"])
+    return result
 
 
 def main() -> None:
     """Entry of the module."""
     options = {"capture": {"type": "path", "required": True},
-               "changes": {"type": "list", "elements": "dict", "default": [], "options": CHANGE_OPTIONS}}
+               "changes": {"type": "list", "elements": "dict", "default": [], "options": CHANGE_OPTIONS},
+               "simulate": {"type": "dict", "options": SIMULATE_OPTIONS}}
     engine_module.run(AnsibleModule(argument_spec=options, supports_check_mode=True), work)
 
 

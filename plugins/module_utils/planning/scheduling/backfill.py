@@ -13,12 +13,13 @@ missing; nobody uses them, so they return to the fabric. The number of missing d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from .cycle import CycleState, NodeState, Take
 from .demand import DeviceRequest
 from .queue import QueuedPod
+from .scoring import kind
 
 
 @dataclass(slots=True)
@@ -41,13 +42,24 @@ def withhold_for(state: CycleState, pod: QueuedPod, candidates: tuple[str, ...])
 
     ``candidates``: names of nodes that suit the pod and at most lack devices (``FeasibilityCheck.candidates``).
     """
-    offers = [_offer(state, state.nodes[name], pod) for name in candidates]
+    offers = [_offer(state, node, pod) for node in _different([state.nodes[name] for name in candidates])]
     if not offers:
         return
     best = min(offers, key=lambda offer: (offer.shortfall, offer.node.facts.name))
     state.withhold(best.node, pod.info, best.takes, best.missing)
     for model, missing in best.missing.items():
         _withhold_elsewhere(state, best.node, model, missing)
+
+
+def _different(nodes: Iterable[NodeState]) -> list[NodeState]:
+    """Of nodes that are alike the first by name: they would be offered the same."""
+    found: dict[object, NodeState] = {}
+    for node in nodes:
+        alike = kind(node) or node.facts.name
+        known = found.setdefault(alike, node)
+        if node.facts.name < known.facts.name:
+            found[alike] = node
+    return [*found.values()]
 
 
 def wait_for_returning(state: CycleState, pods: Sequence[tuple[QueuedPod, tuple[str, ...]]]) -> bool:

@@ -13,8 +13,9 @@ from ..node.supply import stuck_device
 from ..settings import DeviceModel, Settings
 from .snapshot import IdleDevice, Json, NodeFacts, Stock
 
-Entry = Callable[[ComposableResource], Json | None]
-"""The entry of a device in the node's ResourceSlice."""
+Shown = tuple[tuple[str, int], Json]
+"""Where a device stands in the node's ResourceSlices (slice, place), and its entry there."""
+Entry = Callable[[ComposableResource], Shown | None]
 
 
 def node_facts(snapshot: NodeSnapshot, raw: Json, pods: tuple[Json, ...], settings: Settings,
@@ -42,7 +43,8 @@ def _stock(snapshot: NodeSnapshot, model: DeviceModel, settings: Settings, entry
     promised = sum(c.need()[model.cdi_model_name] for c in snapshot.claims if c.phase == PREPARING)
     # What the pool has promised to claims goes to nobody else: idle ones go first.
     idle, coming = idle[promised:], coming[max(0, promised - len(idle)):]
-    devices = [IdleDevice(r.name, d) for r in idle if (d := entry(r))]
+    shown = sorted(((found[0], r.name, found[1]) for r in idle if (found := entry(r))), key=lambda each: each[:2])
+    devices = [IdleDevice(name, device) for _place, name, device in shown]  # the scheduler takes the first that fit
     return Stock(tuple(devices), len(coming), len(taken) + promised, limit)
 
 

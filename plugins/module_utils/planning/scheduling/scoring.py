@@ -41,7 +41,7 @@ def signature(facts: NodeFacts) -> tuple[object, ...] | None:
             facts.default_limit, tuple(sorted(facts.places.items())))
 
 
-def _kind(node: NodeState) -> tuple[object, ...] | None:
+def kind(node: NodeState) -> tuple[object, ...] | None:
     """The signature of a node of which nothing is taken, None for others."""
     if node.touched:
         return None
@@ -72,7 +72,7 @@ class ScoredNodes:
         """Ask the supplier about nodes, and once for all that are alike: most nodes of a large cluster are."""
         answers: dict[tuple[object, ...], Allocation | Rejection] = {}
         for name in names:
-            alike = _kind(self.state.nodes[name])
+            alike = kind(self.state.nodes[name])
             self._evaluate(name, answers.get(alike) if alike else None, sort=sort)
             if alike and alike not in answers:
                 answers[alike] = self._allocations.get(name) or self.rejections[name]

@@ -18,7 +18,7 @@ from ...kube.objects import slices
 from ...kube.times import parse_time
 from ...planning.node.snapshot import ComposableResource
 from ...planning.node.supply import DELETING
-from ...planning.scheduling.node_facts import node_facts
+from ...planning.scheduling.node_facts import Shown, node_facts
 from ...planning.scheduling.queue import unreadable
 from ...planning.scheduling.snapshot import (
     GatedPod,
@@ -148,11 +148,11 @@ def _counts(state: ClusterState, pod: Json) -> bool:
     return not gates.ended(pod) and not (gates.held(pod) and state.reservations.get(pod["metadata"]["uid"]) is None)
 
 
-def _entry(state: ClusterState, node: str, resource: ComposableResource) -> list[tuple[tuple[str, int], Json]]:
-    """The device's entry in the node's ResourceSlice, after where it stands: the scheduler takes the first that fit."""
+def _entry(state: ClusterState, node: str, resource: ComposableResource) -> Shown | None:
+    """The device's entry in the node's ResourceSlice."""
     shown = (((item["metadata"]["name"], n), device) for item in state.slices.by("device", (node, resource.serial))
              for n, device in enumerate(slices.devices(item)))
-    return [found for found in shown if slices.attribute(found[1], "uuid") == resource.serial][:1]
+    return next((found for found in shown if slices.attribute(found[1], "uuid") == resource.serial), None)
 
 
 def _free(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, int], int]:

@@ -179,7 +179,7 @@ class Reservations:
         with self._lock:
             here = [self._reservations[uid] for uid in self._by_node.get(node, ())]
             waiting = [s.placement for s in sorted(here, key=lambda s: s.placement.since) if s.phase == RESERVED]
-        return tuple(_claim(b, uid, name_of(uid), fabric, settings) for b in waiting for uid in b.needs)
+        return tuple(reserved_claim(b, uid, name_of(uid), fabric, settings) for b in waiting for uid in b.needs)
 
     def wanted(self, model: str, has_devices: Callable[[str], bool] = lambda _uid: False) -> dict[str, int]:
         """Devices of a model that are reserved for claims without an allocation, by node.
@@ -194,7 +194,8 @@ class Reservations:
         return found
 
 
-def _claim(placement: Placement, uid: str, name: str, fabric: int | None, settings: Settings) -> Claim:
+def reserved_claim(placement: Placement, uid: str, name: str, fabric: int | None, settings: Settings) -> Claim:
+    """A claim of a held pod on the node that was chosen for it, as the planner of the node sees it."""
     pod = placement.pod
     results = tuple(PoolResult(m.driver_name, "", "", m, fabric) for name, n in placement.needs[uid].items()
                     for _unused in range(n) if (m := settings.model(name)))

@@ -34,7 +34,7 @@ class Comparison:
 
     def table(self) -> list[str]:
         """Sums, then one line for each claim that differs or waits; the longest texts come last."""
-        return [*_aligned(self._sums()), "", *_aligned(self._rows())] if self._shown() else _aligned(self._sums())
+        return [*aligned(self._sums()), "", *aligned(self._rows())] if self._shown() else aligned(self._sums())
 
     def _sums(self) -> Iterator[list[str]]:
         before, after = self.before.counts(), self.after.counts()
@@ -85,7 +85,7 @@ def _by_model(moves: Moves) -> dict[str, int]:
     return found
 
 
-def _aligned(rows: Iterable[list[str]]) -> list[str]:
+def aligned(rows: Iterable[list[str]]) -> list[str]:
     """Columns two spaces apart; the last one is not filled up."""
     listed = list(rows)
     widths = [max(len(row[column]) for row in listed) for column in range(len(listed[0]))]

@@ -24,6 +24,7 @@ from ...kube.api_resources import (
 )
 from ...kube.objects import autoscaling, claims, cohdi, nodes, pods, slices
 from ...kube.watch.parts import header, metadata, picked
+from ..timelines.timeline import ANNOTATION as TIMELINES
 
 Json = dict[str, t.Any]
 Keep = Callable[[Json], Json]
@@ -32,7 +33,7 @@ LEFT_OUT: t.Final = (
     "Secrets and Events (never read), ConfigMaps but the numbers that `learn` of `prewarm` counted",
     "environment variables, commands, arguments, images and probes of containers",
     "what volumes refer to, service accounts, image pull secrets, host aliases",
-    "annotations, but for those that a planner reads",
+    "annotations, but for those that a planner reads, and the timelines of served claims",
     "owners of all objects but pods and special claims, managed fields, labels of claims and slices",
     "parameters of drivers in ResourceClaims and DeviceClasses",
     "addresses, images and system information of nodes",
@@ -47,7 +48,7 @@ _CONTAINER: t.Final = ("name", "resources", "ports", "restartPolicy", "restartPo
 _OWNER: t.Final = ("apiVersion", "kind", "name", "uid", "controller")
 _CLAIM_STATUS: t.Final = ("reservedFor", "allocation", "devices")
 _NOTES: t.Final = (cohdi.ATTACH, cohdi.OPERATION, cohdi.HELD_FOR, cohdi.IN_USE, cohdi.POOL_DEVICE, cohdi.TARGET_NODE,
-                   cohdi.RELEASE, cohdi.NODE, cohdi.RECLAIMED, autoscaling.SCALE_UP, autoscaling.RETURN_IDLE)
+                   cohdi.RELEASE, cohdi.NODE, cohdi.RECLAIMED, autoscaling.SCALE_UP, autoscaling.RETURN_IDLE, TIMELINES)
 # With CoHDI's prefix of labels, which is a setting.
 _PREFIXED_NOTES: t.Final = (cohdi.DELETE_FIRST, cohdi.LAST_USED)
 

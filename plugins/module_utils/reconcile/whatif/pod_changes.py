@@ -38,12 +38,13 @@ class MorePods:
     def made(self, capture: Capture) -> Capture:
         """The capture after it: they are the youngest, and held where new pods are."""
         gate, names = Gate(capture), _free_names(capture)
-        made = [self._one(name, capture.taken) for name in itertools.islice(names, self.count)]
+        made = [self.one(name, capture.taken) for name in itertools.islice(names, self.count)]
         return capture.with_objects(
             pods=[*capture.of(PODS.plural), *(gate.over(pod) for pod, _claims in made)],
             resourceclaims=[*capture.of(CLAIMS.plural), *(claim for _pod, claims in made for claim in claims)])
 
-    def _one(self, name: str, now: float) -> tuple[Json, list[Json]]:
+    def one(self, name: str, now: float) -> tuple[Json, list[Json]]:
+        """A pod of this name, made at this moment, and its claims."""
         namespace = self.pod["metadata"]["namespace"]
         own = {entry: f"{name}-{entry}" for entry in self.claims}
         claims = [unallocated({**claim, "metadata": _metadata(own[entry], namespace, now)})

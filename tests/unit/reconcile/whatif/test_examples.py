@@ -14,9 +14,11 @@ import yaml
 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.answer import answer
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture import Capture
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import CHANGES, changed
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.comparison import Comparison
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.kept import LEFT_OUT
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.simulation import compared
 from ansible_collections.composable.infra.tests.bench.whatif import seconds
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, row
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods
@@ -33,9 +35,9 @@ def blocks(kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-def questions() -> list[list[Json]]:
-    """The changes of each example on the page."""
-    return [yaml.safe_load(text)["composable_whatif_changes"] for text in blocks("yaml")]
+def questions() -> list[Json]:
+    """Each example on the page."""
+    return [yaml.safe_load(text) for text in blocks("yaml")]
 
 
 @pytest.fixture
@@ -48,17 +50,28 @@ def described(held: Bench) -> Bench:
     return held
 
 
+@pytest.fixture
+def capture(described: Bench, captured: TakeCapture) -> Capture:
+    """Of that cluster."""
+    return captured(described, EngineConfig.from_dict({
+        "device_info": [row(0, A100, "a100")], "fabric": MANAGER, "node_hands": "ssh", "unserved": "wait"}))
+
+
 @pytest.mark.parametrize("number", range(2))
-def test_tables_are_what_is_printed(described: Bench, captured: TakeCapture, number: int) -> None:
-    config = EngineConfig.from_dict({"device_info": [row(0, A100, "a100")], "fabric": MANAGER, "node_hands": "ssh",
-                                     "unserved": "wait"})
-    capture = captured(described, config)
-    found = Comparison(answer(capture), answer(changed(capture, questions()[number])))
-    assert blocks("text")[number] == "\n".join(found.table()) + "\n"
+def test_tables_are_what_is_printed(capture: Capture, number: int) -> None:
+    after = changed(capture, questions()[number]["composable_whatif_changes"])
+    assert blocks("text")[number] == "\n".join(Comparison(answer(capture), answer(after)).table()) + "\n"
+
+
+def test_the_table_of_the_replay_is_what_is_printed(capture: Capture) -> None:
+    question = questions()[2]
+    found = compared(capture, changed(capture, question["composable_whatif_changes"]),
+                     question["composable_whatif_simulate"])
+    assert blocks("text")[2] == "\n".join(found["table"]) + "\n"
 
 
 def test_every_example_has_its_table() -> None:
-    assert len(questions()) == len(blocks("text")) == 2
+    assert len(questions()) == len(blocks("text")) == 3
 
 
 def test_the_page_names_every_change_and_all_that_is_left_out() -> None:

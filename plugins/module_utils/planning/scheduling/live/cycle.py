@@ -16,7 +16,7 @@ from ..feasibility import FeasibilityCheck
 from ..parse_cache import ParseCache
 from ..plan import QueuePlanner
 from ..queue import QueuedPod, SchedulingQueue, build_queue, judge
-from ..snapshot import GatedPod, NodeFacts, Placement, SchedulingPlan, SchedulingSettings, SchedulingSnapshot
+from ..snapshot import GatedPod, Placement, SchedulingPlan, SchedulingSettings, SchedulingSnapshot
 from ..supply import Supplier
 
 MOST_CHANGES: t.Final = 100_000
@@ -77,20 +77,15 @@ class LiveCycle:
     def _renew(self, snapshot: SchedulingSnapshot, feasibility: FeasibilityCheck) -> None:
         state, totals = feasibility.state, feasibility.state.totals.copy()
         placements, taken = placements_by_node(snapshot), {*state.changed[self._seen:]}
+        before, now = self._last.last_placed, snapshot.last_placed
         for name, facts in snapshot.nodes.items():
-            here = placements.get(name, ())
-            if name in taken or self._differs(snapshot, state, facts, here):
-                state.replace_node(facts, here, snapshot.last_placed.get(name, 0.0), self.cache)
+            node, here = state.nodes[name], placements.get(name, ())
+            if (facts is not node.facts or name in taken or not _same(here, node.placements)
+                    or now.get(name) != before.get(name)):
+                state.replace_node(facts, here, now.get(name, 0.0), self.cache)
         state.renew_fabric(snapshot)
         feasibility.forget(simple=totals != state.totals)
 
-    def _differs(self, snapshot: SchedulingSnapshot, state: CycleState, facts: NodeFacts,
-                 placements: tuple[Placement, ...]) -> bool:
-        node, name = state.nodes[facts.name], facts.name
-        same = len(placements) == len(node.placements) and all(map(_is_same, placements, node.placements))
-        return not (same and facts is node.facts
-                    and snapshot.last_placed.get(name) == self._last.last_placed.get(name))
 
-
-def _is_same(one: Placement, other: Placement) -> bool:
-    return one is other
+def _same(some: tuple[Placement, ...], others: tuple[Placement, ...]) -> bool:
+    return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))

@@ -40,14 +40,16 @@ class WaitingLine(SchedulingQueue):
     _lanes: dict[tuple[Share, Lane], list[tuple[tuple[int, float, str], QueueEntry]]] = field(default_factory=dict)
     _places: dict[str, tuple[Share, Lane, QueueEntry]] = field(default_factory=dict)
 
-    def add(self, pod: QueuedPod) -> None:
-        """A pod comes."""
+    def add(self, pod: QueuedPod) -> bool:
+        """A pod comes; True when it is the first of its lane, so that a plan may have something new for it."""
         entry = QueueEntry((pod,))
         order, lane = entry.order, lane_of(entry)
         share = (order[0], entry.namespace)
         self._places[pod.gated.uid] = (share, lane, entry)
         bisect.insort(self._orders.setdefault(share, []), order)
-        bisect.insort(self._lanes.setdefault((share, lane), []), (order, entry), key=lambda each: each[0])
+        entries = self._lanes.setdefault((share, lane), [])
+        bisect.insort(entries, (order, entry), key=lambda each: each[0])
+        return entries[0][1] is entry
 
     def remove(self, uid: str) -> None:
         """A pod leaves: it has a node, or is gone."""

@@ -1,0 +1,64 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long each step takes in a replay: drawn from the timelines in the capture, else from stated bounds."""
+
+from __future__ import annotations
+
+import random
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ....kube.api_resources import COMPOSABLE_RESOURCES
+from ...timelines.timeline import START, of_resource
+from ..capture import Capture
+from ..options import BadChange
+
+LEAVE, DETACH = "leave", "detach"
+DEFAULTS: t.Final[Mapping[str, tuple[float, float]]] = {
+    "attach": (5.0, 15.0), "slice": (1.0, 5.0), "bind": (0.1, 1.0), "handover": (0.0, 5.0), START: (1.0, 3.0),
+    LEAVE: (1.0, 5.0), DETACH: (3.0, 10.0)}
+"""Shortest and longest, in seconds. Names of a timeline's hops; then the node lets a device go, the fabric takes it."""
+ENOUGH: t.Final = 5
+"""With fewer samples the bounds are used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """``samples``: seconds by step; ``bounds``: for steps that have no samples."""
+
+    samples: Mapping[str, tuple[float, ...]]
+    bounds: Mapping[str, tuple[float, float]]
+
+    def draw(self, step: str, rng: random.Random) -> float:
+        """Seconds that the step takes this time."""
+        known = self.samples.get(step)
+        return rng.choice(known) if known else rng.uniform(*self.bounds[step])
+
+    def told(self) -> dict[str, str]:
+        """Where each step's durations come from, in words."""
+        return {step: f"{len(self.samples[step])} measured" if step in self.samples
+                else "{:g} to {:g} s, assumed".format(*self.bounds[step]) for step in DEFAULTS}
+
+
+def durations_of(capture: Capture, given: Mapping[str, t.Any], where: str) -> Durations:
+    """From a capture. ``given``: bounds by step, which count before what was captured. Raises BadChange."""
+    bounds = {step: _bounds(step, value, where) for step, value in given.items()}
+    measured: dict[str, list[float]] = {}
+    for timeline in {each.uid: each for raw in capture.of(COMPOSABLE_RESOURCES.plural)
+                     for each in of_resource(raw)}.values():
+        for span in timeline.merged():
+            measured.setdefault(span.hop, []).append(span.seconds)
+    samples = {step: tuple(found) for step, found in measured.items()
+               if step in DEFAULTS and step not in bounds and len(found) >= ENOUGH}
+    return Durations(samples, {**DEFAULTS, **bounds})
+
+
+def _bounds(step: str, value: t.Any, where: str) -> tuple[float, float]:
+    if step not in DEFAULTS:
+        raise BadChange(f"{where}.steps.{step}", value, f"steps are {', '.join(DEFAULTS)}")
+    numbers = value if isinstance(value, (list, tuple)) and len(value) == 2 else ()
+    if not numbers or not all(type(each) in (int, float) for each in numbers) or not 0 <= numbers[0] <= numbers[1]:
+        raise BadChange(f"{where}.steps.{step}", value, "must be the shortest and the longest, in seconds")
+    return float(numbers[0]), float(numbers[1])

@@ -1,0 +1,122 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who comes, when, with which claims, and how long it stays: made up from a rate, or as it was recorded."""
+
+from __future__ import annotations
+
+import random
+import typing as t
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ....kube.objects import pods
+from ....planning.scheduling.snapshot import GatedPod
+from ..capture import Capture
+from ..options import BadChange, Options
+from ..pod_changes import MorePods, read_add_pods
+
+HOUR: t.Final = 3600.0
+MOST: t.Final = 1_000_000
+"""Arrivals of a replay."""
+SHAPE: t.Final = ("like", "namespace", "model", "devices_each", "cpu", "memory")
+FIELDS: t.Final = (*SHAPE, "per_hour", "burst", "lifetime", "arrivals")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A pod comes ``at`` seconds after the beginning, and ends ``lifetime`` seconds after it began to run."""
+
+    at: float
+    pods: MorePods
+    lifetime: float
+
+    def gated(self, number: int, began: float) -> GatedPod:
+        """The pod as the planner sees it. ``began``: when the replay begins, in seconds since the epoch."""
+        pod, claims = self.pods.one(f"replay-{number}", began + self.at)
+        held = {**pod, "spec": {**pod["spec"], "schedulingGates": [{"name": pods.GATE}]}}
+        return GatedPod(held, dict(zip(self.pods.claims, claims, strict=True)), began + self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Arrivals of one kind at random: ``per_hour`` pods in the mean, ``burst`` of them at a time (a Poisson process);
+    lifetimes are exponential with that mean, in seconds."""
+
+    pods: MorePods
+    per_hour: float
+    burst: int
+    lifetime: float
+
+    def arrivals(self, hours: float, rng: random.Random) -> Iterator[Arrival]:
+        """Those of so many hours."""
+        at = rng.expovariate(self.per_hour / self.burst / HOUR)
+        while at < hours * HOUR:
+            for _unused in range(self.burst):
+                yield Arrival(at, self.pods, rng.expovariate(1.0 / self.lifetime))
+            at += rng.expovariate(self.per_hour / self.burst / HOUR)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Arrivals of one kind as they were: moment and lifetime, in seconds."""
+
+    pods: MorePods
+    moments: tuple[tuple[float, float], ...]
+
+    def arrivals(self, hours: float, rng: random.Random) -> Iterator[Arrival]:
+        """Those of so many hours; nothing of it is drawn."""
+        return (Arrival(at, self.pods, lifetime) for at, lifetime in self.moments if at < hours * HOUR)
+
+
+Load = Sequence[Rate | Recorded]
+
+
+def drawn(load: Load, hours: float, rng: random.Random) -> list[Arrival]:
+    """All arrivals of a replay, in their order."""
+    return sorted((each for part in load for each in part.arrivals(hours, rng)), key=lambda each: each.at)
+
+
+def read_load(given: t.Any, capture: Capture, where: str, hours: float) -> Load:
+    """Raises BadChange."""
+    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        raise BadChange(where, given, "must be a list of loads, at least one")
+    load = [_read(each, capture, f"{where}[{number}]") for number, each in enumerate(given)]
+    expected = sum(each.per_hour * hours if isinstance(each, Rate) else len(each.moments) for each in load)
+    if expected > MOST:
+        raise BadChange(where, f"{expected:.0f} pods", f"a replay has {MOST} pods at most")
+    return load
+
+
+def _read(given: t.Any, capture: Capture, where: str) -> Rate | Recorded:
+    if not isinstance(given, Mapping):
+        raise BadChange(where, given, f"must be a mapping with some of {', '.join(FIELDS)}")
+    options = Options(given, where)
+    options.only("a load", FIELDS)
+    shape = {key: value for key, value in options.given.items() if key in SHAPE}
+    made = read_add_pods(Options({**shape, "count": 1}, where), capture)
+    if "arrivals" in options.given:
+        options.only("a load with arrivals", (*SHAPE, "arrivals"))
+        return Recorded(made, tuple(_moment(options, each) for each in _list(options)))
+    return Rate(made, _positive(options, "per_hour"), options.count("burst", 1, 1000), _positive(options, "lifetime"))
+
+
+def _list(options: Options) -> list[t.Any]:
+    value = options.given["arrivals"]
+    if not isinstance(value, list):
+        raise options.bad("arrivals", "must be a list of [moment, lifetime], in seconds")
+    return value
+
+
+def _moment(options: Options, pair: t.Any) -> tuple[float, float]:
+    numbers = pair if isinstance(pair, (list, tuple)) and len(pair) == 2 else ()
+    if not numbers or not all(type(each) in (int, float) and each >= 0 for each in numbers):
+        raise BadChange(f"{options.where}.arrivals", pair, "each must be [moment, lifetime], in seconds from 0")
+    return float(numbers[0]), float(numbers[1])
+
+
+def _positive(options: Options, field: str) -> float:
+    value = options.given.get(field)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        raise options.bad(field, "must be a number above 0")
+    return float(value)

@@ -1,0 +1,66 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is written down of a replay: who waited how long, and how many devices were used, idle and attached."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from dataclasses import dataclass, field
+
+from .node import Counts
+
+HOUR: t.Final = 3600.0
+
+
+@dataclass(slots=True)
+class Guest:
+    """A pod of a replay; times in seconds since its beginning, -1.0 for what did not happen. ``let_go``: its gate was
+    removed though it had no devices; ``unfit``: why no plan can ever serve it."""
+
+    name: str
+    namespace: str
+    came: float
+    ran: float = -1.0
+    let_go: bool = False
+    unfit: str = ""
+
+    def waited(self, end: float) -> float:
+        """How long until it ran, or so far."""
+        return (self.ran if self.ran >= 0.0 else end) - self.came
+
+
+@dataclass(slots=True)
+class Devices:
+    """How many devices claims use, are idle on nodes, and there are in all, by model."""
+
+    used: Counter[str] = field(default_factory=Counter)
+    idle: Counter[str] = field(default_factory=Counter)
+    total: Counter[str] = field(default_factory=Counter)
+
+    def count(self, counts: Counts, change: int) -> None:
+        """The devices of a node count (1), or no more (-1)."""
+        for into, by_model in ((self.used, counts.used), (self.idle, counts.idle)):
+            for model, n in by_model.items():
+                into[model] += change * n
+
+
+@dataclass(slots=True)
+class Record:
+    """One replay. ``used``, ``idle`` and ``total``: device-seconds by model; ``attaches``: by model; ``plans``: how
+    often the queue was planned; ``end``: how long it was, in seconds."""
+
+    end: float
+    guests: list[Guest] = field(default_factory=list)
+    used: dict[str, float] = field(default_factory=dict)
+    idle: dict[str, float] = field(default_factory=dict)
+    total: dict[str, float] = field(default_factory=dict)
+    attaches: Counter[str] = field(default_factory=Counter)
+    plans: int = 0
+
+    def pass_time(self, seconds: float, devices: Devices) -> None:
+        """The devices were so for so long."""
+        for into, counts in ((self.used, devices.used), (self.idle, devices.idle), (self.total, devices.total)):
+            for model, n in counts.items():
+                into[model] = into.get(model, 0.0) + n * seconds

@@ -1,0 +1,258 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A replay of hours in simulated time, with the very planners that run the cluster.
+
+What happens stands in a heap: a pod comes, a device is attached, the node shows it, a pod is bound, runs and ends, a
+node lets a device go, the fabric has taken it back. Between two moments the planners decide: the plan for pods that
+wait (as a LiveCycle), and the plan of each node of which something changed, or that asked to be woken.
+
+Pods that no gate holds are placed by kube-scheduler. Here the same planner places them, and then the scheduler's next
+tick is waited for (the step ``handover``).
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import itertools
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ....planning.scheduling.live.cycle import LiveCycle
+from ....planning.scheduling.live.line import WaitingLine
+from ....planning.scheduling.queue import QueuedPod
+from ....planning.scheduling.snapshot import Placement, SchedulingPlan
+from ...state.reservations import reserved_claim
+from ...timelines.timeline import START
+from .durations import DETACH, LEAVE, Durations
+from .load import HOUR, Arrival
+from .node import ATTACH, OPEN, SLICE, Begun, Counts
+from .parked import Parked
+from .record import Devices, Record
+from .start import Start
+from .visit import Visit
+
+Happening = Callable[[], None]
+POLL = 0.5
+"""Seconds until a node is planned again that asked for it in the past."""
+
+
+class Replay:
+    """One replay. ``rng``: of all that is drawn but the arrivals."""
+
+    def __init__(self, start: Start, arrivals: Sequence[Arrival], durations: Durations, rng: random.Random,
+                 hours: float) -> None:
+        self.start, self.durations, self.rng = start, durations, rng
+        self.began, self.now, self.record = start.snapshot.now, 0.0, Record(hours * HOUR)
+        self.nodes, self.cycle = start.nodes(), LiveCycle(start.settings)
+        self.line, self.parked = WaitingLine(), Parked()
+        self.free, self.returning, self.devices = Counter(start.snapshot.free), Counter[tuple[str, int]](), Devices()
+        self.used = Counter(start.snapshot.used)
+        self._visits: dict[str, Visit] = {}
+        self._placements: dict[str, Placement] = {}
+        self._last_placed = dict(start.snapshot.last_placed)
+        self._facts = {name: node.facts for name, node in self.nodes.items()}
+        self._heap: list[tuple[float, int, Happening]] = []
+        self._numbers = itertools.count()
+        self._touched, self._wakes, self._stale = dict.fromkeys(self.nodes), dict[str, float](), True
+        self._counted = dict.fromkeys(self.nodes, Counts())
+        self.devices.total.update(start.devices())
+        self._begin(arrivals)
+
+    def _begin(self, arrivals: Sequence[Arrival]) -> None:
+        """Who was there at the moment of the capture stays as long as somebody who comes; who waited comes first."""
+        lifetimes = [arrival.lifetime for arrival in arrivals]
+        for node, uid, keys in self.start.running:
+            if lifetimes:
+                self._after(self.rng.choice(lifetimes), self._end, node, uid, keys)
+        for pod in self.start.snapshot.waiting:
+            self._come(Visit.of(pod, 0.0, self.rng.choice(lifetimes) if lifetimes else self.record.end))
+        for number, arrival in enumerate(arrivals):
+            self._after(arrival.at, self._arrive, arrival, number)
+
+    def run(self) -> Record:
+        """What became of it, when the hours are over."""
+        self._settle()
+        while self._heap and self._heap[0][0] <= self.record.end:
+            moment = self._heap[0][0]
+            self.record.pass_time(moment - self.now, self.devices)
+            self.now = moment
+            while self._heap and self._heap[0][0] == moment:
+                heapq.heappop(self._heap)[2]()
+            self._settle()
+        self.record.pass_time(self.record.end - self.now, self.devices)
+        self.record.plans = self.cycle.plans
+        return self.record
+
+    def _after(self, seconds: float, what: Callable[..., None], *about: object) -> None:
+        happening: Happening = functools.partial(what, *about)
+        heapq.heappush(self._heap, (self.now + seconds, next(self._numbers), happening))
+
+    def _step(self, step: str, what: Callable[..., None], *about: object) -> None:
+        self._after(self.durations.draw(step, self.rng), what, *about)
+
+    # What the planners decide
+
+    def _settle(self) -> None:
+        """Plan until nothing more is to be decided at this moment.
+
+        The queue is planned when something came free or is on its way back, when a pod came that no older one like it
+        waits before, and when the last plan asked for it.
+        """
+        self._work()
+        while self._stale and len(self.line):
+            self._stale = False
+            self._follow(self.cycle.plan(replace(
+                self.start.snapshot, now=self.began + self.now, nodes=self._facts, waiting=(),
+                placements=tuple(self._placements.values()), free=self.free, returning=self.returning,
+                last_placed=self._last_placed, used=self.used), self.line))
+            self._work()
+
+    def _follow(self, plan: SchedulingPlan) -> None:
+        for placement in plan.placements:
+            self._place(placement)
+        for release in plan.releases:
+            visit = self._visits[release.pod.uid]
+            visit.guest.let_go = True
+            self.line.remove(release.pod.uid)
+            if release.unschedulable and visit.queued is not None:
+                self.parked.add(visit.queued)
+            else:
+                visit.guest.unfit = release.reason
+        if plan.wake_at is not None:
+            self._after(max(POLL, plan.wake_at - self.began - self.now), self._look_again)
+
+    def _look_again(self) -> None:
+        self._stale = True
+
+    def _place(self, placement: Placement) -> None:
+        uid, node = placement.pod.uid, self.nodes[placement.node]
+        visit, self._placements[uid] = self._visits[uid], placement
+        visit.placement = placement
+        visit.claims = {claim: reserved_claim(placement, claim, visit.claim_name(claim), node.facts.fabric,
+                                              self.start.settings) for claim in placement.needs}
+        node.claims.update(visit.claims)
+        self.used.update(visit.takes())
+        self._last_placed[placement.node] = self.began + self.now
+        self.line.remove(uid)
+        self._touched[placement.node] = None
+
+    def _work(self) -> None:
+        """Plan each node that was touched until its plan is empty."""
+        while self._touched:
+            name = next(iter(self._touched))
+            del self._touched[name]
+            node = self.nodes[name]
+            wake_at, begun = node.work(self.began + self.now)
+            for each in begun:
+                self._begun(name, each)
+            node.renew(self.began + self.now)
+            self._facts[name] = node.facts
+            self._count(name)
+            if wake_at is not None:
+                self._wake_at(name, max(self.now + POLL, wake_at - self.began))
+
+    def _wake_at(self, name: str, moment: float) -> None:
+        known = self._wakes.get(name)
+        if known is None or moment < known or known <= self.now:
+            self._wakes[name] = moment
+            self._after(moment - self.now, self._wake, name, moment)
+
+    def _wake(self, name: str, moment: float) -> None:
+        if self._wakes.get(name) == moment:
+            del self._wakes[name]
+            self._touched[name] = None
+
+    def _count(self, name: str) -> None:
+        """A node's devices are counted anew; what it took of its fabric or gave back is taken over."""
+        node, fabric = self.nodes[name], self.nodes[name].facts.fabric
+        before, self._counted[name] = self._counted[name], node.counts()
+        self.devices.count(before, -1)
+        self.devices.count(self._counted[name], 1)
+        if fabric is not None:
+            for model in before.returning.keys() | self._counted[name].returning.keys():
+                more = self._counted[name].returning[model] - before.returning[model]
+                self.returning[model, fabric] += more
+                self._stale = self._stale or more > 0
+            for model, n in node.free.items():
+                self.free[model, fabric] += n
+                self._stale = self._stale or n > 0
+                self.parked.back(self.line, n)
+            node.free.clear()
+
+    # What happens
+
+    def _begun(self, name: str, begun: Begun) -> None:
+        if begun.what == ATTACH:
+            self._step(ATTACH, self._attached, name, begun.about)
+        elif begun.what == LEAVE:
+            self._step(LEAVE, self._device, name, "left", begun.about)
+        elif begun.what == DETACH:
+            self._step(DETACH, self._device, name, "detached", begun.about)
+        elif begun.what == OPEN:
+            self._open(self._visits[begun.about])
+        else:
+            self._unreserve(self._visits[begun.about])
+
+    def _arrive(self, arrival: Arrival, number: int) -> None:
+        self._come(Visit.of(arrival.gated(number, self.began), self.now, arrival.lifetime))
+
+    def _come(self, visit: Visit) -> None:
+        self.record.guests.append(visit.guest)
+        self._visits[visit.pod.uid] = visit
+        queued = self.cycle.judge(visit.pod, self.start.snapshot)
+        if isinstance(queued, QueuedPod):
+            visit.queued = queued
+            self._stale = self.line.add(queued) or self._stale
+        else:
+            visit.guest.unfit = queued
+
+    def _attached(self, name: str, resource: str) -> None:
+        self.record.attaches[self.nodes[name].resources[resource].model] += 1
+        self._device(name, "attached", resource)
+        self._step(SLICE, self._device, name, "shown", resource)
+
+    def _device(self, name: str, what: str, resource: str) -> None:
+        getattr(self.nodes[name], what)(resource)
+        self._touched[name] = None
+
+    def _open(self, visit: Visit) -> None:
+        """All devices of a pod are there: they are kept for it until it is bound."""
+        uid = visit.pod.uid
+        held = Counter[str]()
+        held.update({model: n for (_namespace, model), n in visit.takes().items()})
+        self._placements[uid] = replace(self._placements[uid], holding=dict(held))
+        step = "bind" if self.start.held(visit.guest.namespace) else "handover"
+        self._step(step, self._bind, visit)
+
+    def _bind(self, visit: Visit) -> None:
+        placement = self._placements.pop(visit.pod.uid)
+        self.nodes[placement.node].bound(visit.bound(placement.node), visit.claims)
+        self._touched[placement.node] = None
+        self._step(START, self._run, visit, placement.node)
+
+    def _run(self, visit: Visit, node: str) -> None:
+        visit.guest.ran = self.now
+        keys = frozenset(claim.key for claim in visit.claims.values())
+        self._after(visit.lifetime, self._end, node, visit.pod.uid, keys)
+
+    def _end(self, node: str, uid: str, keys: frozenset[str]) -> None:
+        self.nodes[node].ended(uid, keys, self.began + self.now)
+        self._touched[node], self._stale = None, True
+        visit = self._visits.pop(uid, None)
+        if visit is not None:
+            self.used.subtract(visit.takes())
+        self.parked.back(self.line, len(keys))
+
+    def _unreserve(self, visit: Visit) -> None:
+        """The chosen node cannot be served after all: another one is chosen."""
+        placement = self._placements.pop(visit.pod.uid)
+        for claim in visit.claims:
+            self.nodes[placement.node].claims.pop(claim, None)
+        self.used.subtract(visit.takes())
+        if visit.queued is not None:
+            self.line.add(visit.queued)
+        self._stale = True

@@ -1,0 +1,150 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Replays in simulated time: waits are sums of steps, and no device is lost or used twice."""
+
+from __future__ import annotations
+
+import random
+import typing as t
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture import Capture
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import changed
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.options import BadChange
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.durations import durations_of
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.load import drawn, read_load
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.record import Record
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.replay import Replay
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.simulation import (
+    compared,
+    read_question,
+    simulated,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.start import start_of
+from ansible_collections.composable.infra.tests.bench.whatif import MODEL, made_up
+
+Json = dict[str, t.Any]
+STEPS = {"attach": [10, 10], "slice": [3, 3], "bind": [1, 1], "handover": [5, 5], "start": [2, 2], "leave": [4, 4],
+         "detach": [6, 6]}
+HOLD = 600.0
+
+
+def capture(nodes: int = 2, free: int = 2, **settings: t.Any) -> Capture:
+    """Nodes without devices, and free devices of one model."""
+    made = made_up(nodes, free)
+    return replace(made, settings={**made.settings, "device_no_removal_duration": HOLD, **settings})
+
+
+def recorded(*moments: tuple[float, float], **more: t.Any) -> Json:
+    """A load of pods with one device each: moment and lifetime."""
+    return {"model": MODEL, "arrivals": [list(each) for each in moments], **more}
+
+
+class Checked(Replay):
+    """A replay that is checked each time the planners have decided."""
+
+    def _settle(self) -> None:
+        super()._settle()
+        asked = [each for node in self.nodes.values() for each in node.resources.values() if each.asked or each.serial]
+        assert sum(self.free.values()) + len(asked) == sum(self.devices.total.values()), "a device is lost"
+        assert min(self.free.values()) >= 0, "more devices are attached than there are"
+        assert self.devices.used == Counter(each.model for each in asked if each.used_by)
+        users = Counter(each.used_by for each in asked if each.used_by)
+        wanted = {claim.key: len(claim.results) for visit in self._visits.values() for claim in visit.claims.values()}
+        assert all(n == wanted[key] for key, n in users.items()), "a claim has another number of devices"
+
+
+def replayed(of: Capture, *load: Json, hours: float = 2.0, seed: int = 1) -> Record:
+    """One replay with fixed durations."""
+    arrivals = drawn(read_load(list(load), of, "load", hours), hours, random.Random(seed))
+    return Checked(start_of(of), arrivals, durations_of(of, STEPS, "simulate"), random.Random(seed), hours).run()
+
+
+def waits(record: Record) -> list[float]:
+    return [round(guest.waited(record.end), 3) for guest in record.guests]
+
+
+def test_a_pod_waits_for_each_step() -> None:
+    record = replayed(capture(), recorded((60, 100)))
+    assert waits(record) == [10 + 3 + 1 + 2]
+    assert record.attaches == {MODEL: 1}
+    assert record.used[MODEL] == pytest.approx(100 + 2)
+    assert record.idle[MODEL] == pytest.approx(3 + 1 + HOLD + 4 + 6)
+
+
+def test_a_pod_that_no_gate_holds_waits_for_the_schedulers_tick() -> None:
+    assert waits(replayed(capture(handover="reschedule"), recorded((60, 100)))) == [10 + 3 + 5 + 2]
+
+
+def test_a_device_is_used_again_while_it_is_held_and_attached_anew_after_that() -> None:
+    again = replayed(capture(), recorded((0, 100), (200, 100)))
+    assert (waits(again), again.attaches) == ([16, 3], {MODEL: 1})
+    anew = replayed(capture(), recorded((0, 100), (200 + HOLD, 100)))
+    assert (waits(anew), anew.attaches) == ([16, 16], {MODEL: 2})
+
+
+def test_who_finds_nothing_waits_for_the_first_that_ends() -> None:
+    record = replayed(capture(free=1), recorded((0, 100), (10, 100), (20, 100)))
+    assert waits(record) == [16, 116 + 3 - 10, 116 + 103 + 3 - 20]
+
+
+def test_who_is_let_go_gets_a_device_later_all_the_same() -> None:
+    record = replayed(capture(free=1, unserved="release"), recorded((0, 100), (10, 100)))
+    assert waits(record) == [16, 116 + 3 - 10]
+    assert [guest.let_go for guest in record.guests] == [False, True]
+
+
+def test_who_asks_for_more_than_there_is_never_runs() -> None:
+    record = replayed(capture(free=2, unserved="release"), recorded((0, 100), devices_each=3))
+    assert [guest.ran for guest in record.guests] == [-1.0]
+    assert record.guests[0].let_go
+
+
+@pytest.mark.parametrize("settings", [{}, {"unserved": "release"}, {"allocation_policy": "differentnode"},
+                                      {"device_no_removal_duration": 30.0}])
+def test_no_device_is_lost_in_a_random_replay(seed: int, settings: Json) -> None:
+    load = ({"model": MODEL, "cpu": "4", "per_hour": 60.0, "lifetime": 600.0},
+            {"model": MODEL, "devices_each": 3, "burst": 2, "per_hour": 6.0, "lifetime": 900.0})
+    record = replayed(capture(4, 12, **settings), *load, seed=seed)
+    assert sum(guest.ran >= 0 for guest in record.guests) > 20
+    assert record.used[MODEL] <= record.total[MODEL] == pytest.approx(12 * record.end)
+
+
+def test_the_same_seeds_give_the_same_answer_and_other_seeds_another() -> None:
+    question = read_question({"hours": 1, "seeds": 2, "load": [{"model": MODEL, "per_hour": 40, "lifetime": 300}]})
+    one, same = (simulated(capture(2, 3), question) for _again in range(2))
+    assert one.as_result() == same.as_result()
+    assert one.records[0].guests != one.records[1].guests
+    assert one.spreads["came"].low < one.spreads["came"].high
+
+
+def test_more_devices_shorten_the_wait() -> None:
+    before = capture(4, 4)
+    found = compared(before, changed(before, [{"change": "add_devices", "model": MODEL, "count": 4}]), {
+        "hours": 2, "seeds": 1, "steps": STEPS, "load": [{"model": MODEL, "per_hour": 40, "lifetime": 480}]})
+    p95 = [found[which]["figures"]["wait_p95"]["median"] for which in ("before", "after")]
+    assert p95[0] > 3 * p95[1] > 0
+    assert found["table"][0].split() == ["2", "h", "simulated", "BEFORE", "AFTER"]
+
+
+@pytest.mark.parametrize(("given", "said"), [
+    ({"hours": 0, "load": []}, "simulate.hours: 0 is not usable"),
+    ({"seeds": 1000}, "simulate.seeds"),
+    ({}, "simulate.load: None is not usable: must say who comes"),
+    ({"load": [{"model": "V100", "per_hour": 1, "lifetime": 1}]}, "simulate.load[0].model: 'V100'"),
+    ({"load": [{"model": MODEL, "per_hour": -1, "lifetime": 1}]}, "simulate.load[0].per_hour: -1"),
+    ({"load": [{"model": MODEL, "per_hour": 1}]}, "simulate.load[0].lifetime: None"),
+    ({"load": [{"model": MODEL, "arrivals": [[1]]}]}, "simulate.load[0].arrivals: [1]"),
+    ({"load": [{"model": MODEL, "arrivals": [], "per_hour": 1}]}, "simulate.load[0].per_hour"),
+    ({"load": [{"model": MODEL, "per_hour": 1e9, "lifetime": 1}]}, "a replay has 1000000 pods at most"),
+    ({"load": [recorded()], "steps": {"attach": [5, 1]}}, "simulate.steps.attach: [5, 1]"),
+    ({"load": [recorded()], "steps": {"boot": [5, 6]}}, "simulate.steps.boot"),
+])
+def test_what_is_wrong_is_named(given: Json, said: str) -> None:
+    with pytest.raises(BadChange) as error:
+        compared(capture(), capture(), given)
+    assert said in str(error.value)

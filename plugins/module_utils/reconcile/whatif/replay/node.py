@@ -77,7 +77,7 @@ class ReplayedNode:
     def renew(self, now: float) -> None:
         """The facts follow what changed."""
         self.facts = node_facts(self.snapshot(now), self.facts.raw, tuple(self.pods.values()), self.policy.settings,
-                                self._entry)
+                                self._entry, self.facts.places)
 
     def _entry(self, resource: ComposableResource) -> Shown:
         return (resource.name, 0), self._shown[resource.model]

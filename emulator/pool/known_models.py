@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What real GPUs say of themselves, so that a lab can name a model and get plausible devices.
 
-Product names are NVML's, device ids those of the PCI ID repository (pci-ids.ucw.cz), vendor 10de.
+Product names are NVML's, device ids those of the PCI ID repository (pci-ids.ucw.cz), vendor 10de. The last one is made
+up: any other PCI device, with a class and a driver that the node agents have no row for.
 """
 
 from __future__ import annotations
@@ -24,4 +25,8 @@ KNOWN_MODELS: t.Final[dict[str, dict[str, t.Any]]] = {
     "NVIDIA-H100-PCIe": _gpu("NVIDIA H100 PCIe", "80Gi", "2331", "Hopper"),
     "NVIDIA-L40S": _gpu("NVIDIA L40S", "48Gi", "26b9", "Ada Lovelace"),
     "Tesla-V100-PCIE-16GB": _gpu("Tesla V100-PCIE-16GB", "16Gi", "1db4", "Volta"),
+    "Example-Accelerator": {
+        "product_name": "Example Accelerator", "memory": "16Gi", "vendor_id": "1234", "device_id": "0001",
+        "attributes": {"pci_class": "120000", "driver": "example"},
+    },
 }

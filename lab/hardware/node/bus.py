@@ -11,6 +11,8 @@
     NODE/sys/bus/pci/{rescan,drivers_probe,drivers_autoprobe}
     NODE/sys/bus/pci/drivers/nvidia/{bind,unbind}              and a link to each device that the driver has
 
+A device that is no GPU of NVIDIA's has the class and the driver that its model names, and a render node of DRM.
+
 Two slots share a switch, two switches a root complex, which is a PCI domain of its own. Root complexes belong to the
 NUMA nodes 0 and 1 in turn.
 
@@ -24,9 +26,9 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from ansible_collections.composable.infra.lab.hardware.node.records import BusDevice
+from ansible_collections.composable.infra.lab.hardware.node.records import GPU_DRIVER, BusDevice
 
-DRIVER = "nvidia"
+DRIVER = GPU_DRIVER
 REMOVE, RESCAN = "remove", "rescan"
 _FIRST_BUS = 0x10
 _SLOTS_PER_SWITCH, _SLOTS_PER_ROOT, _NUMA_NODES = 2, 4, 2
@@ -137,23 +139,33 @@ class PciBus:
 
     def bind(self, device: BusDevice) -> None:
         """Show that the driver has a device."""
-        folder = self._folder(device)
-        _link_to(self.driver / device.address, folder)
-        _link_to(folder / "driver", self.driver)
+        folder, driver = self._folder(device), self.pci / "drivers" / device.driver
+        driver.mkdir(exist_ok=True)
+        _link_to(driver / device.address, folder)
+        _link_to(folder / "driver", driver)
+        if device.driver != DRIVER:
+            file = self.root / device.file.lstrip("/")
+            (folder / "drm" / file.name).mkdir(parents=True, exist_ok=True)
+            file.parent.mkdir(exist_ok=True)
+            file.touch()
 
     def unbind(self, device: BusDevice) -> None:
         """Show that no driver has a device, and nothing of what the driver showed for it."""
         (self._folder(device) / "driver").unlink(missing_ok=True)
-        (self.driver / device.address).unlink(missing_ok=True)
+        (self.pci / "drivers" / device.driver / device.address).unlink(missing_ok=True)
+        shutil.rmtree(self._folder(device) / "drm", ignore_errors=True)
         shutil.rmtree(self.root / "proc" / "driver" / DRIVER / "gpus" / device.address, ignore_errors=True)
-        if device.minor >= 0:
-            (self.root / "dev" / f"{DRIVER}{device.minor}").unlink(missing_ok=True)
+        if device.driver:
+            (self.root / device.file.lstrip("/")).unlink(missing_ok=True)
 
     def wanted_driver(self, device: BusDevice) -> str:
         """Which driver the kernel would take: what `driver_override` names, else the one for the device's ids."""
         override = (self._folder(device) / "driver_override").read_text(encoding="utf-8").strip()
-        by_id = DRIVER if vendor_of(device) == "10de" else ""
-        return by_id if override in ("", "(null)") else override
+        return driver_of(device) if override in ("", "(null)") else override
+
+    def is_wanted(self, device: BusDevice) -> bool:
+        """Whether the kernel has the driver that it would take: no other one is ever loaded here."""
+        return self.wanted_driver(device) == driver_of(device) != ""
 
     def lose_link(self, device: BusDevice) -> None:
         """Show what is left of a link to a device that is gone."""
@@ -183,6 +195,17 @@ def product_of(device: BusDevice) -> str:
     return str(device.properties.get("device_id", "2330"))
 
 
+def class_of(device: BusDevice) -> str:
+    """PCI class, six hexadecimal digits: a GPU's without a display, unless the model says another."""
+    return str((device.properties.get("attributes") or {}).get("pci_class", "030200"))
+
+
+def driver_of(device: BusDevice) -> str:
+    """The driver for a device's ids, which its model may name; empty when the kernel knows none."""
+    named = (device.properties.get("attributes") or {}).get("driver", "")
+    return str(named) or (DRIVER if vendor_of(device) == "10de" else "")
+
+
 def _bridge_files(slot: int, buses: tuple[int, int]) -> dict[str, str]:
     return {"vendor": "0x8086\n", "device": "0x347a\n", "class": "0x060400\n", "subsystem_vendor": "0x0000\n",
             "subsystem_device": "0x0000\n", "numa_node": f"{numa_node(slot)}\n",
@@ -190,16 +213,17 @@ def _bridge_files(slot: int, buses: tuple[int, int]) -> dict[str, str]:
 
 
 def _files(device: BusDevice, width: int) -> dict[str, str]:
-    vendor, product = vendor_of(device), product_of(device)
+    vendor, product, pci_class = vendor_of(device), product_of(device), class_of(device)
     return {
         "vendor": f"0x{vendor}\n",
         "device": f"0x{product}\n",
-        "class": "0x030200\n",
-        "subsystem_vendor": "0x10de\n",
+        "class": f"0x{pci_class}\n",
+        "subsystem_vendor": f"0x{vendor}\n",
         "subsystem_device": "0x16c1\n",
         "numa_node": f"{numa_node(device.slot)}\n",
         "enable": "1\n",
-        "uevent": f"PCI_CLASS=30200\nPCI_ID={vendor.upper()}:{product.upper()}\nPCI_SLOT_NAME={device.address}\n",
+        "uevent": f"PCI_CLASS={pci_class.lstrip('0')}\nPCI_ID={vendor.upper()}:{product.upper()}\n"
+                  f"PCI_SLOT_NAME={device.address}\n",
         "driver_override": "(null)\n",
         "current_link_width": f"{width}\n",
         "max_link_width": "16\n",

@@ -16,9 +16,8 @@ def is_open_in(cgroup: str | None, device: BusDevice, proc: Path = Path("/proc")
     """Whether a process in the node's control group has the device open; a node without one has no such processes."""
     if cgroup is None:
         return False
-    path = f"/dev/nvidia{device.minor}"
     pids = members([hierarchy / cgroup for hierarchy in hierarchies()])
-    return any(path in _open_files(proc / str(pid)) for pid in pids)
+    return any(device.file in _open_files(proc / str(pid)) for pid in pids)
 
 
 def _open_files(process: Path) -> set[str]:

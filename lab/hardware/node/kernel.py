@@ -24,7 +24,9 @@ from ansible_collections.composable.infra.lab.hardware.node.bus import (
     REMOVE,
     RESCAN,
     PciBus,
+    class_of,
     device_address,
+    driver_of,
     port_address,
     product_of,
     vendor_of,
@@ -124,7 +126,7 @@ class NodeKernel:
         """Look for a driver for a device that has none."""
         with self.records.lock():
             device = self.records.device(address)
-            if device is not None and not device.driver and self.bus.wanted_driver(device) == DRIVER:
+            if device is not None and not device.driver and self.bus.is_wanted(device):
                 self._bind(device)
 
     def bind(self, address: str) -> None:
@@ -156,14 +158,15 @@ class NodeKernel:
         address = device_address(slot)
         device = BusDevice(plugged.uid, plugged.serial, plugged.model, address, slot, plugged.properties,
                            room=faults.NO_ROOM not in on)
-        self.records.log(f"pci {address}: [{vendor_of(device)}:{product_of(device)}] type 00 class 0x030200", INFO)
+        ids = f"{vendor_of(device)}:{product_of(device)}"
+        self.records.log(f"pci {address}: [{ids}] type 00 class 0x{class_of(device)}", INFO)
         if not device.room:
             self._log_missing_room(address)
         self.records.save(device)
         width = _NARROW if faults.NARROW_LINK in on else _WIDTH
         self.bus.add_port(slot, lambda folder: self._offer(folder, RESCAN, port_address(slot)))
         self.bus.add_device(device, width, lambda folder: self._offer(folder, REMOVE, address))
-        if self.bus.autoprobe and faults.NO_PROBE not in on and self.bus.wanted_driver(device) == DRIVER:
+        if self.bus.autoprobe and faults.NO_PROBE not in on and self.bus.is_wanted(device):
             self._bind(device)
 
     def _log_missing_room(self, address: str) -> None:
@@ -172,6 +175,11 @@ class NodeKernel:
                 self.records.log(f"pci {address}: BAR {number}: {trouble} [mem size 0x{size:08x} 64bit pref]")
 
     def _bind(self, device: BusDevice) -> None:
+        if driver_of(device) != DRIVER:
+            bound = replace(device, driver=driver_of(device), touched=True)
+            self.records.save(bound)
+            self.bus.bind(bound)
+            return
         if not device.room:
             self.records.log("NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:")
             self.records.log(f"NVRM: BAR1 is 0M @ 0x0 (PCI:{device.address})")
@@ -195,7 +203,7 @@ class NodeKernel:
                 return
             self.records.save(replace(device, lost=True))
             self.bus.lose_link(device)
-            if device.driver:
+            if device.driver == DRIVER:
                 self._log_loss(device.address)
         if device.driver:
             self._on_lost()

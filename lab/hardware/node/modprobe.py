@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ansible_collections.composable.infra.lab.hardware.node.records import Records
+from ansible_collections.composable.infra.lab.hardware.node.records import GPU_DRIVER, Records
 
 NEEDS = {"nvidia": "", "nvidia_uvm": "nvidia", "nvidia_modeset": "nvidia", "nvidia_drm": "nvidia_modeset"}
 
@@ -46,7 +46,7 @@ def _load(modules: Path, name: str) -> None:
 def _in_use(modules: Path, name: str) -> bool:
     needed = any((modules / other).exists() for other, needs in NEEDS.items() if needs == name)
     devices = Records(modules.parents[1]).devices()
-    return needed or (name == "nvidia" and any(device.driver for device in devices))
+    return needed or (name == "nvidia" and any(device.driver == GPU_DRIVER for device in devices))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ansible_collections.composable.infra.lab.hardware.node import driver_files, faults
-from ansible_collections.composable.infra.lab.hardware.node.records import BusDevice, Records
+from ansible_collections.composable.infra.lab.hardware.node.records import GPU_DRIVER, BusDevice, Records
 
 OK, INVALID, NOT_FOUND, NO_DRIVER, LOST, OTHER = 0, 2, 6, 9, 15, 255
 _STATES = {"0": False, "1": True}
@@ -65,7 +65,7 @@ def _seen(records: Records) -> list[BusDevice]:
     fails = faults.DRIVER_FAILS in faults.read(records.root)
     seen = []
     for device in records.devices():
-        if not device.driver or device.draining:
+        if device.driver != GPU_DRIVER or device.draining:
             continue
         if fails and not device.touched and not device.lost:
             records.log(f"NVRM: GPU {device.address}: RmInitAdapter failed! (0x24:0x72:1568)")
@@ -112,7 +112,7 @@ def _drain(records: Records, arguments: list[str]) -> int:
     if len(arguments) < 3 or arguments[0] != "-p":
         raise _Ended(INVALID, "drain needs -p and one of -m, -q, -r")
     with records.lock():
-        device = next((d for d in records.devices() if d.driver and _is_meant(d, arguments[1])), None)
+        device = next((d for d in records.devices() if d.driver == GPU_DRIVER and _is_meant(d, arguments[1])), None)
     if device is None:
         raise _Ended(NOT_FOUND, f"Failed to find GPU {arguments[1]}")
     if arguments[2] == "-m" and arguments[3:] and arguments[3] in _STATES:

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 ERROR, INFO = 3, 6
+GPU_DRIVER = "nvidia"
+_FIRST_RENDER_NODE = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,13 @@ class BusDevice:
     lost: bool = False
     persistence: bool = False
     draining: bool = False
+
+    @property
+    def file(self) -> str:
+        """By which file programs use it: the GPU driver's own, or a render node of DRM for any other driver."""
+        if self.driver == GPU_DRIVER:
+            return f"/dev/nvidia{self.minor}"
+        return f"/dev/dri/renderD{_FIRST_RENDER_NODE + self.slot}"
 
 
 class Records:
@@ -106,7 +115,7 @@ class Records:
 
     def is_open(self, device: BusDevice) -> bool:
         """Whether a simulated process has the device open."""
-        wanted = {f"/dev/nvidia{device.minor}", f"/dev/nvidia{device.minor} (deleted)"}
+        wanted = {device.file, f"{device.file} (deleted)"}
         return any(_target(path) in wanted for path in self.root.glob("proc/[0-9]*/fd/*"))
 
     @staticmethod

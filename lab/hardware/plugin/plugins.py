@@ -20,7 +20,7 @@ import urllib3
 from ansible_collections.composable.infra.lab.api import ApiRefusal
 from ansible_collections.composable.infra.lab.errors import LabError
 from ansible_collections.composable.infra.lab.hardware.node import faults
-from ansible_collections.composable.infra.lab.hardware.node.records import BusDevice, Records
+from ansible_collections.composable.infra.lab.hardware.node.records import GPU_DRIVER, BusDevice, Records
 from ansible_collections.composable.infra.lab.hardware.plugin.appointments import Appointments
 from ansible_collections.composable.infra.lab.hardware.plugin.slice_store import SliceStore
 from ansible_collections.composable.infra.lab.hardware.slices import device_entries
@@ -134,7 +134,7 @@ def _usable(records: Records) -> list[BusDevice]:
     """Devices that the vendor's library shows. LabError when it answers with an error."""
     if faults.PLUGIN_FAILS in faults.read(records.root):
         raise LabError(f"the fault {faults.PLUGIN_FAILS} is on")
-    bound = [device for device in records.devices() if device.driver and not device.draining]
+    bound = [device for device in records.devices() if device.driver == GPU_DRIVER and not device.draining]
     lost = [device.address for device in bound if device.lost]
     if lost:
         raise LabError(f"the device {lost[0]} is lost and still on the bus")

@@ -14,7 +14,8 @@ import (
 	"syscall"
 )
 
-const prefix = "GPU_DEVICE_"
+// In the names of variables by which a container knows its devices, such as GPU_DEVICE_0.
+const infix = "_DEVICE_"
 
 func main() {
 	ended := make(chan os.Signal, 1)
@@ -40,7 +41,7 @@ func main() {
 func show() {
 	devices := []string{}
 	for _, variable := range os.Environ() {
-		if strings.HasPrefix(variable, prefix) {
+		if name, _, _ := strings.Cut(variable, "="); strings.Contains(name, infix) {
 			devices = append(devices, variable)
 		}
 	}

@@ -161,4 +161,4 @@ def test_a_lab_document_deals_nodes_out_over_the_fabrics() -> None:
 def test_known_models_are_valid(name: str) -> None:
     model = FabricSpec.parse(simple_spec([], {name: 0})).models[name]
     assert model.product_name.replace(" ", "-").endswith(name.split("-")[-1])
-    assert model.attributes["architecture"]
+    assert {"architecture", "driver"} & set(model.attributes), "a GPU, or a device with another driver"

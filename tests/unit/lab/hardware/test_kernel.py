@@ -37,6 +37,20 @@ def test_plugged_device_is_on_the_bus_below_its_port_and_bound(bench: Bench) -> 
     assert not (folder / "uuid").exists(), "only the driver can read a UUID"
 
 
+def test_another_kind_of_device_has_the_class_and_driver_of_its_model_and_a_render_node(bench: Bench) -> None:
+    other = {"vendor_id": "1234", "attributes": {"pci_class": "120000", "driver": "example"}}
+    bench.kernel.plug([PluggedDevice("uid-a", "A", "Example", other)])
+    assert (bench.sysfs(FIRST, "vendor"), bench.sysfs(FIRST, "class")) == ("0x1234", "0x120000")
+    folder = (bench.root / "sys/bus/pci/devices" / FIRST).resolve()
+    assert (folder / "driver").resolve().name == "example"
+    assert [path.name for path in (folder / "drm").iterdir()] == ["renderD128"]
+    assert (bench.root / "dev/dri/renderD128").exists()
+    assert not (bench.root / "proc/driver/nvidia/gpus" / FIRST).exists()
+    bench.kernel.remove(FIRST)
+    assert not (bench.root / "dev/dri/renderD128").exists()
+    assert list((bench.root / "sys/bus/pci/drivers/example").iterdir()) == []
+
+
 def test_a_bound_device_has_no_file_in_dev_and_no_uuid_before_its_first_use(bench: Bench) -> None:
     bench.plug("a")
     information = (bench.root / "proc/driver/nvidia/gpus" / FIRST / "information").read_text(encoding="utf-8")

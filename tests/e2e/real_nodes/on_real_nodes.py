@@ -10,7 +10,6 @@ import signal
 import threading
 import typing as t
 from collections.abc import Collection
-from functools import partial
 from pathlib import Path
 
 from ansible_collections.composable.infra.lab.demo.stage import Stage
@@ -22,7 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.times import
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.reflector import Reflector
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import REMOVED_FROM_BUS, Evidence
-from ansible_collections.composable.infra.tests.e2e.support import by_hand, real_hardware
+from ansible_collections.composable.infra.tests.e2e.support import real_hardware
 from ansible_collections.composable.infra.tests.e2e.support.support import wait_for
 
 Json = dict[str, t.Any]
@@ -78,18 +77,6 @@ def pulled_first(stage: Stage, log: EvidenceLog, since: int) -> list[str]:
             if not any(moment < e["time_received"] for moment in log.steps(e["device"], REMOVED_FROM_BUS))]
 
 
-def assert_nothing_left(stage: Stage) -> None:
-    """Nothing of a claim or device is left on any node, and no device was pulled from under its driver."""
-    for node in stage.lab.real_nodes:
-        assert by_hand.gpus(node.hardware) == []
-        assert "Xid" not in by_hand.kernel_log(node.hardware), "the fabric pulled a device that the node still had"
-        wait_for("no spec of a container is left", partial(_is_empty, node.folder / "devices"))
-
-
-def _is_empty(folder: Path) -> bool:
-    return not list(folder.iterdir())
-
-
 def start_afresh(stage: Stage, victim: str) -> None:
     """Replace pods whose containers were killed before: a kubelet starts those again only after a while."""
     if victim not in (AGENT, CONTROLLER):
@@ -123,10 +110,14 @@ def kill(stage: Stage, victim: str) -> None:
 
 def kill_in_pods(node: RealNode, module: str) -> None:
     """``kill -9`` the processes of a node's pods that run this Python module; their kubelet starts them again."""
+    for pid in processes(node, module):
+        os.kill(pid, signal.SIGKILL)
+
+
+def processes(node: RealNode, module: str) -> list[int]:
+    """Those of a node's pods that run this Python module."""
     groups = [hierarchy / node.cgroup for hierarchy in cgroups.hierarchies()]
-    for pid in cgroups.members(groups):
-        if _module(pid) == module:
-            os.kill(pid, signal.SIGKILL)
+    return sorted(pid for pid in cgroups.members(groups) if _module(pid) == module)
 
 
 def _module(pid: int) -> str:

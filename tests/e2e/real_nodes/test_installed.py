@@ -22,11 +22,8 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 from ansible_collections.composable.infra.plugins.module_utils.stack.reader import Reader
 from ansible_collections.composable.infra.plugins.plugin_utils.stack.verify import judge
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
-from ansible_collections.composable.infra.tests.e2e.real_nodes.on_real_nodes import (
-    EvidenceLog,
-    assert_nothing_left,
-    pulled_first,
-)
+from ansible_collections.composable.infra.tests.e2e.real_nodes.leftovers import assert_nothing_left
+from ansible_collections.composable.infra.tests.e2e.real_nodes.on_real_nodes import EvidenceLog, pulled_first
 from ansible_collections.composable.infra.tests.e2e.support import real_hardware, real_pods
 from ansible_collections.composable.infra.tests.e2e.support.support import (
     PATIENCE,

@@ -30,6 +30,10 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 )
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
 from ansible_collections.composable.infra.tests.e2e.real_nodes import on_real_nodes as real
+from ansible_collections.composable.infra.tests.e2e.real_nodes.leftovers import (
+    assert_no_container_left,
+    assert_nothing_left,
+)
 from ansible_collections.composable.infra.tests.e2e.support import real_pods
 from ansible_collections.composable.infra.tests.e2e.support.support import (
     PATIENCE,
@@ -93,4 +97,8 @@ def test_whoever_is_killed_one_device_comes_and_returns(
     assert real.pulled_first(stage, log, since) == []
     effects = [effect["effect"].split()[0] for effect in stage.emulator.effects()[before:]]
     assert effects == ["attached", "detached"]
-    real.assert_nothing_left(stage)
+    assert_nothing_left(stage)
+
+
+def test_containerd_keeps_nothing_of_them(stage: Stage) -> None:
+    assert_no_container_left(stage)

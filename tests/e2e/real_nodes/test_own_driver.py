@@ -70,10 +70,10 @@ def has_devices(api: Api, node: str, count: int) -> bool:
     return found is not None and len(found["spec"].get("devices") or []) == count
 
 
-def claiming_pod(stage: Stage, name: str, node: str, claim: str = "") -> Json:
-    """A pod for a claim of the driver, which is created unless it is named."""
+def claiming_pod(stage: Stage, name: str, node: str, claim: str = "", **exactly: t.Any) -> Json:
+    """A pod for a claim of the driver, which is created unless it is named; ``exactly``: more of its request."""
     if not claim:
-        request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER}}
+        request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER, **exactly}}
         body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
         stage.lab.api.request("POST", real_pods.CLAIMS, body)
     pod = real_pods.real_pod(name, node, resources={"claims": [{"name": "gpu"}]})
@@ -127,6 +127,22 @@ def test_pods_share_a_device_by_one_claim(stage: Stage, used: str) -> None:
     assert first == second
     real_pods.delete(stage.lab, "second")
     assert specs(stage, NODE) != []
+
+
+def test_administrator_looks_on_beside_the_user(stage: Stage, used: str) -> None:
+    label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    stage.lab.api.request("PATCH", "/api/v1/namespaces/default", label, "application/merge-patch+json")
+    real_pods.run(stage.lab, claiming_pod(stage, "watcher", NODE, adminAccess=True))
+    user, watcher = (real_pods.printed(stage.lab, name).splitlines()[0] for name in (used, "watcher"))
+    assert watcher == user
+    (result,) = stage.lab.api.get(f"{real_pods.CLAIMS}/watcher")["status"]["allocation"]["devices"]["results"]
+    assert result["adminAccess"] is True
+    assert len(specs(stage, NODE)) == 2
+    real_pods.delete_with_claims(stage.lab, "watcher")
+    wait_for("the user's spec alone", lambda: len(specs(stage, NODE)) == 1)
+    real_pods.run(stage.lab, claiming_pod(stage, "second", NODE, claim=used))
+    assert has_device(stage, "second")
+    real_pods.delete(stage.lab, "second")
 
 
 def test_slices_that_a_restarted_kubelet_deletes_come_back(stage: Stage, used: str) -> None:

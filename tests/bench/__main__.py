@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ansible_collections.composable.infra.tests.bench import agents, autoscaler, http_client, soak
+from ansible_collections.composable.infra.tests.bench import agents, autoscaler, http_client, real, soak
 from ansible_collections.composable.infra.tests.bench.figures import Figures, Scenario, quantiles
 from ansible_collections.composable.infra.tests.bench.large import curves
 from ansible_collections.composable.infra.tests.bench.measure import run
-from ansible_collections.composable.infra.tests.bench.render import update_page
+from ansible_collections.composable.infra.tests.bench.render import update_pages
 
 RESULTS = Path(__file__).resolve().parent / "results"
 HOPS = [Scenario(f"{n} claims, F={f:g}", pods=n, nodes=n, attach=f, spread=True)
@@ -35,11 +35,12 @@ DIRECT = [replace(s, direct=True, announce=0.05) for s in BASELINE]
 SCALE = [Scenario("1,000 pods on 500 nodes, F=0", pods=1000, nodes=500, attach=0.0, gated=True, alone=True)]
 SETS = {"hops": HOPS, "baseline": BASELINE, "gated": GATED, "direct": DIRECT, "scale": SCALE}
 # Sets that are no scenarios: our HTTP client beside urllib3, an engine and the provider of Cluster Autoscaler beside
-# stand-ins, all without a lab; agents; pods that come and go for a long time.
+# stand-ins, all without a lab; agents; pods that come and go for a long time; real nodes.
 OTHERS: dict[str, Callable[[argparse.Namespace], list[dict[str, t.Any]]]] = {
     "client": lambda args: http_client.compare(args.runs), "large": lambda args: curves.run(args.nodes or curves.SIZES),
     "autoscaler": lambda args: autoscaler.run(args.nodes or autoscaler.SIZES),
-    "agents": lambda args: agents.run(), "soak": lambda args: soak.run(args.minutes)}
+    "agents": lambda args: agents.run(), "soak": lambda args: soak.run(args.minutes),
+    "real": lambda args: real.run(args.runs)}
 NAMES = sorted([*SETS, *OTHERS])
 
 
@@ -90,7 +91,7 @@ def main() -> int:
         if not args.dry and not args.only:
             (RESULTS / f"{chosen}.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     if not args.dry:
-        update_page(RESULTS)
+        update_pages(RESULTS)
     return 0
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Results as the tables of docs/performance.md; the text around the tables is kept."""
+"""Results as the tables of docs/performance.md and docs/handover.md; the text around the tables is kept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import re
 import typing as t
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = (_DOCS / "performance.md", _DOCS / "handover.md")
 
 # CoHDI's measured medians and the floor of the reschedule handover: same scenarios, same kind of stage, other run.
 COHDI = {
@@ -193,19 +194,36 @@ def soak_table(rows: list[dict[str, t.Any]]) -> str:
     return "\n".join(lines)
 
 
+def real_table(rows: list[dict[str, t.Any]]) -> str:
+    """Each handover on real nodes, seconds since the claim was created."""
+    names = {"asked": "asked", "attached": "attached", "touched": "used on the node", "visible": "in its slice",
+             "told": "told", "bound_at": "bound", "running": "Running"}
+    lines = [f"| | runs | {' | '.join(names.values())} | first line of the container, median [min..max] | allowed | "
+             "within |", "|---" * (len(names) + 5) + "|"]
+    for row in rows:
+        seconds = " | ".join(f"{row['seconds'][name]:.2f}" if name in row["seconds"] else "–" for name in names)
+        out, limit = row["output_seconds"], row["limit_seconds"]
+        told = f"**{out['median']:.2f}** [{out['min']:.2f}..{out['max']:.2f}]"
+        judged = f"{limit:.2f} | {row['within']} of {row['runs']}" if limit is not None else "– | –"
+        lines.append(f"| {row['name']} | {row['runs']} | {seconds} | {told} | {judged} |")
+    return "\n".join(lines)
+
+
 TABLES = {
+    "real": real_table,
     "agents": agents_table, "soak": soak_table, "client": client_table, "hops": hops_table, "baseline": baseline_table,
     "gated": gated_table, "direct": direct_table, "scale": scale_table, "large": large_table,
     "autoscaler": autoscaler_table,
 }
 
 
-def update_page(results: Path, page: Path = PAGE) -> None:
-    """Put the tables between their markers, ``<!-- name -->`` and ``<!-- /name -->``."""
-    text = page.read_text(encoding="utf-8")
-    for name, table in TABLES.items():
-        file = results / f"{name}.json"
-        if file.exists():
-            body = f"<!-- {name} -->\n{table(json.loads(file.read_text(encoding='utf-8')))}\n<!-- /{name} -->"
-            text = re.sub(f"<!-- {name} -->.*<!-- /{name} -->", body.replace("\\", r"\\"), text, flags=re.S)
-    page.write_text(text, encoding="utf-8")
+def update_pages(results: Path, pages: t.Iterable[Path] = PAGES) -> None:
+    """Put the tables between their markers, ``<!-- name -->`` and ``<!-- /name -->``, of whichever page has them."""
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        for name, table in TABLES.items():
+            file = results / f"{name}.json"
+            if file.exists():
+                body = f"<!-- {name} -->\n{table(json.loads(file.read_text(encoding='utf-8')))}\n<!-- /{name} -->"
+                text = re.sub(f"<!-- {name} -->.*<!-- /{name} -->", body.replace("\\", r"\\"), text, flags=re.S)
+        page.write_text(text, encoding="utf-8")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -26,6 +27,7 @@ from ansible_collections.composable.infra.tests.e2e.support.flow import waits_fo
 from ansible_collections.composable.infra.tests.e2e.support.lab_support import wait_for
 from ansible_collections.composable.infra.tests.e2e.support.support import (
     all_free,
+    attached,
     delete_all,
     holds_new_pods,
     returned,
@@ -86,6 +88,25 @@ def test_each_model_goes_its_own_way(empty: Stage, timeline: Timeline, open_proc
     assert kept(empty) == [H100]
     used = {key for it in timeline.claims.values() for key in it.devices}
     assert len(used) == 3
+
+
+def test_same_claim_is_served_by_each_handover(empty: Stage, open_process: OpenProcess) -> None:
+    specs = []
+    for handover in (GATED, DIRECT, RESCHEDULE):
+        process = controller(empty, open_process, **({} if handover == GATED else {"a100": handover}))
+        wait_for("the pools are published", lambda: all_free(empty), 60)
+        timeline = Timeline(empty)
+        empty.pod("same", A100)
+        assert timeline.wait(partial(timeline.running, "same"), 60), handover
+        assert way(timeline, "same") == handover
+        timeline.stop()
+        specs.append(empty.client.get(CLAIMS, "same", "default")["spec"])
+        (device,) = attached(empty).values()
+        assert device["model"] == A100
+        empty.delete_pod("same")
+        wait_for("the device is free again", lambda: all_free(empty), 60)
+        process.stop()
+    assert specs == [specs[0]] * 3
 
 
 def test_model_moves_while_its_claims_run(empty: Stage, timeline: Timeline, open_process: OpenProcess) -> None:

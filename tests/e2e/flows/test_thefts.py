@@ -28,7 +28,7 @@ from ansible_collections.composable.infra.tests.e2e.support.front_doors import F
 from ansible_collections.composable.infra.tests.e2e.support.lab_support import wait_for
 
 AT_ONCE = 10
-# In all 200 claims.
+# THEFT_ROUNDS=200 takes about an hour.
 ROUNDS = int(os.environ.get("THEFT_ROUNDS", "20"))
 STAGE = {"nodes": 4, "devices": {A100: AT_ONCE}, "handover": "direct", "attach": 0.05, "detach": 0.05, "hold": 0.0,
          "scan_interval": 0.5}
@@ -80,6 +80,7 @@ def test_no_stranger_takes_a_device_that_a_claim_waits_for(
             served += 1
         assert not strangers(stage), f"round {turn}"
         end(stage, names)
+        print(f"{turn + 1} rounds: {served} claims, {len(thefts)} thefts", flush=True)
     shown.stop()
     print(f"{served} claims served beside {AT_ONCE} strangers, {len(thefts)} thefts")
     assert not thefts

@@ -14,10 +14,11 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ansible_collections.composable.infra.tests.bench import agents, autoscaler, http_client, real, soak
+from ansible_collections.composable.infra.tests.bench import agents, autoscaler, http_client, soak
 from ansible_collections.composable.infra.tests.bench.figures import Figures, Scenario, quantiles
 from ansible_collections.composable.infra.tests.bench.large import curves
 from ansible_collections.composable.infra.tests.bench.measure import run
+from ansible_collections.composable.infra.tests.bench.real_nodes import handovers
 from ansible_collections.composable.infra.tests.bench.render import update_pages
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -40,7 +41,7 @@ OTHERS: dict[str, Callable[[argparse.Namespace], list[dict[str, t.Any]]]] = {
     "client": lambda args: http_client.compare(args.runs), "large": lambda args: curves.run(args.nodes or curves.SIZES),
     "autoscaler": lambda args: autoscaler.run(args.nodes or autoscaler.SIZES),
     "agents": lambda args: agents.run(), "soak": lambda args: soak.run(args.minutes),
-    "real": lambda args: real.run(args.runs)}
+    "real": lambda args: handovers.run(args.runs)}
 NAMES = sorted([*SETS, *OTHERS])
 
 

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from ansible_collections.composable.infra.lab.demo import autoscale
-from ansible_collections.composable.infra.tests.e2e.support.demo import moments, played, rows
+from ansible_collections.composable.infra.tests.e2e.lab.demo_played import moments, played, rows
 
 pytestmark = pytest.mark.e2e
 

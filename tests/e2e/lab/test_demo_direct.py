@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.composable.infra.tests.e2e.support.demo import moments, played, rows
+from ansible_collections.composable.infra.tests.e2e.lab.demo_played import moments, played, rows
 
 
 @pytest.fixture(scope="module")

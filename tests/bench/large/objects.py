@@ -5,13 +5,14 @@
 
 Each node has eight GPUs attached, four of them used by a pod each, and six pods of DaemonSets. Sizes are those of real
 objects: a kubelet reports up to 50 images, NVIDIA's DRA driver thirteen attributes for a GPU, and every object has
-``managedFields``. Made from their numbers alone, so that every run has the same.
+``managedFields``. Each came at another time. Made from their numbers alone, so that every run has the same.
 """
 
 from __future__ import annotations
 
 import typing as t
 import uuid
+import zlib
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.ready import with_ready
@@ -32,13 +33,17 @@ MODEL, PRODUCT, DEVICE, DRIVER = "NVIDIA-A100-PCIE-40GB", "NVIDIA A100-PCIE-40GB
 ROW = {"index": 1, "cdi-model-name": MODEL, "driver-name": DRIVER, "k8s-device-name": DEVICE, "cannot-coexist-with": [],
        "dra-attributes": {"type": "gpu", "productName": PRODUCT, "uuid": ""}}
 BORN = 1_790_000_000.0
-ASKED = BORN + 100.0
 SELECTOR = f'device.attributes["{DRIVER}"].productName == "{PRODUCT}"'
 
 
 def uid(*parts: object) -> str:
     """The same uid for the same thing, always."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, "/".join(map(str, parts))))
+
+
+def moment(*parts: object, after: float = 0.0) -> float:
+    """When something happened, in seconds since the epoch: within two weeks, and hardly ever when another thing did."""
+    return BORN + zlib.crc32("/".join(map(str, parts)).encode()) % 1_209_600 + after
 
 
 def name_of(node: int) -> str:
@@ -63,7 +68,7 @@ def device_uid(node: int, gpu: int) -> str:
 
 def _meta(kind: str, name: str, namespace: str = "", **more: t.Any) -> Json:
     made: Json = {"name": name, "uid": uid(kind, namespace, name), "resourceVersion": "1000",
-                  "creationTimestamp": format_time(BORN), **more,
+                  "creationTimestamp": format_time(moment(namespace, name)), **more,
                   "managedFields": [{"manager": "kubelet", "operation": "Update", "apiVersion": "v1",
                                      "time": format_time(BORN), "fieldsType": "FieldsV1",
                                      "fieldsV1": {f"f:field-{i}": {".": {}, "f:value": {}} for i in range(20)}}]}
@@ -92,7 +97,7 @@ def node(number: int) -> Json:
             "addresses": [{"type": "InternalIP", "address": f"192.168.{number // 250}.{number % 250}"},
                           {"type": "Hostname", "address": name}],
             "conditions": [{"type": kind, "status": "True" if kind == "Ready" else "False",
-                            "lastHeartbeatTime": format_time(BORN), "lastTransitionTime": format_time(BORN),
+                            "lastHeartbeatTime": format_time(BORN), "lastTransitionTime": format_time(moment(name)),
                             "reason": f"Kubelet{kind}", "message": "kubelet has sufficient of everything available"}
                            for kind in kinds],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
@@ -135,12 +140,12 @@ def resource(number: int, gpu: int) -> Json:
     """A ComposableResource whose device is there, as the operator and the node's agent have written it."""
     request = request_name(name_of(number), MODEL)
     body = cohdi.resource_body(f"gpu-{uid('resource', number, gpu)}", request, name_of(number), MODEL,
-                               cohdi.attach_intent(machine(number), ASKED, ()))
+                               cohdi.attach_intent(machine(number), moment(number, gpu), ()))
     done = Evidence(evidence.READY, device_uid(number, gpu), uuid=serial(number, gpu), address=address(gpu),
                     numa_node=0, link=Link(16, 16, "32.0 GT/s PCIe", "32.0 GT/s PCIe"))
     for step in evidence.STEPS_UP:
-        done = done.with_step(step, ASKED + 5.0)
-    more = {cohdi.NODE: done.to_json(), "cohdi.io/last-used-time": format_time(ASKED + 10.0),
+        done = done.with_step(step, moment(number, gpu, after=5.0))
+    more = {cohdi.NODE: done.to_json(), "cohdi.io/last-used-time": format_time(moment(number, gpu, after=10.0)),
             **({cohdi.IN_USE: "true"} if gpu < USED else {})}
     meta = _meta("resource", body["metadata"]["name"], generation=1)
     return _with_ready({
@@ -150,7 +155,8 @@ def resource(number: int, gpu: int) -> Json:
 
 
 def _with_ready(obj: Json) -> Json:
-    return {**obj, "status": {**obj["status"], "conditions": with_ready(obj, obj["status"], format_time(ASKED))}}
+    return {**obj, "status": {**obj["status"], "conditions": with_ready(
+        obj, obj["status"], format_time(moment(obj["metadata"]["name"], after=5.0)))}}
 
 
 def request(number: int) -> Json:
@@ -178,7 +184,7 @@ def claim(number: int, gpu: int) -> Json:
                                                 "uid": uid("pod", "jobs", job), "blockOwnerDeletion": True}]),
             "spec": {"devices": {"requests": [claim_request()]}},
             "status": {"allocation": {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": chosen},
-                                      "allocationTimestamp": format_time(ASKED)},
+                                      "allocationTimestamp": format_time(moment(number, gpu))},
                        "reservedFor": [{"resource": "pods", "name": job, "uid": uid("pod", "jobs", job)}]}}
 
 
@@ -204,14 +210,15 @@ def pod(number: int, index: int) -> Json:
         body["metadata"]["labels"] = {"app": f"daemon-{index}", "controller-revision-hash": f"{index:010x}"}
     body["status"] = {
         "phase": "Running", "podIP": f"10.1.{index}.{number % 250}", "hostIP": "192.168.0.1", "qosClass": "Burstable",
-        "startTime": format_time(BORN), "podIPs": [{"ip": f"10.1.{index}.{number % 250}"}],
-        "conditions": [{"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": format_time(BORN)}
+        "startTime": format_time(moment(name)), "podIPs": [{"ip": f"10.1.{index}.{number % 250}"}],
+        "conditions": [{"type": kind, "status": "True", "lastProbeTime": None,
+                        "lastTransitionTime": format_time(moment(name))}
                        for kind in ("PodScheduled", "Initialized", "Ready", "ContainersReady")],
         "containerStatuses": [{"name": "main", "ready": True, "restartCount": 0, "started": True,
                                "image": "registry.example.com/team/image:v1",
                                "imageID": f"registry.example.com/team/image@sha256:{index:064x}",
                                "containerID": f"containerd://{uid('container', number, index)}",
-                               "state": {"running": {"startedAt": format_time(BORN)}}}],
+                               "state": {"running": {"startedAt": format_time(moment(name))}}}],
         **({"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": name}]} if gpu else {})}
     return body
 

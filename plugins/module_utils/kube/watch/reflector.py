@@ -20,7 +20,7 @@ from ...net.backoff import Backoff
 from ..api_resources import ApiResource, Object
 from ..client.verbs import Client
 from ..errors import ApiError, Gone, TooManyRequests, Unavailable, Unreachable
-from .store import Key, Store, key_of, version_of
+from .store import Key, Store, key_of
 from .stream import WatchStream
 
 OnChange = Callable[[str, Object, "Object | None"], None]
@@ -132,7 +132,7 @@ class Reflector:
         except ApiError:  # such as Invalid without the feature gate, or an older etcd behind it
             self._streaming = False
         namespace, labels, fields = self._selectors
-        listed = self.client.list(self.resource, namespace, labels, fields, trim=self.store.trimmed)
+        listed = self.client.list(self.resource, namespace, labels, fields, trim=self.store.kept)
         self._take_list(listed.items, listed.resource_version)
         return None
 
@@ -146,7 +146,7 @@ class Reflector:
                 if event["type"] == "DELETED":
                     fresh.pop(key_of(obj), None)
                 elif event["type"] != "BOOKMARK":
-                    fresh[key_of(obj)] = self.store.trimmed(obj)
+                    fresh[key_of(obj)] = self.store.kept(obj)
                 elif (obj["metadata"].get("annotations") or {}).get(INITIAL_EVENTS_END) == "true":
                     self._take_list(fresh.values(), _version(obj))
                     return stream
@@ -171,9 +171,9 @@ class Reflector:
         for key, obj in fresh.items():
             old = self._told.get(key)
             if old is None:
-                self._tell("ADDED", key, self._known(obj) or obj)
+                self._tell("ADDED", key, self.store.known(obj) or obj)
             elif _version(old) != _version(obj):
-                self._tell("MODIFIED", key, self._known(obj) or obj)
+                self._tell("MODIFIED", key, self.store.known(obj) or obj)
 
     def _watch(self, begun: WatchStream | None) -> None:
         stream = begun or self._opened()
@@ -222,18 +222,12 @@ class Reflector:
             self._tell("DELETED", key, obj)
             return
         kind = "MODIFIED" if key in self._told else "ADDED"
-        if (known := self._known(obj)) is not None:
+        if (known := self.store.known(obj)) is not None:
             self._tell(kind, key, known, self._on_echo)
             return
         obj = self.store.trimmed(obj)
         self.store.upsert(obj)
         self._tell(kind, key, obj)
-
-    def _known(self, obj: Object) -> Object | None:
-        """What the store has of the very same version: it is told and remembered, so that it is in memory once."""
-        namespace, name = key_of(obj)
-        known = self.store.get(name, namespace)
-        return known if known is not None and version_of(known) == version_of(obj) >= 0 else None
 
     def _tell(self, kind: str, key: Key, obj: Object, told: OnChange | None = None) -> None:
         old = self._told.pop(key, None)

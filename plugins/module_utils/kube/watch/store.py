@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -37,6 +38,26 @@ def version_number(text: object) -> int:
     return int(text) if isinstance(text, str) and text.isdigit() else -1
 
 
+class Changes:
+    """Keys of the objects that came into a store, were replaced or left it since ``take`` was called last. Those that
+    are there in the beginning count as just come."""
+
+    def __init__(self, keys: Indexer, lock: threading.RLock) -> None:
+        self._keys, self._lock = keys, lock
+        self._found: set[Hashable] = set()
+
+    def note(self, obj: Object) -> None:
+        """An object comes or goes; one of which no key can be read is left out, as an index does."""
+        with contextlib.suppress(Exception):
+            self._found.update(self._keys(obj))
+
+    def take(self) -> set[Hashable]:
+        """They are the caller's from now on."""
+        with self._lock:
+            found, self._found = self._found, set()
+            return found
+
+
 class Store:
     """The objects of one resource, with indexes, as client-go's ThreadSafeStore. Thread-safe.
 
@@ -54,6 +75,16 @@ class Store:
         self._objects: dict[Key, Object] = {}
         self._indexes: dict[str, dict[Hashable, Key | dict[Key, None]]] = {name: {} for name in indexers}
         self._tombstones: dict[Key, int] = {}
+        self._followers: list[Changes] = []
+
+    def follow(self, keys: Indexer) -> Changes:
+        """From now on the keys that ``keys`` gives of each changed object are collected; for ever."""
+        with self._lock:
+            made = Changes(keys, self._lock)
+            for obj in self._objects.values():
+                made.note(obj)
+            self._followers.append(made)
+            return made
 
     def upsert(self, obj: Object) -> bool:
         """Put in an object, from a watch or from the answer to a write.
@@ -80,6 +111,18 @@ class Store:
         except Exception as problem:
             _log.warning("%s is kept whole: %s", "/".join(key_of(obj)), type(problem).__name__)
             return obj
+
+    def kept(self, obj: Object) -> Object:
+        """What is in here already of the very same version, else what is kept of it: a list that is read once more is
+        not in memory twice. ``obj`` itself is the caller's no more."""
+        known = self.known(obj)
+        return self.trimmed(obj) if known is None else known
+
+    def known(self, obj: Object) -> Object | None:
+        """What is in here of the very same version of an object, or None."""
+        namespace, name = key_of(obj)
+        known = self.get(name, namespace)
+        return known if known is not None and version_of(known) == version_of(obj) >= 0 else None
 
     def remove(self, obj: Object) -> bool:
         """Take out the object as of ``obj``'s resourceVersion; False when a newer one is here or none is.
@@ -145,6 +188,8 @@ class Store:
         self._take(key)
         self._objects[key] = obj
         self._tombstones.pop(key, None)
+        for follower in self._followers:
+            follower.note(obj)
         for index, place in self._places(obj):
             there = self._indexes[index].setdefault(place, key)
             if isinstance(there, dict):
@@ -154,7 +199,11 @@ class Store:
 
     def _take(self, key: Key) -> None:
         obj = self._objects.pop(key, None)
-        for index, place in self._places(obj, said=True) if obj is not None else ():
+        if obj is None:
+            return
+        for follower in self._followers:
+            follower.note(obj)
+        for index, place in self._places(obj, said=True):
             places = self._indexes[index]
             there = places.get(place)
             if isinstance(there, dict):

@@ -38,6 +38,7 @@ from .memory import (
 from .node_hands import AGENT, NodeHands
 from .node_shares import NodeShares
 from .reservations import Reservations
+from .used_devices import UsedDevices
 
 Json = dict[str, t.Any]
 DeviceKey = claims.DeviceKey
@@ -85,6 +86,8 @@ class ClusterState:
         self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
         self.shares, self.floor_shares = NodeShares(), FloorShares()
         self.arrivals = Arrivals(settings.floors)
+        # Shared with copies, since it is read from the stores alone.
+        self.used_devices = UsedDevices(self.resources, self.slices, self.claims, self.users)
         self.moment: float | None = None
 
     def now(self) -> float:

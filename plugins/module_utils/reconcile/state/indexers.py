@@ -9,6 +9,8 @@ import typing as t
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from ...kube.objects import autoscaling, claims, cohdi, device_users, nodes, pods, slices
+from ...planning.node.demand import PREPARING
+from . import adapters
 
 MINUTE: t.Final = 60.0
 Json = dict[str, t.Any]
@@ -32,6 +34,11 @@ def _allocated_pool_devices(claim: Json) -> Iterable[Hashable]:
 
 def _allocated_from(claim: Json) -> Iterable[Hashable]:
     return {(r["driver"], r["pool"]) for r in claims.results(claim)}
+
+
+def _preparing(claim: Json) -> Iterable[Hashable]:
+    """It waits for its devices of a pool."""
+    return (True,) if claims.binding_results(claim) and adapters.claim_phase(claim) == PREPARING else ()
 
 
 def _target(obj: Json) -> Iterable[Hashable]:
@@ -119,7 +126,8 @@ def _claim_uids(claim: Json) -> Iterable[Hashable]:
 
 
 CLAIMS: t.Final[Indexes] = {"node": _of_claim_node, "device": claims.device_keys, "pool": _pools, "uid": _claim_uids,
-                            "allocated from": _allocated_from, "pool device": _allocated_pool_devices}
+                            "allocated from": _allocated_from, "pool device": _allocated_pool_devices,
+                            "preparing": _preparing}
 SLICES: t.Final[Indexes] = {"node": _slice_node, "pool": _slice_pool, "device": _slice_devices}
 NODES: t.Final[Indexes] = {"machine": _machine}
 REQUESTS: t.Final[Indexes] = {"node": _target, "scale up": _scaled_up}

@@ -11,20 +11,23 @@ from collections.abc import Mapping
 from ...planning.node.demand import PREPARING
 from ...planning.node.snapshot import Claim
 from . import pool_devices
-from .cluster_state import ClusterState, Json
-
-Usage = Counter[tuple[str, str]]
-"""By namespace and model of the CDI Manager."""
+from .cluster_state import ClusterState
+from .used_devices import Usage
 
 
 def usage(state: ClusterState) -> Usage:
     """Devices of all namespaces, those of chosen nodes and of claims that wait for pool devices included."""
-    found = _attached(state)
+    return _usage(state, _preparing(state))
+
+
+def _usage(state: ClusterState, preparing: list[Claim]) -> Usage:
+    found = state.used_devices.total()
+    found.update(_kept(state))
     for reservation in state.reservations.all():
         for uid, needs in reservation.placement.needs.items():
             if not state.is_allocated(uid):
                 _add_missing(found, state, reservation.placement.pod.namespace, uid, needs)
-    for claim in _preparing(state):
+    for claim in preparing:
         _add_missing(found, state, claim.namespace, claim.uid, claim.need())
     return found
 
@@ -36,10 +39,11 @@ def over_quota(state: ClusterState, claims: tuple[Claim, ...]) -> dict[str, str]
     if not waiting or not shares.quotas:
         return {}
     found: dict[str, str] = {}
-    used = usage(state)
-    for claim in _preparing(state):
+    preparing = _preparing(state)
+    used = _usage(state, preparing)
+    for claim in preparing:
         used.subtract({(claim.namespace, model): n for model, n in _missing(state, claim.uid, claim.need()).items()})
-    for claim in sorted(_preparing(state), key=lambda each: (each.allocated_at, each.uid)):
+    for claim in sorted(preparing, key=lambda each: (each.allocated_at, each.uid)):
         more = _missing(state, claim.uid, claim.need())
         if reason := shares.over_quota(claim.namespace, used, more):
             found[claim.uid] = reason
@@ -48,24 +52,25 @@ def over_quota(state: ClusterState, claims: tuple[Claim, ...]) -> dict[str, str]
     return {claim.uid: found[claim.uid] for claim in waiting if claim.uid in found}
 
 
-def _attached(state: ClusterState) -> Usage:
+def _kept(state: ClusterState) -> Usage:
+    """Devices that no claim uses and that are kept for one."""
     found: Usage = Counter()
-    for raw in state.resources.list():
-        if namespace := _namespace(state, raw):
+    for name, claim_uid in state.holds.all().items():
+        raw = state.resources.get(name)
+        if raw is not None and not state.user(raw) and (namespace := _namespace(state, claim_uid)):
             found[namespace, raw["spec"]["model"]] += 1
     return found
 
 
-def _namespace(state: ClusterState, resource: Json) -> str:
+def _namespace(state: ClusterState, held_for: str) -> str:
     """Whose device it is; empty for nobody's. A hold for extended resources may be older than their claim."""
-    held_for = state.holds.of(resource)[0]
-    claim = state.user(resource) or state.claim(held_for)
+    claim = state.claim(held_for)
     return str(claim["metadata"]["namespace"]) if claim else held_for.rpartition("/")[0]
 
 
 def _preparing(state: ClusterState) -> list[Claim]:
-    read = (pool_devices.read_claim(state, raw) for raw in state.claims.list())
-    return [claim for claim in read if claim is not None and claim.phase == PREPARING]
+    read = (pool_devices.read_claim(state, raw) for raw in state.claims.by("preparing", True))
+    return [claim for claim in read if claim is not None]
 
 
 def _missing(state: ClusterState, uid: str, needs: Mapping[str, int]) -> Counter[str]:

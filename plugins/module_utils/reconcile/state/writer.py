@@ -186,7 +186,7 @@ class Writer:
         """Read all ComposabilityRequests and ComposableResources as the API server has them now."""
         stores = ((COMPOSABILITY_REQUESTS, self.state.requests), (COMPOSABLE_RESOURCES, self.state.resources))
         for kind, store in stores:
-            listed = self.client.list(kind, trim=store.trimmed)
+            listed = self.client.list(kind, trim=store.kept)
             store.replace_all(listed.items, listed.resource_version)
 
     def read_taints(self) -> None:

@@ -94,3 +94,12 @@ def test_a_list_that_has_what_was_written_shares_it(watched: Watched) -> None:
     watched.reflector._take_list([watched.store.trimmed(pod("2"))], "2")
     assert watched.told[-1][0] == "change", "after a list everything is looked at"
     assert watched.told[-1][2] is watched.store.get("train", "jobs")
+
+
+def test_a_list_that_is_read_once_more_makes_no_second_copy(watched: Watched) -> None:
+    watched.event("ADDED", pod("1"))
+    trimmed = watched.trimmed
+    assert watched.store.kept(pod("1")) is watched.store.get("train", "jobs")
+    assert watched.trimmed == trimmed
+    assert watched.store.kept(pod("2"))["metadata"]["resourceVersion"] == "2"
+    assert watched.trimmed == trimmed + 1

@@ -27,6 +27,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
     ControllerManager,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_mapping import keys_of
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -119,6 +120,18 @@ def test_an_event_costs_the_same_in_a_large_cluster(quiet: Quiet, monkeypatch: p
     quiet[0].reconcile(FloorsKey())
     looks_for_event(quiet, looks, event)
     assert looks_for_event(quiet, looks, event) == small > 0
+
+
+def test_a_quota_costs_the_same_in_a_large_cluster(quiet: Quiet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a claim waits for devices of a pool the devices of all namespaces have to be known."""
+    bench, looks, counts = quiet[1], Looks(monkeypatch), []
+    bench.state.settings = settings(namespace_quotas={"*": {A100: SMALL}})
+    for nodes in (SMALL, LARGE):
+        cluster(bench, nodes)
+        bench.put(objects.claim("waits", objects.pool_result("a100-0"), node="node-1"))
+        assert "uid-waits" in node_snapshot(bench.state, "node-1").over_quota
+        counts.append(looks.during(lambda: node_snapshot(bench.state, "node-1")))
+    assert counts[0] == counts[1]
 
 
 def test_a_pool_costs_the_same_in_a_large_cluster(quiet: Quiet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,71 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How many devices of each model the claims of each namespace use: only nodes where something changed are counted anew.
+
+What a device is used by is read from the ComposableResources, the slices and the claims of its node and from nothing
+else, so that the three stores say which nodes those are.
+"""
+
+from __future__ import annotations
+
+import threading
+import typing as t
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+
+from ...kube.objects import claims, slices
+from ...kube.watch.store import Changes, Store
+
+Json = dict[str, t.Any]
+Usage = Counter[tuple[str, str]]
+"""By namespace and model of the CDI Manager."""
+# In place of a node: of a claim that has devices, and whose allocation names no node.
+_ANYWHERE: t.Final = ""
+
+
+class UsedDevices:
+    """Follows the stores from the first question on. Thread-safe.
+
+    ``users(node)``: the claims that use devices of a node, by ComposableResource.
+    """
+
+    def __init__(self, resources: Store, slices_: Store, claims_: Store,
+                 users: Callable[[str], Mapping[str, Json]]) -> None:
+        self._resources, self._slices, self._claims, self._users = resources, slices_, claims_, users
+        self._changes: list[Changes] = []
+        self._by_node: dict[Hashable, Usage] = {}
+        self._total: Usage = Counter()
+        self._lock = threading.Lock()
+
+    def total(self) -> Usage:
+        """Devices in use now; the caller's own."""
+        with self._lock:
+            for node in self._changed():
+                self._count(str(node))
+            self._total = +self._total
+            return self._total.copy()
+
+    def _changed(self) -> set[Hashable]:
+        self._changes = self._changes or [
+            self._resources.follow(lambda raw: (raw["spec"]["target_node"],)),
+            self._slices.follow(lambda raw: (slices.node(raw),)), self._claims.follow(_node)]
+        found = set[Hashable]().union(*(each.take() for each in self._changes))
+        if _ANYWHERE in found:
+            found |= {*self._resources.keys("node"), *self._by_node}
+        return found - {_ANYWHERE, None}
+
+    def _count(self, node: str) -> None:
+        users, found = self._users(node), Usage()
+        for raw in self._resources.by("node", node):
+            if user := users.get(raw["metadata"]["name"]):
+                found[user["metadata"]["namespace"], raw["spec"]["model"]] += 1
+        self._total.subtract(self._by_node.pop(node, Usage()))
+        self._total.update(found)
+        if found:
+            self._by_node[node] = found
+
+
+def _node(claim: Json) -> Iterable[Hashable]:
+    name = claims.node(claim)
+    return (name or _ANYWHERE,) if claims.results(claim) else ()

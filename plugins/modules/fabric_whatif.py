@@ -108,7 +108,7 @@ options:
         default: 60.0
       steps:
         description:
-          - Shortest and longest duration of steps in seconds, such as V({attach: [5, 15]}).
+          - Shortest and longest duration of steps in seconds, for example V([5, 15]) for C(attach).
           - Steps are C(attach) (by the CDI Manager), C(slice) (on the node, until its ResourceSlice shows the device),
             C(bind) (of a held pod), C(handover) (of a pod that no gate holds), C(start) (of its containers), C(leave)
             (the node lets a device go) and C(detach).

@@ -117,3 +117,16 @@ def test_a_file_that_is_no_capture(run_module: RunModule, tmp_path: Path) -> Non
     found = run_module(fabric_whatif, capture=str(tmp_path / "none"))
     assert found["msg"] == f"{tmp_path}/none: cannot be read: No such file or directory"
     assert found["error"] == "BadCapture"
+
+
+def test_a_replay(run_module: RunModule, bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "capture.json"
+    run_module(fabric_capture, config=CONFIG, path=str(path))
+    load = [{"model": A100, "per_hour": 12, "lifetime": 300}]
+    found = run_module(fabric_whatif, capture=str(path), simulate={"hours": 1, "seeds": 2, "load": load})
+    figures = found["simulated"]["before"]["figures"]
+    assert figures == found["simulated"]["after"]["figures"]
+    assert figures["ran"]["low"] > 0
+    assert found["simulated"]["before"]["durations"]["attach"] == "5 to 15 s, assumed"
+    said = run_module(fabric_whatif, capture=str(path), simulate={"load": [{"model": "V100"}]})["msg"]
+    assert "simulate.load[0].model: 'V100' is not usable" in said

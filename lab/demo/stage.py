@@ -24,6 +24,7 @@ from ansible_collections.composable.infra.lab.hardware.plugin import daemonset
 from ansible_collections.composable.infra.lab.names import DRIVER, OWN_DRIVER
 from ansible_collections.composable.infra.lab.options import LabOptions
 from ansible_collections.composable.infra.lab.real_nodes.images import WORKLOAD
+from ansible_collections.composable.infra.lab.real_nodes.plugin import daemonset as real_daemonset
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, NAMESPACES, PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
@@ -108,8 +109,9 @@ class Stage:
         self.emulator: Emulator = self._emulator.__enter__()
         self.lab.attach_hardware(self.emulator.url, Path(self.emulator.ca_path), plugin_start=o.announce)
         if self.own_driver:
-            plugin = f"/apis/apps/v1/namespaces/{daemonset.NAMESPACE}/daemonsets/{daemonset.NAME}"
-            self.lab.api.request("DELETE", plugin)
+            plugins = f"/apis/apps/v1/namespaces/{daemonset.NAMESPACE}/daemonsets"
+            for name in (daemonset.NAME, *([real_daemonset.NAME] if o.real_nodes else [])):
+                self.lab.api.request("DELETE", f"{plugins}/{name}")
         if o.hands == "agent" and o.nodes:
             self.lab.start_agents(dra_driver=self.own_driver)
         self.client = Client(Connection.load(str(self.lab.kubeconfig)))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch import store
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GATHER_SECONDS, RequestKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
@@ -57,8 +58,13 @@ def _work(engine: ControllerManager, kind: str, raw: Json) -> None:
 
 
 def _texts(engine: ControllerManager, bench: Bench) -> str:
-    """Every text that the engine reaches; left out are the stand-ins, and news and timelines, which have a limit."""
+    """Every text that the engine reaches; left out are the stand-ins, and news and timelines, which have a limit.
+
+    Left out, too, is what a ComposabilityRequest that is there says of its claims, as many as its own limit allows: it
+    goes with the next size.
+    """
     seen = {id(each) for each in (bench.api, bench.fabric, engine.reporter.history, engine.timelines)}
+    seen |= {id(cohdi.annotation(request, cohdi.CLAIMS)) for request in engine.state.requests.list()}
     return "\n".join(text for text in _reached([engine], seen) if isinstance(text, str))
 
 

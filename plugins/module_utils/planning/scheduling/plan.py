@@ -51,7 +51,7 @@ class QueuePlanner:
         """Schedule every entry of the queue, and say what becomes of every other pod."""
         for pod, reason in self.queue.unsupported:
             self.releases.append(Release(pod.ref, reason, unschedulable=False))
-        for entry in self.queue.in_turn():
+        for entry in self.queue.in_turn(self.state.interpod_affinity):
             if self.snapshot.unseen:
                 self._wait_unseen(entry)
             else:

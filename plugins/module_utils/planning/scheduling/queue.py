@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ..fairness import HIGHEST_PRIORITY
 from .demand import Demand
 from .demand_reader import DemandReader
+from .filters.interpod_affinity import InterPodAffinity
 from .framework.pod_info import PodInfo
 from .framework.quantity import BadQuantity
 from .parse_cache import ParseCache
@@ -88,8 +89,8 @@ class SchedulingQueue:
     pending: list[tuple[GatedPod, str]] = field(default_factory=list)
     wake_at: list[float] = field(default_factory=list)
 
-    def in_turn(self) -> Iterator[QueueEntry]:
-        """The entries in their order."""
+    def in_turn(self, affinity: InterPodAffinity) -> Iterator[QueueEntry]:
+        """The entries in their order. ``affinity``: knows the terms of the pods that are on nodes."""
         return iter(self.entries)
 
     def skip(self, entry: QueueEntry) -> None:

@@ -8,8 +8,9 @@ Matching pods are counted once per distinct term; the counts follow every pod th
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ..framework.label_selector import Labels
 from ..framework.node_info import Filter, NodeInfo, PlacedPods
@@ -55,6 +56,11 @@ class InterPodAffinity:
             _count(self._existing_anti_affinity.setdefault(term, {}), term, node, change)
             if not self._pods_with[term]:
                 del self._existing_anti_affinity[term]
+
+    def speaks_of(self, namespace: str, waiting: Iterable[AffinityTerm]) -> bool:
+        """Whether an anti-affinity term of a placed pod, or of one that waits, may speak of pods of the namespace."""
+        placed = (term for term, count in self._pods_with.items() if count)
+        return any(term.matches_namespace(namespace, self.namespaces) for term in itertools.chain(placed, waiting))
 
     def existing_terms(self, pod: PodInfo) -> list[AffinityTerm]:
         """Anti-affinity terms of placed pods that speak of the pod; found anew when those changed."""

@@ -34,10 +34,11 @@ class AffinityTerm:
 
     def matches(self, namespace: str, labels: Labels, namespace_labels: Mapping[str, Labels]) -> bool:
         """Whether the term speaks of a pod with this namespace and these labels."""
-        if namespace not in self.namespaces and not self.namespace_selector.selects(
-                namespace_labels.get(namespace) or {}):
-            return False
-        return self.selector.selects(labels)
+        return self.matches_namespace(namespace, namespace_labels) and self.selector.selects(labels)
+
+    def matches_namespace(self, namespace: str, namespace_labels: Mapping[str, Labels]) -> bool:
+        """Whether the term speaks of pods of this namespace."""
+        return namespace in self.namespaces or self.namespace_selector.selects(namespace_labels.get(namespace) or {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@
 """A queue that is kept from plan to plan, for whoever makes thousands of plans with thousands of pods that wait.
 
 Its order is that of ``build_queue``. Pods that are alike stand in one lane; once one of them was found to wait for
-devices, and nothing is left to be promised to the others, the plan does not look at the rest of its lane.
+devices, and nothing is left to be promised to the others, the plan does not look at the rest of its lane. Pods with
+terms about others stand in lanes of their own, and no lane is passed of whose namespace anti-affinity terms speak: what
+they find depends on the labels of each pod, and on who is placed while the plan is made.
 """
 
 from __future__ import annotations
@@ -12,9 +14,12 @@ from __future__ import annotations
 import bisect
 import heapq
 import typing as t
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ..filters.interpod_affinity import InterPodAffinity
+from ..framework.pod_info import AffinityTerm
 from ..queue import QueuedPod, QueueEntry, SchedulingQueue, Signature
 
 Lane = tuple[str, frozenset[tuple[Signature, int]]]
@@ -24,10 +29,8 @@ Share = tuple[int, str]
 
 
 def lane_of(entry: QueueEntry) -> Lane:
-    """In which lane an entry stands; entries of one lane get the same answers where no terms about others matter."""
-    counts: dict[Signature, int] = {}
-    for pod in entry.pods:
-        counts[pod.signature] = counts.get(pod.signature, 0) + 1
+    """In which lane an entry stands; entries of one lane get the same answers where no terms speak of them."""
+    counts = Counter(pod.signature_among_pods if pod.info.has_pod_terms else pod.signature for pod in entry.pods)
     return entry.namespace, frozenset(counts.items())
 
 
@@ -39,9 +42,13 @@ class WaitingLine(SchedulingQueue):
     _orders: dict[Share, list[tuple[int, float, str]]] = field(default_factory=dict)
     _lanes: dict[tuple[Share, Lane], list[tuple[tuple[int, float, str], QueueEntry]]] = field(default_factory=dict)
     _places: dict[str, tuple[Share, Lane, QueueEntry]] = field(default_factory=dict)
+    _affinity: InterPodAffinity | None = None
+    _anti_affinity: Counter[AffinityTerm] = field(default_factory=Counter)
+    _spoken_of: dict[str, bool] = field(default_factory=dict)
 
     def add(self, pod: QueuedPod) -> bool:
-        """A pod comes; True when it is the first of its lane, so that a plan may have something new for it."""
+        """A pod comes; True when a plan may have something new for it: it is the first of its lane, or terms may tell
+        it from those before it."""
         entry = QueueEntry((pod,))
         order, lane = entry.order, lane_of(entry)
         share = (order[0], entry.namespace)
@@ -49,7 +56,10 @@ class WaitingLine(SchedulingQueue):
         bisect.insort(self._orders.setdefault(share, []), order)
         entries = self._lanes.setdefault((share, lane), [])
         bisect.insort(entries, (order, entry), key=lambda each: each[0])
-        return entries[0][1] is entry
+        if terms := pod.info.anti_affinity:
+            self._anti_affinity.update(terms)
+            self._spoken_of.clear()
+        return entries[0][1] is entry or self._is_spoken_of(entry.namespace)
 
     def remove(self, uid: str) -> None:
         """A pod leaves: it has a node, or is gone."""
@@ -59,6 +69,8 @@ class WaitingLine(SchedulingQueue):
         del entries[bisect.bisect_left(entries, entry.order, key=lambda each: each[0])]
         if not entries:
             del self._lanes[share, lane]
+        if terms := entry.pods[0].info.anti_affinity:
+            self._anti_affinity -= Counter(terms)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -67,8 +79,10 @@ class WaitingLine(SchedulingQueue):
         """All that wait."""
         return (entry.pods[0] for _share, _lane, entry in self._places.values())
 
-    def in_turn(self) -> Iterator[QueueEntry]:
+    def in_turn(self, affinity: InterPodAffinity) -> Iterator[QueueEntry]:
         """The entries in their order, but for those whose lane is passed by then. A new plan begins with it."""
+        self._affinity = affinity
+        self._spoken_of.clear()
         self._passed.clear()
         self.wake_at.clear()
         self.pending.clear()
@@ -76,8 +90,18 @@ class WaitingLine(SchedulingQueue):
         return (entry for _turn, entry in heapq.merge(*lanes, key=lambda each: each[0]))
 
     def skip(self, entry: QueueEntry) -> None:
-        """The plan under way has done with the entry's lane."""
-        self._passed.add(self._places[entry.pods[0].gated.uid][1])
+        """The plan under way has done with the entry's lane, unless terms may tell its pods from each other."""
+        if not self._is_spoken_of(entry.namespace):
+            self._passed.add(self._places[entry.pods[0].gated.uid][1])
+
+    def _is_spoken_of(self, namespace: str) -> bool:
+        """Whether anti-affinity of pods that are on nodes, or that wait, may speak of pods of the namespace. Placing
+        one of the line in the plan under way changes nothing of it."""
+        if self._affinity is None:
+            return False
+        if namespace not in self._spoken_of:
+            self._spoken_of[namespace] = self._affinity.speaks_of(namespace, self._anti_affinity)
+        return self._spoken_of[namespace]
 
     def _in_lane(self, share: Share, lane: Lane) -> Iterator[tuple[tuple[t.Any, ...], QueueEntry]]:
         orders = self._orders[share]

@@ -22,8 +22,9 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.scheduli
     Placement,
     SchedulingPlan,
     SchedulingSnapshot,
+    Stock,
 )
-from ansible_collections.composable.infra.tests.unit.planning.builders import NOW
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, NOW
 from ansible_collections.composable.infra.tests.unit.planning.scheduling.cluster import (
     CLASS,
     RULES,
@@ -43,6 +44,8 @@ from ansible_collections.composable.infra.tests.unit.planning.scheduling.simulat
 )
 
 CLASSES = {CLASS: device_class()}
+SPREAD = {"topologyKey": "zone", "maxSkew": 1, "labelSelector": {"matchLabels": {"app": "a"}}}
+"""No node of a cluster without zones meets it."""
 APPS: tuple[dict[str, str], ...] = ({}, {"app": "a"}, {"app": "b"})
 
 
@@ -145,6 +148,16 @@ def test_it_plans_as_a_new_cycle_does(rng: random.Random, rules: Rules) -> None:
 
 @pytest.mark.parametrize("rules", ALL_RULES)
 def test_a_line_that_is_kept_gives_the_same_plan(rng: random.Random, rules: Rules) -> None:
+    assert_a_kept_line_plans_the_same(rng, rules)
+
+
+def test_a_line_that_is_kept_gives_the_same_plan_where_it_once_did_not() -> None:
+    """With these draws a pod with terms about others was passed over, behind pods that ask for the same devices."""
+    test = "tests/unit/planning/scheduling/live/test_live_cycle.py::test_a_line_that_is_kept_gives_the_same_plan"
+    assert_a_kept_line_plans_the_same(random.Random(f"2270927417 {test}[rules4]"), ALL_RULES[4])
+
+
+def assert_a_kept_line_plans_the_same(rng: random.Random, rules: Rules) -> None:
     """What each pod waits for is said for the first of several that are alike only."""
     placed = 0
     for _unused in range(4):
@@ -169,6 +182,44 @@ def test_pods_that_are_alike_are_not_looked_at_again() -> None:
     assert [each.pod.name for each in found.placements] == ["p0", "p1"]
     assert [reason.claim for reason in found.wait_reasons] == ["default/p2-gpu"]
     assert found.placements == plan_placements(snapshot, WAIT).placements
+
+
+def anti_affinity(app: str, **labels: str) -> t.Any:
+    """Of a pod with these labels, to pods of an app."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+    return {"labels": labels,
+            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+@pytest.mark.parametrize(("guard", "own"), [({}, {"topologySpreadConstraints": [SPREAD]}),
+                                            (anti_affinity("a"), {"labels": {"app": "a"}})])
+def test_a_pod_that_terms_speak_of_is_not_passed_over(guard: dict[str, t.Any], own: dict[str, t.Any]) -> None:
+    """The guard gets the only free device. Behind a pod that waits, one that no node may ever have is let go."""
+    pods = [gated("guard", age=9.0, **guard), gated("waits", age=8.0), gated("never", age=7.0, **own)]
+    snapshot = make_snapshot(node("n0"), *pods, free=1)
+    live, line = LiveCycle(WAIT), WaitingLine()
+    renew(line, live, snapshot)
+    found = live.plan(snapshot, line)
+    assert released(found) == released(plan_placements(snapshot, WAIT)) == {("never", True)}
+    assert [each.pod.name for each in found.placements] == ["guard"]
+
+
+def test_a_plan_may_have_something_new_for_a_pod_that_terms_tell_from_those_before_it() -> None:
+    """The guard keeps ``a0`` off the only node that has free devices, but not a pod of another app."""
+    full = node("n1", stock={A100: Stock(bound=1, limit=8)}, fabric=2)
+    pods = [gated("guard", age=9.0, **anti_affinity("a")), gated("a0", age=8.0, labels={"app": "a"})]
+    snapshot = make_snapshot(node("n0"), full, *pods, free=2)
+    live, line = LiveCycle(WAIT), WaitingLine()
+    renew(line, live, snapshot)
+    first = live.plan(snapshot, line)
+    assert ([each.pod.name for each in first.placements], first.releases) == (["guard"], ())
+    newcomer = gated("b0", labels={"app": "b"})
+    after = replace(snapshot, placements=first.placements, waiting=(pods[1], newcomer))
+    line.remove(pods[0].uid)
+    queued = live.judge(newcomer, after)
+    assert isinstance(queued, QueuedPod)
+    assert line.add(queued)
+    assert [each.pod.name for each in live.plan(after, line).placements] == ["b0"]
 
 
 def released(plan: SchedulingPlan) -> set[tuple[str, bool]]:

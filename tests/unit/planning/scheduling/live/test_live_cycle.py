@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import typing as t
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -44,7 +45,8 @@ from ansible_collections.composable.infra.tests.unit.planning.scheduling.simulat
 )
 
 CLASSES = {CLASS: device_class()}
-SPREAD = {"topologyKey": "zone", "maxSkew": 1, "labelSelector": {"matchLabels": {"app": "a"}}}
+TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
+SPREAD = {**TERM, "maxSkew": 1}
 """No node of a cluster without zones meets it."""
 APPS: tuple[dict[str, str], ...] = ({}, {"app": "a"}, {"app": "b"})
 
@@ -62,6 +64,15 @@ def random_pod(rng: random.Random, name: str, group: tuple[str, int] | None, sin
                       {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}},
         {"topologySpreadConstraints": [{**term, "maxSkew": 1}]}])
     return gated(name, *asks, age=NOW - since, group=group, priority=rng.choice((0, 0, 0, 5)),
+                 labels=rng.choice(APPS), **more)
+
+
+def pod_of_a_crowd(rng: random.Random, name: str, since: float) -> GatedPod:
+    """Of two demands, with terms about other pods now and then, but without anti-affinity."""
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}
+    more: t.Any = rng.choice([{}] * 5 + [{"affinity": {"podAffinity": required}},
+                                         {"topologySpreadConstraints": [SPREAD]}])
+    return gated(name, exactly(MODELS[0], rng.choice((1, 2))), age=NOW - since, priority=rng.choice((0, 0, 0, 5)),
                  labels=rng.choice(APPS), **more)
 
 
@@ -114,6 +125,11 @@ class History:
             del self.cluster.waiting[each.pod.name]
         self.cluster.live(self.rng, longest=4)
 
+    def crowd(self, step: int) -> None:
+        """More pods than there are devices for, most of them alike."""
+        for name in (f"c{step}-{i}" for i in range(self.rng.randint(0, 3))):
+            self.cluster.waiting[name] = pod_of_a_crowd(self.rng, name, NOW + step)
+
     def arrive(self, step: int, *, groups: bool = True) -> None:
         """Some pods, and now and then a group."""
         members: list[tuple[str, tuple[str, int] | None]] = [
@@ -158,19 +174,33 @@ def test_a_line_that_is_kept_gives_the_same_plan_where_it_once_did_not() -> None
 
 
 def assert_a_kept_line_plans_the_same(rng: random.Random, rules: Rules) -> None:
-    """What each pod waits for is said for the first of several that are alike only."""
-    placed = 0
+    placed, _passed = kept_line_against_new_plans(rng, rules, lambda history, step: history.arrive(step, groups=False))
+    assert placed
+
+
+@pytest.mark.parametrize("rules", [rules for rules in ALL_RULES if rules.unserved == "wait"])
+def test_a_crowd_of_pods_that_are_alike_gets_the_same_plan(rng: random.Random, rules: Rules) -> None:
+    _placed, passed = kept_line_against_new_plans(rng, rules, History.crowd)
+    assert passed
+
+
+def kept_line_against_new_plans(rng: random.Random, rules: Rules,
+                                arrive: Callable[[History, int], None]) -> tuple[int, int]:
+    """How many pods were placed, and how many were passed over since they are like one that waits: what they wait for
+    is not said, and that is the only difference."""
+    placed = passed = 0
     for _unused in range(4):
         history, live, line = History(rng, slow_cluster(rng, rules)), LiveCycle(rules), WaitingLine()
         for step in range(16):
-            history.arrive(step, groups=False)
+            arrive(history, step)
             snapshot = history.snapshot()
             renew(line, live, snapshot)
             found, new = live.plan(snapshot, line), plan_placements(snapshot, rules)
             assert (found.placements, released(found), found.wake_at) == (new.placements, released(new), new.wake_at)
             placed += len(found.placements)
+            passed += len(new.wait_reasons) - len(found.wait_reasons)
             history.follow(found)
-    assert placed
+    return placed, passed
 
 
 def test_pods_that_are_alike_are_not_looked_at_again() -> None:

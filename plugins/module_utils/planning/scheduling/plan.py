@@ -103,9 +103,9 @@ class QueuePlanner:
             self.placements += [self._placement(each, entry.group) for each in result]
 
     def _failed(self, entry: QueueEntry, diagnosis: Diagnosis, among_pods: bool) -> None:
-        """Others like it fail as well, and as soon as nothing returns that could be promised to them they only wait."""
-        self._unserved(entry, diagnosis)
-        waits = self.settings.unserved == "wait" and diagnosis.resolvable
+        """Others like it fail as well; once one of them waits without a promise, and nothing returns that could be
+        promised to another, they only wait."""
+        waits = self._unserved(entry, diagnosis)
         if waits and not among_pods and not any(self.state.returning.values()):
             self.queue.skip(entry)
 
@@ -162,18 +162,18 @@ class QueuePlanner:
         return Placement(pod.gated.ref, node, needs, self.snapshot.now, pod.gated.raw, devices, group,
                          messages.placement_reason(node, allocation))
 
-    def _unserved(self, entry: QueueEntry, diagnosis: Diagnosis) -> None:
-        """Let the pods go, or have them wait for devices.
+    def _unserved(self, entry: QueueEntry, diagnosis: Diagnosis) -> bool:
+        """Let the pods go, or have them wait for devices; True when they wait, and nothing is promised to them.
 
         Of the entries that wait for the same models the first is protected from those behind it, and one of each
         namespace at most: no tenant has idle devices of many models withheld.
         """
         if self._waits_for_returning(entry, diagnosis):
-            return
+            return False
         if self.settings.unserved != "wait" or not diagnosis.resolvable:
             reason = messages.unschedulable_reason(entry, diagnosis)
             self.releases += [Release(pod.gated.ref, reason, unschedulable=True) for pod in entry.pods]
-            return
+            return False
         self.waiting.append((entry, diagnosis))
         models = tuple(sorted({model for pod in entry.pods for model in pod.demand.models}))
         if models not in self.protected and entry.namespace not in self.protecting:
@@ -181,6 +181,7 @@ class QueuePlanner:
             self.protecting.add(entry.namespace)
             for pod in entry.pods:
                 withhold_for(self.state, pod, self.feasibility.candidates(pod))
+        return True
 
     def _waits_for_returning(self, entry: QueueEntry, diagnosis: Diagnosis) -> bool:
         """Devices on their way back to the fabric are supply with a time; they are waited for, but not for ever."""

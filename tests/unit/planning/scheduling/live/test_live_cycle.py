@@ -214,6 +214,17 @@ def test_pods_that_are_alike_are_not_looked_at_again() -> None:
     assert found.placements == plan_placements(snapshot, WAIT).placements
 
 
+def test_a_pod_that_is_not_promised_what_returns_is_protected_though_one_like_it_was_promised_all() -> None:
+    """``first`` waits for the two that return to fabric 2; for ``second`` the free one of fabric 1 is withheld."""
+    nodes = [node("n1", stock={A100: Stock(bound=1)}), node("n2", fabric=2)]
+    pods = [gated("first", exactly(count=2), age=9.0), gated("second", exactly(count=2), age=8.0), gated("small")]
+    snapshot = make_snapshot(*nodes, *pods, free=1, returning={(A100, 2): 2})
+    live, line = LiveCycle(WAIT), WaitingLine()
+    renew(line, live, snapshot)
+    found, new = live.plan(snapshot, line), plan_placements(snapshot, WAIT)
+    assert found.placements == new.placements == ()
+
+
 def anti_affinity(app: str, **labels: str) -> t.Any:
     """Of a pod with these labels, to pods of an app."""
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}

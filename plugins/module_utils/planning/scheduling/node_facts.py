@@ -15,7 +15,7 @@ from .snapshot import IdleDevice, Json, NodeFacts, Stock
 
 Shown = tuple[tuple[str, int], Json]
 """Where a device stands in the node's ResourceSlices (slice, place), and its entry there."""
-Entry = Callable[[ComposableResource], Shown | None]
+Entry = Callable[[ComposableResource], "Shown | None"]
 
 
 def node_facts(snapshot: NodeSnapshot, raw: Json, pods: tuple[Json, ...], settings: Settings,

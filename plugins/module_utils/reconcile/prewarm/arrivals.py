@@ -115,4 +115,3 @@ def _peaks(first: int, listed: list[t.Any]) -> dict[int, int]:
     if any(not 0 <= n <= LARGEST for n in found.values()):
         raise ValueError(f"counts must be from 0 to {LARGEST}")
     return found
-

@@ -33,7 +33,6 @@ from .cluster_state import ClusterState, Json
 
 # Annotations; None takes one away.
 Notes: t.TypeAlias = Mapping[str, str | None]
-_NOTHING: t.Final[Notes] = {}
 
 
 class Writer:
@@ -87,14 +86,14 @@ class Writer:
         self._annotate(resource, {cohdi.HELD_FOR: cohdi.hold(claim_uid, now) if claim_uid else None,
                                   self.state.settings.label(cohdi.LAST_USED): format_time(now)})
 
-    def touch(self, action: Touch, notes: Notes = _NOTHING) -> None:
+    def touch(self, action: Touch, notes: Notes | None = None) -> None:
         """Record that a device began or ceased to be used, and by which claim; with its use the hold is over. ``notes``
         are written with it."""
         raw = self.state.resources.get(action.resource)
         user = self.state.user(raw) if raw and action.in_use else None
         self._annotate(action.resource, {cohdi.IN_USE: "true" if action.in_use else None, cohdi.HELD_FOR: None,
                                          self.state.settings.label(cohdi.LAST_USED): format_micro_time(time.time()),
-                                         **({CLAIM: ClaimRef.of(user).note} if user else {}), **notes})
+                                         **({CLAIM: ClaimRef.of(user).note} if user else {}), **(notes or {})})
 
     def intent(self, resource: str, machine: str, present: Iterable[str]) -> None:
         """Write down that the CDI Manager is about to be asked for a device."""

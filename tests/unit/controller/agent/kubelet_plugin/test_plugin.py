@@ -308,8 +308,7 @@ def test_device_that_a_vendors_claim_still_has_is_not_offered_when_its_slice_is_
     wait_for("left out", lambda: running.shown() == [])
     running.node.claim("gpu-0", name="theirs", driver="gpu.nvidia.com")
     running.node.api.remove(SLICES, "theirs")
-    wait_for("the store knows", lambda: not [item for item in running.store.list()
-                                              if item["spec"]["driver"] != DRIVER])
+    wait_for("the store knows", lambda: all(item["spec"]["driver"] == DRIVER for item in running.store.list()))
     running.node.plug("a", "b")
     assert running.plugin is not None
     plugin = running.plugin

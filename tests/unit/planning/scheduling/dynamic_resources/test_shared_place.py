@@ -69,9 +69,8 @@ def chosen(found: SchedulingPlan) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(("places", "near", "words"), [
     (["0a1", "0a1"], 0, "on one switch, NUMA node 0"), (["0a1", "0a2"], 1, "on one root complex, NUMA node 0"),
-    (["0a1", "0b1"], 2, "on NUMA node 0"), (["0a1", "1b1"], 3, "on 2 NUMA nodes"), (["?a?", "?a?"], 1,
-                                                                                  "on one root complex"),
-    (["???", "???"], 3, ""), (["0a1"], 0, ""), ([], 0, "")])
+    (["0a1", "0b1"], 2, "on NUMA node 0"), (["0a1", "1b1"], 3, "on 2 NUMA nodes"),
+    (["?a?", "?a?"], 1, "on one root complex"), (["???", "???"], 3, ""), (["0a1"], 0, ""), ([], 0, "")])
 def test_how_near_devices_are(places: list[str], near: int, words: str) -> None:
     devices = [at(place) for place in places]
     assert (distance(devices)[0], where(devices)) == (near, words)
@@ -175,8 +174,9 @@ def test_such_a_node_is_preferred_to_one_that_is_not_known_to_be_so() -> None:
 @pytest.mark.parametrize(("samples", "attribute"), [
     ({}, ROOT), ({A100: (device(),)}, ROOT), (SAMPLES, SWITCH), (SAMPLES, "resource.kubernetes.io/numaNode")],
     ids=["nobody knows the model", "its devices do not say it", "the node does not say it", "another driver's"])
-def test_nothing_is_attached_for_what_is_not_known_to_be_shared(samples: dict[str, tuple[Json, ...]],
-                                                                  attribute: str) -> None:
+def test_nothing_is_attached_for_what_is_not_known_to_be_shared(
+    samples: dict[str, tuple[Json, ...]], attribute: str
+) -> None:
     found = plan(behind("a"), sharing(attribute), samples=samples, free=9)
     assert "which is known of attached devices only" in release(found, "p").reason
 

@@ -211,7 +211,7 @@ class TestGateway:
             organization = awx.create("organizations", {"name": "Composable infrastructure"})
             awx.create("teams", {"name": "GPU operators", "organization": organization["id"]})
             well(run())
-            assert len(awx.items["role_team_assignments"]) == 8
+            assert len(awx.items["role_team_assignments"]) == 10
             well(run(awx_state="absent", awx_remove_organization=True))
         assert [path for _method, path in awx.writes if "/roles/" in path or "/teams/" in path] == []
         assert (len(awx.items["job_templates"]), len(awx.items["organizations"]), len(awx.items["teams"])) == (0, 1, 1)

@@ -50,20 +50,21 @@ def lab(stage_factory: StageFactory) -> Lab:
 def agent(lab: Lab) -> Iterator[Client]:
     """The agent of the first node, once the API server applies the policy, which it loads after its creation."""
     client = Client(Connection.load(str(agent_kubeconfig(lab.api, lab.state_dir, lab.ca, MINE))))
-    wait_for("the admission policy is applied", lambda: refuses_a_foreign_slice(client))
+    wait_for("the admission policy is applied", lambda: refuses_a_foreign_slice(client, lab))
     yield client
     client.close()
 
 
-def refuses_a_foreign_slice(agent: Client) -> bool:
-    """Whether the policy refuses the slice of another node; nothing is left behind where it does not yet."""
+def refuses_a_foreign_slice(agent: Client, lab: Lab) -> bool:
+    """Whether the policy refuses the slice of another node; nothing is left behind where it does not yet. The agent
+    may be refused to delete it a moment later."""
     spec = {"driver": DRIVER, "nodeName": OTHER, "pool": {"name": OTHER, "generation": 1, "resourceSliceCount": 1}}
     body = {"apiVersion": SLICES.group_version, "kind": SLICES.kind, "metadata": {"name": "trial"}, "spec": spec}
     try:
         agent.create(SLICES, body)
     except (Forbidden, Invalid) as refusal:
         return POLICY in str(refusal)
-    agent.delete(SLICES, "trial")
+    lab.api.request("DELETE", "/apis/resource.k8s.io/v1/resourceslices/trial")
     return False
 
 

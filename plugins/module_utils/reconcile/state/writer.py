@@ -266,18 +266,29 @@ class Writer:
         self._changes += 1
 
     def _finalize(self, kind: t.Any, name: str, store: t.Any) -> None:
+        """Others may write to the object at this moment, such as its node's agent: then once more, onto what it is now,
+        unless that is another object of the same name. Raises Conflict for one that goes on changing."""
         raw = store.get(name)
-        left = [f for f in ((raw or {}).get("metadata", {}).get("finalizers") or []) if f != cohdi.FINALIZER]
         try:
-            known = _unchanged(raw) if raw else {}
-            self.client.merge_patch(kind, name, {"metadata": {**known, "finalizers": left or None}})
-        except NotFound:
-            left = []
+            left = self._remove_finalizer(kind, name, raw)
         except Conflict:
-            store.upsert(self.client.get(kind, name))
-            raise
+            fresh = self.client.get(kind, name)
+            store.upsert(fresh)
+            if raw is None or fresh["metadata"]["uid"] != raw["metadata"]["uid"]:
+                raise
+            raw, left = fresh, self._remove_finalizer(kind, name, fresh)
         if not left:
             self._forget(raw, store)
+
+    def _remove_finalizer(self, kind: t.Any, name: str, raw: Json | None) -> list[str]:
+        """Those of others that are left; none of an object that is gone."""
+        left = [f for f in ((raw or {}).get("metadata", {}).get("finalizers") or []) if f != cohdi.FINALIZER]
+        known = _unchanged(raw) if raw else {}
+        try:
+            self.client.merge_patch(kind, name, {"metadata": {**known, "finalizers": left or None}})
+        except NotFound:
+            return []
+        return left
 
     @staticmethod
     def _forget(raw: Json | None, store: t.Any) -> None:

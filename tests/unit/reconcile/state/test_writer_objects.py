@@ -156,6 +156,28 @@ def test_finalizers_of_others_stay(bench: Bench) -> None:
     assert bench.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"]["finalizers"] == ["theirs/finalizer"]
 
 
+def test_resource_that_its_agent_changes_at_this_moment_is_finished(bench: Bench) -> None:
+    """Seen on a lab: the agent's last evidence came between the detach and its end, which was told as a trouble."""
+    raw = objects.resource("gpu-a", deleted=True)
+    bench.put(raw)
+    both = [*raw["metadata"]["finalizers"], "theirs/one"]
+    theirs = {"metadata": {"annotations": {cohdi.NODE: "{}"}, "finalizers": both}}
+    bench.api.merge_patch(COMPOSABLE_RESOURCES, "gpu-a", theirs)
+    bench.writer.finish("gpu-a")
+    found = bench.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"]
+    assert (found["finalizers"], found["annotations"][cohdi.NODE]) == (["theirs/one"], "{}")
+
+
+def test_another_resource_of_the_same_name_is_not_finished(bench: Bench) -> None:
+    bench.put(objects.resource("gpu-a", deleted=True))
+    other = objects.resource("gpu-a")
+    other["metadata"]["uid"] = "uid-of-another"
+    bench.api.put(COMPOSABLE_RESOURCES, other)
+    with pytest.raises(Conflict):
+        bench.writer.finish("gpu-a")
+    assert bench.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"]["finalizers"] == [cohdi.FINALIZER]
+
+
 def test_finishing_what_is_gone_is_fine(bench: Bench) -> None:
     bench.put(objects.request(), objects.resource("gpu-a"))
     bench.api.objects.clear()

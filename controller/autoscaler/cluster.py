@@ -106,6 +106,10 @@ class Cluster:
                 options = tuple(option for option in options if _meets(option.raw, selector))
             return plan_scale_up(snapshot, self.state.settings, options, self.config.scale_up, self._cache)
 
+    def read_ahead(self) -> None:
+        """Read all nodes and their pods for plans, so that the first decision costs what the next ones do."""
+        self.plan((), ())
+
     def _selector(self, vertical: str) -> Mapping[str, str]:
         return next((group.selector for group in self.config.vertical if group.id == vertical), {})
 

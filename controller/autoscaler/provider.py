@@ -77,6 +77,7 @@ class Provider:
                 self._groups.look()
                 self.scale_downs.resume()
                 self.scale_ups.resume(self._vertical)
+                self._cluster.read_ahead()
                 self._resumed = True
 
     def step(self) -> None:

@@ -172,6 +172,7 @@ def autoscaler_table(rows: list[dict[str, t.Any]]) -> str:
 
 
 _AUTOSCALER = (
+    ("all nodes read, once at the start (s)", "start_seconds"),
     ("first decision for 50 pods (s)", "decision_first_seconds"), ("next decision for 50 pods (s)", "decision_seconds"),
     ("`Refresh` (s)", "refresh_seconds"), ("all questions of a loop, with who asks (s)", "loop_seconds"))
 

@@ -6,15 +6,22 @@ removal at once."""
 
 from __future__ import annotations
 
+import typing as t
+from collections.abc import Callable
+
 import pytest
 
 from ansible_collections.composable.infra.controller.autoscaler.groups import NodeGroups
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import NodeFacts
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup, Shape
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.machines import Machines, regroup
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import Testbed
 from ansible_collections.composable.infra.tests.unit.planning.builders import settings
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
+
+Json = dict[str, t.Any]
 
 
 def test_a_loop_judges_each_node_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,3 +77,25 @@ def test_smallest_size_is_judged_by_the_nodes_that_there_are(testbed: Testbed, m
     testbed.sync()
     with pytest.raises(Exception, match="its group keeps 1 nodes"):
         testbed.provider.delete("nodes", [("node-0", "")])
+
+
+def test_nodes_are_read_before_the_first_decision(testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading them takes longer than a decision, and Cluster Autoscaler waits 5 s for one."""
+    read: list[str] = []
+    facts = KnownNodes.facts
+
+    def counted(self: KnownNodes, state: ClusterState,
+                how: Callable[[ClusterState, Json], NodeFacts]) -> dict[str, NodeFacts]:
+        def reading(state: ClusterState, raw: Json) -> NodeFacts:
+            read.append(raw["metadata"]["name"])
+            return how(state, raw)
+
+        return facts(self, state, reading)
+
+    monkeypatch.setattr(KnownNodes, "facts", counted)
+    provider = testbed.start()
+    provider.refresh()
+    assert sorted(read) == ["node-0", "node-1"]
+    read.clear()
+    testbed.cluster.plan((), ())
+    assert read == []

@@ -13,7 +13,7 @@ from ...planning.node.demand import limits
 from ...planning.node.snapshot import ComposableResource, NodeSnapshot
 from ...planning.node.supply import stays, supply
 from ...planning.settings import DeviceModel
-from ..gating.snapshot import returning
+from ..gating.returning import returning
 from ..pool.snapshot import left
 from ..prewarm.floors import floor_shares
 from ..state.cluster_state import ClusterState

@@ -17,7 +17,6 @@ from ...kube.objects import pods as gates
 from ...kube.objects import slices
 from ...kube.times import parse_time
 from ...planning.node.snapshot import ComposableResource
-from ...planning.node.supply import DELETING
 from ...planning.scheduling.node_facts import Shown, node_facts
 from ...planning.scheduling.queue import unreadable
 from ...planning.scheduling.snapshot import (
@@ -27,7 +26,7 @@ from ...planning.scheduling.snapshot import (
     PodGroup,
     SchedulingSnapshot,
 )
-from ..pool.snapshot import fabric_of, left
+from ..pool.snapshot import left
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
 from ..state.memory import HeldPod
@@ -36,6 +35,7 @@ from ..state.reservations import Reservation
 from ..state.scale_ups import requested_placements
 from ..state.usage import usage
 from .node_facts import KnownNodes
+from .returning import ending, returning
 
 SAMPLES = 4
 # Nodes that may fail a pod, each for a refusal that is quick, before it is let go.
@@ -53,7 +53,7 @@ def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
         placements=(*(_placement(state, reservation) for reservation in state.reservations.all()),
                     *requested_placements(state, state.now())),
         free=_free(state, state.snapshot) if state.snapshot else {},
-        returning=returning(state, state.snapshot) if state.snapshot else {},
+        returning=returning(state, state.snapshot) + ending(state, state.snapshot) if state.snapshot else {},
         namespaces={n["metadata"]["name"]: n["metadata"].get("labels") or {} for n in state.namespaces.list()},
         classes={c["metadata"]["name"]: c for c in state.classes.list()},
         samples=_samples(state), last_placed=state.reservations.last_chosen(),
@@ -158,20 +158,6 @@ def _entry(state: ClusterState, node: str, resource: ComposableResource) -> Show
 def _free(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, int], int]:
     return {(name, fabric): left(state, model, fabric, snapshot)
             for name, fabric in snapshot.free if (model := state.settings.model(name))}
-
-
-def returning(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, int], int]:
-    """Devices on their way back to the fabric, by (model, fabric): those that are being given up and are not stuck, and
-    those that came back after the look at the fabric began."""
-    found: Counter[tuple[str, int]] = Counter(state.returns.since(snapshot.taken))
-    for raw in state.resources.by("deleting", True):
-        status = raw.get("status") or {}
-        if status.get("error"):
-            continue
-        fabric = fabric_of(state, raw["spec"]["target_node"], snapshot)
-        if fabric is not None and (status.get("cdi_device_id") or status.get("state") == DELETING):
-            found[raw["spec"]["model"], fabric] += 1
-    return dict(found)
 
 
 def _samples(state: ClusterState) -> dict[str, tuple[Json, ...]]:

@@ -20,6 +20,7 @@ from ...kube.objects.claim_ref import ClaimRef
 from ...kube.objects.shown_devices import Shown
 from ...kube.watch.store import Store
 from ...planning.settings import Settings
+from ..gating.ending_claims import EndingClaims
 from ..prewarm.arrivals import Arrivals
 from ..prewarm.floor_shares import FloorShares
 from . import adapters, indexers
@@ -86,8 +87,9 @@ class ClusterState:
         self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
         self.shares, self.floor_shares = NodeShares(), FloorShares()
         self.arrivals = Arrivals(settings.floors)
-        # Shared with copies, since it is read from the stores alone.
+        # Shared with copies, since they are read from the stores alone.
         self.used_devices = UsedDevices(self.resources, self.slices, self.claims, self.users)
+        self.ending_claims = EndingClaims(self.claims, self.pods)
         self.moment: float | None = None
 
     def now(self) -> float:

@@ -45,6 +45,15 @@ options:
             description: The DRA driver that announces the model's devices, such as V(gpu.nvidia.com).
             type: str
             required: true
+          other-driver-names:
+            description:
+              - DRA drivers, at most 3, that announce the model's devices instead on nodes whose label
+                C(composable.infra/dra-driver) names one of them. So a cluster moves from one driver to another node by
+                node.
+              - The pools are always those of C(driver-name). CoHDI's own components do not read this key.
+            type: list
+            elements: str
+            default: []
           dra-attributes:
             description:
               - Attributes of the devices in pools, at most 32 texts of at most 64 characters. C(productName) is

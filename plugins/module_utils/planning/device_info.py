@@ -4,7 +4,7 @@
 """The ``device_info`` table: how models of the CDI Manager appear in Kubernetes, checked row by row.
 
 The keys are CoHDI's (composable-dra-driver, ConfigMap ``composable-dra-dds``), so a table that was written for CoHDI is
-valid here. ``kind`` and ``handover`` are ours.
+valid here. ``kind``, ``handover`` and ``other-driver-names`` are ours.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*
 ATTRIBUTE = re.compile(rf"({DNS_SUBDOMAIN.pattern}/)?[A-Za-z_][A-Za-z0-9_]{{0,31}}")
 
 MODEL_KEYS = ("index", "cdi-model-name", "dra-attributes", "driver-name", "k8s-device-name", "cannot-coexist-with",
-              "kind", "handover")
+              "kind", "handover", "other-driver-names")
+# A node's label with the name of the DRA driver that shows its devices, where models have more than one.
+DRIVER_LABEL = "composable.infra/dra-driver"
+MOST_OTHER_DRIVERS = 3
 GATED, DIRECT, RESCHEDULE = "gated", "direct", "reschedule"
 HANDOVERS = (GATED, DIRECT, RESCHEDULE)
 # Kinds of devices as a CDI Manager tells them apart, and what CoHDI calls them in its custom resources.
@@ -49,7 +52,8 @@ class DeviceModel:
     ``cdi_model_name``: as the CDI Manager calls the model; ``k8s_device_name``: in names of pools; ``driver_name``: the
     DRA driver of its devices; ``attributes``: of its devices in pools; ``cannot_coexist_with``: indexes of models that
     a machine with this model cannot have; ``kind``: of its devices, as the CDI Manager tells them apart;
-    ``handover``: that of the model, empty where its row says nothing.
+    ``handover``: that of the model, empty where its row says nothing; ``other_driver_names``: drivers that may show its
+    devices instead, on nodes whose label ``composable.infra/dra-driver`` says so.
     """
 
     index: int
@@ -60,6 +64,16 @@ class DeviceModel:
     cannot_coexist_with: frozenset[int] = frozenset()
     kind: str = "gpu"
     handover: str = ""
+    other_driver_names: tuple[str, ...] = ()
+
+    @property
+    def drivers(self) -> tuple[str, ...]:
+        """All DRA drivers that may show its devices, that of its pools first."""
+        return self.driver_name, *self.other_driver_names
+
+    def driver_on(self, label: str) -> str:
+        """The driver that shows its devices on a node with this value of the label, empty for none."""
+        return label if label in self.other_driver_names else self.driver_name
 
     @property
     def type(self) -> str:
@@ -116,7 +130,19 @@ def _model(row: object, where: str) -> DeviceModel:
         cannot_coexist_with=_indexes(row.get("cannot-coexist-with", []), f"{where}.cannot-coexist-with"),
         kind=row.get("kind", "gpu"),
         handover=row.get("handover", ""),
+        other_driver_names=_other_drivers(row, f"{where}.other-driver-names"),
     )
+
+
+def _other_drivers(row: Mapping[str, t.Any], where: str) -> tuple[str, ...]:
+    value = row.get("other-driver-names", [])
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > MOST_OTHER_DRIVERS:
+        raise BadSetting(where, value, f"must be a list of at most {MOST_OTHER_DRIVERS} drivers")
+    for number, name in enumerate(value):
+        dns_text({where: name}, where, None, DNS_SUBDOMAIN, 63)
+        if name in (row.get("driver-name"), *value[:number]):
+            raise BadSetting(where, name, "must be named once, and not as driver-name")
+    return tuple(value)
 
 
 def _attributes(value: object, where: str) -> dict[str, str]:

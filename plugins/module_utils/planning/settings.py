@@ -100,7 +100,7 @@ class Settings:
     @property
     def drivers(self) -> tuple[str, ...]:
         """DRA driver names in use, sorted."""
-        return tuple(sorted({m.driver_name for m in self.models}))
+        return tuple(sorted({driver for m in self.models for driver in m.drivers}))
 
     @property
     def gating(self) -> bool:

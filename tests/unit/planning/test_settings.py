@@ -37,6 +37,7 @@ ACCEPTED_ROWS = [
     {"dra_attributes": {"productName": "x" * 64}}, {"dra_attributes": {"productName": "", **ATTRIBUTES}},
     {"kind": "gpu"}, {"kind": "memory"},
     {"handover": "gated"}, {"handover": "direct"}, {"handover": "reschedule"},
+    {"other_driver_names": []}, {"other_driver_names": ["a.example", "b.example", "c.example"]},
     {"cannot_coexist_with": []}, {"cannot_coexist_with": list(range(100))}, {"cannot_coexist_with": None},
 ]
 
@@ -57,6 +58,11 @@ REFUSED_ROWS = [
     ("kind", "fpga", "one of gpu, memory"), ("kind", 5, "one of gpu"),
     ("handover", "at once", "one of gated, direct, reschedule"), ("handover", "", "one of gated"),
     ("handover", ["direct"], "one of gated"),
+    ("other_driver_names", "a.example", "a list of at most 3"),
+    ("other_driver_names", ["a", "b", "c", "d"], "at most 3"),
+    ("other_driver_names", ["GPU.example"], "DNS subdomain"), ("other_driver_names", [5], "DNS subdomain"),
+    ("other_driver_names", ["gpu.nvidia.com"], "not as driver-name"),
+    ("other_driver_names", ["a.example", "a.example"], "named once"),
     ("cannot_coexist_with", "1", "list"), ("cannot_coexist_with", 1, "list"),
     ("cannot_coexist_with", list(range(101)), "at most 100"), ("cannot_coexist_with", ["1"], "integers"),
     ("cannot_coexist_with", [True], "integers"),
@@ -251,6 +257,16 @@ def test_other_pools_are_none_of_ours(name: str) -> None:
 def test_drivers_are_named_once() -> None:
     table_ = [*rows(), row(3, "X", "x", **{"driver-name": "a.example"})]
     assert Settings.from_dict({"device_info": table_}).drivers == ("a.example", "gpu.nvidia.com")
+
+
+def test_further_drivers_of_a_row_count_as_in_use() -> None:
+    found = Settings.from_dict(table(other_driver_names=["own.example"]))
+    assert found.drivers == found.device_classes == ("gpu.nvidia.com", "own.example")
+    (model,) = found.models
+    assert model.drivers == ("gpu.nvidia.com", "own.example")
+    said = {label: model.driver_on(label) for label in ("", "own.example", "gpu.nvidia.com", "strange.example")}
+    assert said == {"": "gpu.nvidia.com", "own.example": "own.example", "gpu.nvidia.com": "gpu.nvidia.com",
+                    "strange.example": "gpu.nvidia.com"}
 
 
 def test_handover_by_namespace_and_model() -> None:

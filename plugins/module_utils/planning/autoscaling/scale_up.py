@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from ..device_info import DRIVER_LABEL
 from ..node.snapshot import PodRef
 from ..scheduling.cycle import CycleState
 from ..scheduling.eligibility import unsupported_feature
@@ -237,9 +238,18 @@ def _facts(option: NodeOption, name: str, snapshot: SchedulingSnapshot) -> NodeF
     """A node as it would be: with the devices that it brings, as far as it is known what devices of the model show."""
     labels = {**option.raw["metadata"].get("labels", {}), "kubernetes.io/hostname": name}
     raw = {**option.raw, "metadata": {**option.raw["metadata"], "name": name, "labels": labels}}
-    stock = {model: Stock(tuple(IdleDevice(f"{name}-{i}", snapshot.samples[model][0]) for i in range(n)),
+    driver = str(labels.get(DRIVER_LABEL) or "")
+    samples = {model: found for model in option.devices if (found := _sample(model, driver, snapshot))}
+    stock = {model: Stock(tuple(IdleDevice(f"{name}-{i}", samples[model][1], samples[model][0]) for i in range(n)),
                           limit=max(n, option.limit))
-             for model, n in option.devices.items() if snapshot.samples.get(model)}
+             for model, n in option.devices.items() if model in samples}
     on_fabric = option.fabric is not None or bool(stock)
     return NodeFacts(name, raw, (), name if on_fabric else None, option.fabric if option.fabric is not None else -1,
-                     "" if on_fabric else "it is on no fabric", stock, default_limit=option.limit)
+                     "" if on_fabric else "it is on no fabric", stock, default_limit=option.limit, driver=driver)
+
+
+def _sample(model: str, driver: str, snapshot: SchedulingSnapshot) -> tuple[str, Json] | None:
+    """How a device of the model looks, with its driver: by that of the node's label where one is known."""
+    known = {shown: entries[0] for (name, shown), entries in snapshot.samples.items() if name == model and entries}
+    shown = driver if driver in known else next(iter(known), "")
+    return (shown, known[shown]) if known else None

@@ -87,13 +87,14 @@ class _Compose:
 
     def _keep(self, resource: ComposableResource) -> None:
         """One that has its device: what the node did with it goes into its state."""
+        trouble = resource.node_work.trouble or resource.rivalry
         if resource.usable and resource.state != ONLINE:
             why = "a claim may have its device" if resource.pool_device else "its device is in the node's ResourceSlice"
             self.actions.append(SetState(self.snapshot.name, why, resource.name, ONLINE))
         elif resource.node_work.fatal and not (resource.used_by or stays(resource, self.snapshot)):
             self.actions.append(DeleteResource(self.snapshot.name, resource.node_work.trouble, resource.name,
                                                resource.model))
-        elif resource.error != (trouble := resource.node_work.trouble) and (trouble or resource.state == ONLINE):
+        elif resource.error != trouble and (trouble or resource.state == ONLINE):
             self.actions.append(SetState(self.snapshot.name, trouble or "the node's trouble is over", resource.name,
                                          resource.state or ATTACHING, trouble))
 

@@ -192,7 +192,9 @@ class _ScalePlan:
         asked = [r for r in coming if r.asked and not r.device_uid]
         attached = [r for r in coming if r.device_uid]
         text = f"{n} x {model} on node {self.snapshot.name}"
-        if attached:
+        if rivalries := sorted({r.rivalry for r in attached if r.rivalry}):
+            text += f", {'; '.join(rivalries)}"
+        elif attached:
             text += f", {len(attached)} attached but not yet in the node's ResourceSlice"
             if steps := sorted({r.node_work.last_step for r in attached if r.node_work.last_step}):
                 text += f" (on the node: {', '.join(steps)})"

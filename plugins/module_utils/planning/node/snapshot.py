@@ -119,7 +119,7 @@ class ComposableResource:
     ``doubt``: why nobody knows whether it was asked for (``FOREIGN``, ``UNREADABLE``), empty when it is known;
     ``doubted_since``: when this process saw that first. ``reclaims``: the device that CoHDI's upstream syncer made it
     for. ``pool_device``: as which pool device one claim has it, or is about to; no ResourceSlice of the node shows it
-    then, and it is ``usable`` when the node has done its part.
+    then, and it is ``usable`` when the node has done its part. ``shown_by``: DRA drivers that show the whole device.
     """
 
     name: str
@@ -154,6 +154,16 @@ class ComposableResource:
     doubted_since: float = 0.0
     reclaims: str = ""
     pool_device: str = ""
+    shown_by: tuple[str, ...] = ()
+
+    @property
+    def rivalry(self) -> str:
+        """Why no pod can be given it though a ResourceSlice shows it: two claims could have it; empty otherwise."""
+        if len(self.shown_by) < 2:
+            return ""
+        drivers = " and ".join(self.shown_by)
+        return (f"{self.serial or self.name} is shown by the DRA drivers {drivers} of node {self.node} at once, "
+                "so two claims could have it; take one of them from the node")
 
     @property
     def assignable(self) -> bool:

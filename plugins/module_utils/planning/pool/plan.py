@@ -14,6 +14,7 @@ import typing as t
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ..device_info import DRIVER_LABEL
 from ..settings import DeviceModel, Settings
 
 SLICE_LIMIT = 128
@@ -145,14 +146,19 @@ def _attributes(spec: Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 def slice_spec(snapshot: PoolSnapshot, settings: Settings, names: Iterable[str], generation: int,
                count: int) -> dict[str, t.Any]:
-    """Spec of a ResourceSlice (resource.k8s.io/v1) as composable-dra-driver publishes it."""
+    """Spec of a ResourceSlice (resource.k8s.io/v1) as composable-dra-driver publishes it.
+
+    A claim keeps its pool device with the handover direct, so only nodes that do not have another driver may get one.
+    """
     model = snapshot.model
+    others = model.other_driver_names if settings.is_direct(model.cdi_model_name) else ()
     return {
         "driver": model.driver_name,
         "pool": {"name": snapshot.name, "generation": generation, "resourceSliceCount": count},
         "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [
             {"key": settings.label(model.k8s_device_name), "operator": "In", "values": ["true"]},
             {"key": settings.label("fabric"), "operator": "In", "values": [str(snapshot.fabric)]},
+            *([{"key": DRIVER_LABEL, "operator": "NotIn", "values": [*others]}] if others else ()),
         ]}]},
         "devices": [_device(model, name) for name in names],
     }

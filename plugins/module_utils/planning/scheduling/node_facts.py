@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ..device_info import DRIVER_LABEL
 from ..node.demand import PREPARING, limits
 from ..node.snapshot import ComposableResource, NodeSnapshot
 from ..node.supply import stuck_device
 from ..settings import DeviceModel, Settings
 from .snapshot import IdleDevice, Json, NodeFacts, Stock
 
-Shown = tuple[tuple[str, int], Json]
-"""Where a device stands in the node's ResourceSlices (slice, place), and its entry there."""
+Shown = tuple[tuple[str, int], Json, str]
+"""Where a device stands in the node's ResourceSlices (slice, place), its entry there, and the slice's driver."""
 Entry = Callable[[ComposableResource], "Shown | None"]
 
 
@@ -29,7 +30,12 @@ def node_facts(snapshot: NodeSnapshot, raw: Json, pods: tuple[Json, ...], settin
     blocked = {**snapshot.blocked, **{m.cdi_model_name: why for m in settings.models
                                       if (why := stuck_device(snapshot, (m.cdi_model_name,)))}}
     return NodeFacts(snapshot.name, raw, pods, snapshot.machine, snapshot.fabric, snapshot.problem, stock, present,
-                     blocked, settings.max_devices_per_node, places)
+                     blocked, settings.max_devices_per_node, places, nodes_driver(raw))
+
+
+def nodes_driver(raw: Json) -> str:
+    """The DRA driver that the label of a node names, empty for none."""
+    return str((raw["metadata"].get("labels") or {}).get(DRIVER_LABEL) or "")
 
 
 def _stock(snapshot: NodeSnapshot, model: DeviceModel, settings: Settings, entry: Entry) -> Stock:
@@ -43,8 +49,9 @@ def _stock(snapshot: NodeSnapshot, model: DeviceModel, settings: Settings, entry
     promised = sum(c.need()[model.cdi_model_name] for c in snapshot.claims if c.phase == PREPARING)
     # What the pool has promised to claims goes to nobody else: idle ones go first.
     idle, coming = idle[promised:], coming[max(0, promised - len(idle)):]
-    shown = sorted(((found[0], r.name, found[1]) for r in idle if (found := entry(r))), key=lambda each: each[:2])
-    devices = [IdleDevice(name, device) for _place, name, device in shown]  # the scheduler takes the first that fit
+    shown = sorted(((found, r.name) for r in idle if (found := entry(r))), key=lambda each: (each[0][0], each[1]))
+    # the scheduler takes the first that fit
+    devices = [IdleDevice(name, device, driver) for (_place, device, driver), name in shown]
     return Stock(tuple(devices), len(coming), len(taken) + promised, limit)
 
 

@@ -38,7 +38,7 @@ def signature(facts: NodeFacts) -> tuple[object, ...] | None:
         return None
     stocks = tuple(sorted((model, stock.coming, stock.bound, stock.limit) for model, stock in facts.stock.items()))
     return (facts.machine is None, facts.fabric, stocks, facts.present, tuple(sorted(facts.blocked.items())),
-            facts.default_limit, tuple(sorted(facts.places.items())))
+            facts.default_limit, tuple(sorted(facts.places.items())), facts.driver)
 
 
 def kind(node: NodeState) -> tuple[object, ...] | None:

@@ -62,11 +62,13 @@ class SchedulingSettings(t.Protocol):
 class IdleDevice:
     """A device that is in the node's ResourceSlice, allocated to no claim and reserved for none.
 
-    ``name``: of its ComposableResource; ``device``: its entry in the ResourceSlice.
+    ``name``: of its ComposableResource; ``device``: its entry in the ResourceSlice; ``driver``: of that, empty for
+    that of the model's pools.
     """
 
     name: str
     device: Json
+    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class NodeFacts:
     none. ``stock``: by model; a model that is missing has none, and ``default_limit`` as its limit. ``present``: models
     of which the node has devices or was promised some, also while they are being detached. ``blocked``: by model, why
     it cannot be attached for now. ``places``: attributes, without their domain, that all devices attached there share.
+    ``driver``: the DRA driver that its label names, empty for none.
     """
 
     name: str
@@ -107,6 +110,7 @@ class NodeFacts:
     blocked: Mapping[str, str] = field(default_factory=dict)
     default_limit: int = 50
     places: Mapping[str, str | int] = field(default_factory=dict)
+    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +201,12 @@ class SchedulingSnapshot:
     yet. ``free``: devices that the manager may still attach, by (model, fabric): neither attached nor asked for, nor
     promised to a claim that is allocated from a pool. ``returning``: devices that are on their way back to the fabric,
     by (model, fabric). ``namespaces``: labels by name. ``classes``: raw DeviceClasses
-    by name. ``samples``: entries of ResourceSlices by model; the more there are, the better it is known what devices of
-    the model have in common. ``last_placed``: by node, when it was last chosen, for ``roundrobin``. ``excluded``:
-    models that held pods do not get; they still count where models cannot share a machine. ``of_groups``: those of them
-    that pods of groups get all the same. ``unseen``: why nothing is known of the fabric, empty when it was seen.
-    ``used``: devices by namespace and model, those of placements included. ``attached``: by namespace, when devices
-    were attached for it in the last minute.
+    by name. ``samples``: entries of ResourceSlices by (model, DRA driver); the more there are, the better it is known
+    what devices of the model have in common. ``last_placed``: by node, when it was last chosen, for ``roundrobin``.
+    ``excluded``: models that held pods do not get; they still count where models cannot share a machine. ``of_groups``:
+    those of them that pods of groups get all the same. ``unseen``: why nothing is known of the fabric, empty when it
+    was seen. ``used``: devices by namespace and model, those of placements included. ``attached``: by namespace, when
+    devices were attached for it in the last minute.
     """
 
     now: float
@@ -213,7 +217,7 @@ class SchedulingSnapshot:
     returning: Mapping[tuple[str, int], int] = field(default_factory=dict)
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     classes: Mapping[str, Json] = field(default_factory=dict)
-    samples: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
+    samples: Mapping[tuple[str, str], tuple[Json, ...]] = field(default_factory=dict)
     last_placed: Mapping[str, float] = field(default_factory=dict)
     excluded: frozenset[str] = frozenset()
     of_groups: frozenset[str] = frozenset()

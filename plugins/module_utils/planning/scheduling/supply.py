@@ -179,7 +179,7 @@ class _Search:
                  taken: dict[str, Take]) -> list[ModelTakes]:
         """Ways to meet a request with devices that share their place, with each other and with those before."""
         places = SharedPlaces(self.demand.requests, [each.takes for each in allocated], self.node.facts.places,
-                              self.catalogue)
+                              self.catalogue, self.node.facts.driver)
         found: list[ModelTakes] = []
         for model in request.alternatives[0].models:
             ways = self._ways_to_share(request, model, places, taken)
@@ -199,6 +199,8 @@ class _Search:
         groups = places.groups(request, model, self._idle(alternative, model, before))
         if ways := [Take(tuple(devices[:count])) for devices in groups.values() if len(devices) >= count]:
             return ways
+        if alternative.attachable and not self._fits_once_attached(alternative, model):
+            return self._other_driver(model)
         values = places.to_come(request, model) if alternative.attachable else None
         if values is None:
             names = ", ".join(name for _number, name in alternative.shared)
@@ -219,11 +221,26 @@ class _Search:
         if model not in alternative.models or not alternative.attachable:
             few = Rejection(f"had no idle {model} that fits", not alternative.attachable)
             return Take(tuple(idle)) if len(idle) == count else few
+        if len(idle) < count and not self._fits_once_attached(alternative, model):
+            return self._other_driver(model)
         coming = min(count - len(idle), max(0, stock.coming - before.coming))
         fresh = count - len(idle) - coming
         if not fresh:
             return Take(tuple(idle), coming)
         return self._attach_rejection(model, before, count, fresh) or Take(tuple(idle), coming, fresh)
+
+    def _driver(self, model: str) -> str:
+        """By which DRA driver the node will show a device of the model that is attached."""
+        return self.catalogue.models[model].driver_on(self.node.facts.driver)
+
+    def _fits_once_attached(self, alternative: Alternative, model: str) -> bool:
+        """Whether the selectors accept a device of the model by the driver that the node has."""
+        alone = not self.catalogue.models[model].other_driver_names
+        return alone or self.catalogue.model_satisfies(model, alternative.expressions, self._driver(model)) is True
+
+    def _other_driver(self, model: str) -> Rejection:
+        return Rejection(f"shows {model} by the driver {self._driver(model)}, which the selectors do not accept",
+                         unresolvable=True)
 
     def _place_rejection(self, model: str, before: Take, count: int, taken: dict[str, Take]) -> Rejection | None:
         """What keeps ``count`` more devices from being used on the node, wherever they come from."""
@@ -255,13 +272,13 @@ class _Search:
         """Whether an idle device meets the request: taints, selectors, attributes to share."""
         if shareable(device.device) or repels(device.device, alternative.raw_tolerations):
             return False
-        answer = self.catalogue.device_satisfies(device.device, model, alternative.expressions)
+        answer = self.catalogue.device_satisfies(device.device, model, alternative.expressions, device.driver)
         if answer is None:
             self.undecided = True
         if not answer or not alternative.matched_attributes:
             return bool(answer)
-        own = self.catalogue.announced(device.device, model)
-        expected = self.catalogue.expected(alternative.models[0])
+        own = self.catalogue.announced(device.device, model, device.driver)
+        expected = self.catalogue.expected(alternative.models[0], self._driver(alternative.models[0]))
         return all(own.find("attributes", name) == expected.find("attributes", name)
                    for name in alternative.matched_attributes)
 

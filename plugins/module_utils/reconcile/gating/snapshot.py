@@ -9,7 +9,7 @@ import functools
 import itertools
 import typing as t
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ...fabric.api import FabricSnapshot
@@ -26,6 +26,7 @@ from ...planning.scheduling.snapshot import (
     PodGroup,
     SchedulingSnapshot,
 )
+from ...planning.settings import DeviceModel
 from ..pool.snapshot import left
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
@@ -150,7 +151,8 @@ def _counts(state: ClusterState, pod: Json) -> bool:
 
 def _entry(state: ClusterState, node: str, resource: ComposableResource) -> Shown | None:
     """The device's entry in the node's ResourceSlice."""
-    shown = (((item["metadata"]["name"], n), device) for item in state.slices.by("device", (node, resource.serial))
+    items = state.slices.by("device", (node, resource.serial))
+    shown = (((item["metadata"]["name"], n), device, slices.driver(item)) for item in items
              for n, device in enumerate(slices.devices(item)))
     return next((found for found in shown if slices.attribute(found[1], "uuid") == resource.serial), None)
 
@@ -160,16 +162,17 @@ def _free(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, int]
             for name, fabric in snapshot.free if (model := state.settings.model(name))}
 
 
-def _samples(state: ClusterState) -> dict[str, tuple[Json, ...]]:
-    """Some entries of ResourceSlices of each model, so that it is known what its devices have in common."""
-    found = {str(model): tuple(itertools.islice(_shown(state, model), SAMPLES))
-             for model in state.resources.keys("model")}
-    return {model: shown for model, shown in found.items() if shown}
+def _samples(state: ClusterState) -> dict[tuple[str, str], tuple[Json, ...]]:
+    """Some entries of ResourceSlices of each model and driver, so that it is known what its devices have in common."""
+    found = {(model.cdi_model_name, driver): tuple(itertools.islice(_shown(state, model, driver), SAMPLES))
+             for model in state.settings.models for driver in model.drivers}
+    return {key: shown for key, shown in found.items() if shown}
 
 
-def _shown(state: ClusterState, model: Hashable) -> t.Iterator[Json]:
-    """Entries of ResourceSlices that show devices of a model."""
-    for raw in state.resources.by("model", model):
+def _shown(state: ClusterState, model: DeviceModel, driver: str) -> t.Iterator[Json]:
+    """Entries of ResourceSlices by which a driver shows devices of a model."""
+    for raw in state.resources.by("model", model.cdi_model_name):
         serial = adapters.serial(raw)
         for item in state.slices.by("device", (raw["spec"]["target_node"], serial)) if serial else ():
-            yield from (d for d in slices.devices(item) if slices.attribute(d, "uuid") == serial)
+            if slices.driver(item) == driver:
+                yield from (d for d in slices.devices(item) if slices.attribute(d, "uuid") == serial)

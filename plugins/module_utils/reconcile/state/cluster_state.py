@@ -49,11 +49,12 @@ DeviceKey = claims.DeviceKey
 class DeviceSight:
     """A device as the slices of its node show it. ``keys``: (driver, pool, device) of it and of each part of it, the
     whole first; ``whole``: that of the whole device, None when none shows it; ``user``: a claim that it, or a part of
-    it, is allocated to."""
+    it, is allocated to; ``drivers``: those that show the whole device, sorted."""
 
     keys: tuple[DeviceKey, ...]
     whole: DeviceKey | None
     user: Json | None
+    drivers: tuple[str, ...] = ()
 
 
 class ClusterState:
@@ -197,9 +198,10 @@ class ClusterState:
     def _sight(self, resource: Json, shown: list[Shown]) -> DeviceSight:
         names = adapters.device_name(resource).names
         keys = tuple(dict.fromkeys(key for name in names for each in shown for key in each.parts.get(name, ())))
-        whole = next((each.whole[name] for name in names for each in shown if name in each.whole), None)
+        wholes = [each.whole[name] for name in names for each in shown if name in each.whole]
         own = (claim for key in keys if (claim := self.claims.first("device", key)))
-        return DeviceSight(keys, whole, self.keeper(resource) or next(own, None))
+        return DeviceSight(keys, wholes[0] if wholes else None, self.keeper(resource) or next(own, None),
+                           tuple(sorted({driver for driver, _pool, _device in wholes})))
 
     def user(self, resource: Json) -> Json | None:
         """A claim that the device of a ComposableResource, or a part of it, is allocated to."""

@@ -129,10 +129,10 @@ def _resource(state: ClusterState, raw: Json, sight: DeviceSight, now: float) ->
     """One ComposableResource. A device that a claim uses now is kept for nobody."""
     name, used_by = raw["metadata"]["name"], adapters.claim_key(sight.user)
     held_for, held_since = NONE if sight.user else state.holds.of(raw)
-    visible, whole = bool(sight.keys), sight.whole is not None
+    visible, whole = bool(sight.keys), len(sight.drivers) == 1
     return adapters.read_resource(
         raw, state.settings, now if used_by else state.last_uses.of(name), held_for=held_for, held_since=held_since,
-        visible=visible, usable=_is_usable(state, raw, visible, whole),
+        visible=visible, usable=_is_usable(state, raw, visible, whole), shown_by=sight.drivers,
         tainted=name in state.tainted, busy=name in state.operations, used_by=used_by,
         doubted_since=state.doubts.of(name) or 0.0,
         hold_alive=_is_hold_alive(state, raw["spec"]["target_node"], held_for, held_since, now))
@@ -140,7 +140,8 @@ def _resource(state: ClusterState, raw: Json, sight: DeviceSight, now: float) ->
 
 def _is_usable(state: ClusterState, raw: Json, visible: bool, whole: bool) -> bool:
     """A device that a claim keeps as a pool device is shown by no ResourceSlice of the node: it would be promised
-    twice."""
+    twice. Nor is one usable that two drivers show.
+    """
     if not cohdi.annotation(raw, cohdi.POOL_DEVICE):
         return whole and _is_prepared(state, raw)
     work = adapters.read_node_work(raw)

@@ -205,3 +205,16 @@ def test_nothing_is_said_where_somebody_works_or_nobody_has_to() -> None:
     assert problem(online("r"), blocked={A100: "refused"}) == ""
     assert problem(no_hands=NO_AGENT) == ""
     assert problem(online("r"), no_hands=NO_AGENT, blocked={A100: NO_AGENT}, machine=None) == ""
+
+
+def test_device_that_two_drivers_show_is_waited_for_and_told_on_its_object() -> None:
+    twice = online("r", usable=False, shown_by=("gpu.nvidia.com", "own.example"))
+    said = ("GPU-r is shown by the DRA drivers gpu.nvidia.com and own.example of node node-0 at once, so two claims "
+            "could have it; take one of them from the node")
+    assert one(compose(request(1), twice), SetState).error == said
+    assert not of(compose(request(1), replace(twice, error=said)), SetState)
+    (reason,) = plan_scale(node(claim(), request(1), twice), settings()).wait_reasons
+    assert said in reason.waits_for
+    assert not of(plan_scale(node(claim(), request(1), twice), settings()), MarkClaim)
+    calm = replace(twice, error=said, usable=True, shown_by=("own.example",))
+    assert one(compose(request(1), calm), SetState).error == ""

@@ -18,7 +18,8 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.pool.pla
     device_names,
     plan_pool,
 )
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, model_of, settings
+from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, model_of, row, settings
 
 SETTINGS = settings()
 MODEL = model_of(A100)
@@ -113,6 +114,17 @@ def test_slice_is_open_to_labelled_nodes_of_its_fabric() -> None:
     (term,) = spec["nodeSelector"]["nodeSelectorTerms"]
     assert term["matchExpressions"] == [{"key": "gpu.example/a100", "operator": "In", "values": ["true"]},
                                         {"key": "gpu.example/fabric", "operator": "In", "values": ["7"]}]
+
+
+@pytest.mark.parametrize(("handover", "kept_out"), [("direct", [["own.example"]]), ("gated", []), ("reschedule", [])])
+def test_pool_that_claims_keep_is_closed_to_nodes_with_another_driver(handover: str, kept_out: list[list[str]]) -> None:
+    table = {"device_info": [row(0, A100, "a100", **{"other-driver-names": ["own.example"]})]}
+    made = Settings.from_dict({**table, "handover": handover})
+    (spec,) = plan_pool(PoolSnapshot(made.models[0], 1, 1), made).create
+    (term,) = spec["nodeSelector"]["nodeSelectorTerms"]
+    found = [each for each in term["matchExpressions"] if each["key"] == "composable.infra/dra-driver"]
+    assert [each["values"] for each in found] == kept_out
+    assert {each["operator"] for each in found} <= {"NotIn"}
 
 
 def test_empty_pool_is_one_empty_slice() -> None:

@@ -115,14 +115,16 @@ def node(name: str, *pods: Raw, stock: dict[str, Stock] | None = None, labels: d
 
 
 def make_snapshot(*parts: NodeFacts | GatedPod | Placement, free: int | dict[tuple[str, int], int] = 0,
-                  **more: t.Any) -> SchedulingSnapshot:
-    """Nodes, pods and placements; ``free``: of A100 on fabric 1, or all counts."""
+                  samples: Mapping[t.Any, tuple[Raw, ...]] | None = None, **more: t.Any) -> SchedulingSnapshot:
+    """Nodes, pods and placements; ``free``: of A100 on fabric 1, or all counts; ``samples``: by model, which DRIVER
+    shows, or by model and driver."""
+    shown = {(key, DRIVER) if isinstance(key, str) else key: found for key, found in (samples or {}).items()}
     return SchedulingSnapshot(**{
         "now": NOW, "nodes": {p.name: p for p in parts if isinstance(p, NodeFacts)},
         "waiting": tuple(p for p in parts if isinstance(p, GatedPod)),
         "placements": tuple(p for p in parts if isinstance(p, Placement)),
         "free": free if isinstance(free, dict) else {(A100, 1): free}, "namespaces": {"default": {"team": "a"}},
-        "classes": {CLASS: device_class()}, **more})
+        "classes": {CLASS: device_class()}, "samples": shown, **more})
 
 
 def plan(*parts: NodeFacts | GatedPod | Placement, rules: Rules = RULES, **more: t.Any) -> SchedulingPlan:

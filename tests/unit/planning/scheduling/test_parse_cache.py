@@ -61,7 +61,7 @@ CHANGES: list[tuple[str, Callable[[SchedulingSnapshot], SchedulingSnapshot], boo
     ("excluded", lambda v: replace(v, excluded=frozenset({A100})), False),
     ("the claim", lambda v: replace(v, waiting=(replace(POD, claims={"gpu": claim("c", exactly(T4))}),)), False),
     ("the pod", lambda v: replace(v, waiting=(replace(POD, raw=gated("p", cpu="9").raw),)), False),
-    ("samples", lambda v: replace(v, samples={A100: (device(0, "B300"),)}), False),
+    ("samples", lambda v: replace(v, samples={(A100, DRIVER): (device(0, "B300"),)}), False),
     ("a placement", lambda v: replace(v, placements=(assumed(gated("q"), "n", {A100: 1}),)), False),
 ]
 

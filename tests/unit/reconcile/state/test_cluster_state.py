@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+import typing as t
 
 import pytest
 
@@ -79,6 +80,33 @@ def test_device_is_not_used_by_claims_on_others(bench: Bench, result: dict[str, 
 def test_device_on_another_node_is_not_visible_here(bench: Bench) -> None:
     bench.put(objects.local_slice("GPU-d1", node="node-1"), objects.resource("r", device="d1", serial="GPU-d1"))
     assert not node_snapshot(bench.state, "node-0").resources[0].visible
+
+
+def shown_twice(driver: str) -> dict[str, t.Any]:
+    """A slice by which another driver shows the same device."""
+    again = objects.local_slice("GPU-d1")
+    again["metadata"] = {**again["metadata"], "name": "again", "uid": "again"}
+    again["spec"] = {**again["spec"], "driver": driver}
+    return again
+
+
+def test_device_that_two_drivers_show_at_once_is_given_to_nobody(bench: Bench) -> None:
+    prepared = objects.resource("r", device="d1", serial="GPU-d1", state="Online")
+    bench.put(objects.local_slice("GPU-d1"), prepared)
+    (seen,) = node_snapshot(bench.state, "node-0").resources
+    assert (seen.usable, seen.shown_by, seen.rivalry) == (True, (objects.DRIVER,), "")
+    bench.put(again := shown_twice("own.example"))
+    (seen,) = node_snapshot(bench.state, "node-0").resources
+    assert (seen.visible, seen.usable) == (True, False)
+    assert "shown by the DRA drivers gpu.nvidia.com and own.example of node node-0 at once" in seen.rivalry
+    bench.drop(again)
+    assert node_snapshot(bench.state, "node-0").resources[0].usable
+
+
+def test_parts_by_one_driver_are_no_rivals(bench: Bench) -> None:
+    bench.put(objects.local_slice("GPU-d1"), shown_twice(objects.DRIVER),
+              objects.resource("r", device="d1", serial="GPU-d1", state="Online"))
+    assert node_snapshot(bench.state, "node-0").resources[0].usable
 
 
 def test_uuid_of_another_type_harms_nobody(bench: Bench) -> None:

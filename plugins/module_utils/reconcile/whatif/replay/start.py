@@ -76,7 +76,7 @@ def _bound_only(facts: NodeFacts) -> NodeFacts:
 
 def _entry(model: DeviceModel, snapshot: SchedulingSnapshot) -> Json:
     """As a captured one looks, else with what device_info says of the model."""
-    known = snapshot.samples.get(model.cdi_model_name)
+    known = snapshot.samples.get((model.cdi_model_name, model.driver_name))
     return known[0] if known else {"name": model.k8s_device_name, "attributes": {
         name: {"string": str(value)} for name, value in model.attributes.items()}}
 

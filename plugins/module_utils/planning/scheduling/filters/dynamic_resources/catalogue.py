@@ -16,6 +16,8 @@ from ...snapshot import Json
 from .devices import announced_device, expected_device
 
 Answers = dict[Expressions, "bool | None"]
+Samples = Mapping[tuple[str, str], tuple[Json, ...]]
+"""Entries of ResourceSlices, by model and DRA driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +30,19 @@ class _AnnouncedDevice:
 
 
 class Catalogue:
-    """Answers of selectors, each found once. It is valid for one ``device_info`` and one set of samples."""
+    """Answers of selectors, each found once. It is valid for one ``device_info`` and one set of samples.
 
-    def __init__(self, models: tuple[DeviceModel, ...], samples: Mapping[str, tuple[Json, ...]],
+    Where a driver is asked for, an empty one is that of the model's pools.
+    """
+
+    def __init__(self, models: tuple[DeviceModel, ...], samples: Samples,
                  excluded: frozenset[str] = frozenset()) -> None:
         self.models = {m.cdi_model_name: m for m in models}
         self.excluded = excluded
         self.usable = tuple(name for name in self.models if name not in excluded)
         self._samples = dict(samples)
-        self._expected: dict[str, DeviceFacts] = {}
-        self._model_answers: dict[tuple[str, Expressions], bool | None] = {}
+        self._expected: dict[tuple[str, str], DeviceFacts] = {}
+        self._model_answers: dict[tuple[str, str, Expressions], bool | None] = {}
         self._devices: dict[int, _AnnouncedDevice] = {}
 
     def copy(self) -> Catalogue:
@@ -48,7 +53,7 @@ class Catalogue:
         other._devices = self._devices.copy()
         return other
 
-    def made_from(self, models: tuple[DeviceModel, ...], samples: Mapping[str, tuple[Json, ...]],
+    def made_from(self, models: tuple[DeviceModel, ...], samples: Samples,
                   excluded: frozenset[str] = frozenset()) -> bool:
         """Whether it was made from these very values."""
         same_samples = all(len(new) == len(old) and all(a is b for a, b in zip(old, new, strict=True))
@@ -61,34 +66,39 @@ class Catalogue:
         if len(self._devices) > limit:
             self._devices.clear()
 
-    def expected(self, model: str) -> DeviceFacts:
+    def expected(self, model: str, driver: str = "") -> DeviceFacts:
         """What is known of a device of the model that is to be attached."""
-        if model not in self._expected:
-            self._expected[model] = expected_device(self.models[model], self._samples.get(model, ()))
-        return self._expected[model]
+        key = model, driver or self.models[model].driver_name
+        if key not in self._expected:
+            self._expected[key] = expected_device(self.models[model], key[1], self._samples.get(key, ()))
+        return self._expected[key]
 
-    def announced(self, device: Json, model: str) -> DeviceFacts:
+    def announced(self, device: Json, model: str, driver: str = "") -> DeviceFacts:
         """What is known of a device that is in a ResourceSlice."""
-        return self._announced(device, model).facts
+        return self._announced(device, model, driver).facts
 
-    def model_satisfies(self, model: str, expressions: Expressions) -> bool | None:
+    def model_satisfies(self, model: str, expressions: Expressions, driver: str = "") -> bool | None:
         """Whether a device of the model that is to be attached satisfies all expressions; None when not known."""
-        key = (model, expressions)
+        key = (model, driver, expressions)
         if key not in self._model_answers:
-            self._model_answers[key] = _all_hold(expressions, self.expected(model))
+            self._model_answers[key] = _all_hold(expressions, self.expected(model, driver))
         return self._model_answers[key]
 
-    def device_satisfies(self, device: Json, model: str, expressions: Expressions) -> bool | None:
+    def satisfies_by_driver(self, model: str, expressions: Expressions) -> dict[str, bool | None]:
+        """The same for each driver that may show the model's devices."""
+        return {driver: self.model_satisfies(model, expressions, driver) for driver in self.models[model].drivers}
+
+    def device_satisfies(self, device: Json, model: str, expressions: Expressions, driver: str = "") -> bool | None:
         """Whether a device that is in a ResourceSlice satisfies all expressions; None when not known."""
-        known = self._announced(device, model)
+        known = self._announced(device, model, driver)
         if expressions not in known.answers:
             known.answers[expressions] = _all_hold(expressions, known.facts)
         return known.answers[expressions]
 
-    def _announced(self, device: Json, model: str) -> _AnnouncedDevice:
+    def _announced(self, device: Json, model: str, driver: str) -> _AnnouncedDevice:
         known = self._devices.get(id(device))
         if known is None:
-            known = _AnnouncedDevice(device, announced_device(device, self.models[model].driver_name))
+            known = _AnnouncedDevice(device, announced_device(device, driver or self.models[model].driver_name))
             self._devices[id(device)] = known
         return known
 

@@ -30,8 +30,10 @@ def apply_constraint(requests: list[DeviceRequest], constraint: Json, number: in
         raise Unsupported("this constraint is not supported")
     if depends_on_place(attribute):
         return [_shared(request, number, attribute) if request.name in names else request for request in requests]
-    models = {model for request in constrained for model in request.alternatives[0].models}
-    values = [catalogue.expected(model).find("attributes", attribute) for model in models]
+    shown = {(model, driver) for request in constrained for model in request.alternatives[0].models
+             for driver, fits in catalogue.satisfies_by_driver(model, request.alternatives[0].expressions).items()
+             if fits is not False}
+    values = [catalogue.expected(*each).find("attributes", attribute) for each in shown]
     certain = all(isinstance(value, (str, bool, int)) for value in values)
     if not certain or len({(value.__class__, value) for value in values}) != 1:
         raise Unsupported(f"it is not known which devices share {attribute}")

@@ -26,13 +26,12 @@ def announced_device(device: Json, driver: str) -> DeviceFacts:
                        _values(device.get("capacity") or {}, driver, _capacity), complete=True)
 
 
-def expected_device(model: DeviceModel, samples: tuple[Json, ...]) -> DeviceFacts:
-    """A device of the model that is to be attached.
+def expected_device(model: DeviceModel, driver: str, samples: tuple[Json, ...]) -> DeviceFacts:
+    """A device of the model that is to be attached where ``driver`` shows it.
 
     ``samples``: entries of ResourceSlices of devices of this model; what they have in common is expected. Without any
     the attributes of ``device_info`` are.
     """
-    driver = model.driver_name
     if not samples:
         known = _values(model.attributes, driver, lambda value: value)
         known[f"{driver}/uuid"] = NON_EMPTY_TEXT

@@ -60,7 +60,7 @@ class RequestReader:
         """The alternative; None when no model can ever satisfy it. Raises Unsupported."""
         self._check(raw)
         expressions = self._expressions(raw)
-        answers = {m: self.catalogue.model_satisfies(m, expressions) for m in self._models}
+        answers = {m: self._answer(m, expressions) for m in self._models}
         models = tuple(sorted(m for m, answer in answers.items() if answer))
         attachable = bool(models) or None not in answers.values()
         if not attachable and not any(name in text for text in expressions for name in PLACE):
@@ -69,6 +69,11 @@ class RequestReader:
         tolerations = tuple(tuple(sorted((k, str(v)) for k, v in e.items())) for e in raw.get("tolerations") or ())
         return Alternative(int(raw.get("count") or 1), models, expressions, tolerations,
                            attachable=attachable) if models else None
+
+    def _answer(self, model: str, expressions: Expressions) -> bool | None:
+        """Whether a device of the model satisfies them where one of its drivers shows it; None when not known."""
+        answers = [*self.catalogue.satisfies_by_driver(model, expressions).values()]
+        return True if True in answers else None if None in answers else False
 
     def _check(self, raw: Json) -> None:
         name = raw["deviceClassName"]

@@ -25,11 +25,12 @@ ModelTakes = tuple[tuple[str, Take], ...]
 
 
 class SharedPlaces:
-    """What the first requests of a pod have settled on one node, by the devices that they took."""
+    """What the first requests of a pod have settled on one node, by the devices that they took. ``label``: which DRA
+    driver the node has, empty for that of the models' pools."""
 
     def __init__(self, requests: Sequence[DeviceRequest], takes: Sequence[ModelTakes], places: Places,
-                 catalogue: Catalogue) -> None:
-        self._places, self._catalogue = places, catalogue
+                 catalogue: Catalogue, label: str = "") -> None:
+        self._places, self._catalogue, self._label = places, catalogue, label
         self._settled: dict[tuple[int, int], Value] = {}
         for request, of_models in zip(requests, takes, strict=False):
             for model, take in of_models:
@@ -59,11 +60,12 @@ class SharedPlaces:
 
     def _of(self, device: IdleDevice, model: str, name: str) -> Value | None:
         """With its type; None where the device does not say it."""
-        return _value(self._catalogue.announced(device.device, model).find("attributes", name))
+        return _value(self._catalogue.announced(device.device, model, device.driver).find("attributes", name))
 
     def _to_come(self, model: str, name: str) -> Value | None:
         """Only where devices of the model are known to say it at all."""
-        said = name in self._catalogue.expected(model).attributes
+        driver = self._catalogue.models[model].driver_on(self._label)
+        said = name in self._catalogue.expected(model, driver).attributes
         return _value(self._places.get(name.rpartition("/")[2])) if said else None
 
 

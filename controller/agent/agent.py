@@ -35,6 +35,7 @@ from .device_work import DeviceWork, Patience
 from .evidence_book import EvidenceBook
 from .hands import Hands
 from .metrics import AgentMetrics, new_steps
+from .node_driver import NodeDriver
 from .node_state import NodeState
 from .plugin_work import ANNOUNCE_SECONDS, PluginWork
 
@@ -76,18 +77,21 @@ class _Duty(enum.Enum):
 class NodeAgent:
     """``start`` it once, ``stop`` it once. All that it needs on the node goes through ``hands``.
 
-    ``lease_client``: by which its Lease is renewed, where that is not ``client``. ``on_change`` may be set before the
-    start; it is called when something of the node, or what is known of it, has changed.
+    ``lease_client``: by which its Lease is renewed, where that is not ``client``. ``driver``: whether the devices are
+    those of the own driver. ``on_change`` may be set before the start; it is called when something of the node, or what
+    is known of it, has changed.
     """
 
     def __init__(self, client: Client, hands: Hands, options: AgentOptions, metrics: AgentMetrics,
                  recorder: Recorder | None = None, lease_client: Client | None = None,
-                 tracer: Tracer | None = None) -> None:
+                 tracer: Tracer | None = None, driver: NodeDriver | None = None) -> None:
         self.options, self._hands, self._metrics, self._recorder = options, hands, metrics, recorder
         self._tracer = tracer or NoTracer()
         self._duties: WorkQueue[_Duty] = WorkQueue()
         self.state = NodeState(client, options.node, options.plugin_namespaces, self._resource_changed,
                                self._other_changed)
+        self.driver = driver or NodeDriver(options.node, options.own_driver)
+        self.state.reflectors += self.driver.reflectors(client, self._other_changed)
         self.book = EvidenceBook(client, self.state.resources, self._noted)
         self.lane = BusLane(options.node, self._work)
         self.devices = DeviceWork(self.state, self.book, hands, ClaimCheck(client, self.state, options.own_driver),

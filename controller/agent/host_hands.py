@@ -52,11 +52,12 @@ class _Seen:
 class HostHands:
     """One thread at a time brings devices up; the rest is thread-safe.
 
-    ``own_kinds``: rows of the table of vendors whose devices the agent's own DRA driver offers.
+    ``own_kinds``: rows of the table of vendors whose devices the agent's own DRA driver offers, while ``is_driver``.
     """
 
-    def __init__(self, host: Host, options: Options, own_kinds: Collection[str] = ()) -> None:
-        self._own_kinds = frozenset(own_kinds)
+    def __init__(self, host: Host, options: Options, own_kinds: Collection[str] = (),
+                 is_driver: Callable[[], bool] = lambda: True) -> None:
+        self._own_kinds, self._is_driver = frozenset(own_kinds), is_driver
         self._root, self._options, self._host = (root := host.root), options, host
         self._seen, self._log = _Seen(), kernel_log.KernelLog(root)
         self._vendors: dict[str, Vendor] = {}
@@ -153,11 +154,11 @@ class HostHands:
     def is_own(self, evidence: Evidence) -> bool:
         """See the protocol."""
         vendor = self._vendor(evidence)
-        return vendor is not None and vendor.name in self._own_kinds
+        return vendor is not None and vendor.name in self._own_kinds and self._is_driver()
 
     def plugins(self) -> tuple[Plugin, ...]:
         """See the protocol."""
-        own = {vendor.dra_driver for vendor in VENDORS if vendor.name in self._own_kinds}
+        own = {vendor.dra_driver for vendor in VENDORS if vendor.name in self._own_kinds and self._is_driver()}
         return tuple(plugin for plugin in _PLUGINS if plugin.driver not in own)
 
     def _vendor(self, evidence: Evidence) -> Vendor | None:

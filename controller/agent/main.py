@@ -40,6 +40,7 @@ from .host_hands import HostHands
 from .kubelet_plugin.beside_agent import kubelet_plugin
 from .kubelet_plugin.options import add_plugin_options, check_plugin_options, own_kinds
 from .metrics import AgentMetrics
+from .node_driver import NodeDriver
 
 log = logging.getLogger("composable.infra")
 OK, BAD_INPUT = 0, 2
@@ -133,9 +134,10 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     try:
         with only_agent(args.root, stop) as alone:
             if alone:
-                hands = HostHands(Host(args.root), host_options(args), own_kinds(args))
+                driver = NodeDriver(args.node_name, args.dra_driver, by_label=args.dra_driver_by_label)
+                hands = HostHands(Host(args.root), host_options(args), own_kinds(args), driver.is_own)
                 hands.take_stock()
-                agent = NodeAgent(limited, hands, agent_options(args), metrics, recorder, client, tracer)
+                agent = NodeAgent(limited, hands, agent_options(args), metrics, recorder, client, tracer, driver)
                 metrics.ask(agent.devices_by_phase, agent.hung_removals)
                 with kubelet_plugin(args, limited, agent) as plugin:
                     health = HealthServer(args.listen, agent, metrics, lambda: status(agent) | plugin(), Access(client),

@@ -53,7 +53,8 @@ def kubelet_plugin(args: argparse.Namespace, client: Client, agent: NodeAgent) -
         return all(reflector.synced.is_set() for reflector in agent.state.reflectors)
 
     options = PluginOptions(args.dra_driver, tuple(args.dra_kinds), args.kubelet_folder, args.cdi_folder)
-    mine = Agent(args.node_name, Host(args.root), agent.state.slices, evidences, synced, kept, claims)
+    mine = Agent(args.node_name, Host(args.root), agent.state.slices, evidences, synced, kept, claims,
+                 agent.driver.other)
     try:
         plugin = KubeletPlugin(client, options, mine)
     except BadCheckpoint as error:

@@ -10,6 +10,7 @@ import importlib
 import re
 from pathlib import Path
 
+from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import DRIVER_LABEL
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 
 from .devices import DEFAULT_KINDS, KINDS
@@ -25,6 +26,9 @@ def add_plugin_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--dra-driver", default="", metavar="NAME",
         help="be a DRA driver of this name for the node's devices, by a kubelet plugin; needs grpcio (default: none)")
+    add("--dra-driver-by-label", action="store_true",
+        help=f"offer the node's devices only while the label {DRIVER_LABEL} of the node has the name of this driver; "
+             "else they are left to the driver that it names, and its plugin is told of them")
     add("--dra-kinds", nargs="+", default=list(DEFAULT_KINDS), metavar="KIND", choices=KINDS,
         help=f"devices that this driver offers, out of {', '.join(KINDS)} (default: {' '.join(DEFAULT_KINDS)})")
     add("--kubelet-folder", type=Path, default=Path("/var/lib/kubelet"), metavar="FOLDER",
@@ -41,6 +45,8 @@ def own_kinds(args: argparse.Namespace) -> tuple[str, ...]:
 def check_plugin_options(args: argparse.Namespace) -> None:
     """Raises BadConfig where a DRA driver cannot have the name, or cannot be served here."""
     name = args.dra_driver
+    if args.dra_driver_by_label and not name:
+        raise BadConfig("--dra-driver-by-label: is not usable without --dra-driver, whose name the label may have")
     if not name:
         return
     if len(name) > LONGEST_DRIVER or not _DRIVER.fullmatch(name):

@@ -70,7 +70,8 @@ def _no_claims(_but: Collection[ClaimName]) -> Iterable[Json]:
 @dataclass(frozen=True, slots=True)
 class Agent:
     """What the plugin takes from the node agent. ``slices``: all of the node. ``synced``: whether they were read.
-    ``kept``: see ``Sight``. ``claims``: those of the node's pods, but for some by namespace and name."""
+    ``kept``: see ``Sight``. ``claims``: those of the node's pods, but for some by namespace and name. ``other_driver``:
+    whose the devices of the node are where they are not this driver's, empty where they are."""
 
     node: str
     host: Host
@@ -79,6 +80,7 @@ class Agent:
     synced: Callable[[], bool]
     kept: Callable[[], Kept] = dict
     claims: Callable[[Collection[ClaimName]], Iterable[Json]] = _no_claims
+    other_driver: Callable[[], str] = str
 
 
 class KubeletPlugin:
@@ -194,15 +196,18 @@ class KubeletPlugin:
                 log.info("published: %s", ", ".join(device.name for device in shown) or "no device")
 
     def _to_show(self, devices: Sequence[NodeDevice]) -> list[NodeDevice]:
-        """What a claim has stays; a device that another driver shows, or that a claim of it has, is for those only."""
+        """What a claim has stays; a device that another driver shows, or that a claim of it has, is for those only, as
+        are all where the node has another driver."""
         prepared = {d.address for claim in self._preparation.claims() for d in claim.devices
                     if d.pool == self._place.pool}
         shown = self._publisher.shown()
+        other = self._agent.other_driver()
         left = {d.name: driver for d in devices if d.address not in prepared
-                and (driver := self._sight.shown_by(d) or (d.name not in shown and self._held_by(d)))}
+                and (driver := other or self._sight.shown_by(d) or (d.name not in shown and self._held_by(d)))}
         if left != self._left_out:
             for name, driver in left.items():
-                log.warning("%s is left to the driver %s: its ResourceSlice shows it, or a claim has it", name, driver)
+                log.warning("%s is left to the driver %s: %s", name, driver, "the node's label says so" if other else
+                            "its ResourceSlice shows it, or a claim has it")
             self._left_out = left
         return [device for device in devices if device.name not in left and (
             device.address in prepared or not self._sight.reason_to_hide(device, shown))]

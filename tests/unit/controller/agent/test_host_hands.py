@@ -77,6 +77,18 @@ def test_no_plugin_is_told_of_devices_that_the_own_driver_offers(node: FakeNode)
     assert {plugin.driver for plugin in others.plugins()} == {"gpu.nvidia.com", "gpu.intel.com"}
 
 
+def test_while_the_node_has_another_driver_its_plugin_is_told(node: FakeNode) -> None:
+    node.come(Card(A, "GPU-a"))
+    seen, mine = Evidence(PREPARING, "dev-1", uuid="GPU-a", address=A), [False]
+    hands = HostHands(node.host, Options(), ("nvidia",), lambda: mine[0])
+    assert not hands.is_own(seen)
+    assert (plugin := hands.plugin(seen)) is not None
+    assert plugin in hands.plugins()
+    mine[0] = True
+    assert hands.is_own(seen)
+    assert hands.plugin(seen) is None
+
+
 def test_another_that_comes_first_is_not_waited_out(node: FakeNode) -> None:
     hands, noted = hands_of(node), list[Evidence]()
     node.come(Card(A, "GPU-b"))

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
@@ -94,7 +94,7 @@ def test_device_that_two_drivers_show_at_once_is_given_to_nobody(bench: Bench) -
     prepared = objects.resource("r", device="d1", serial="GPU-d1", state="Online")
     bench.put(objects.local_slice("GPU-d1"), prepared)
     (seen,) = node_snapshot(bench.state, "node-0").resources
-    assert (seen.usable, seen.shown_by, seen.rivalry) == (True, (objects.DRIVER,), "")
+    assert (seen.usable, seen.shown_by, seen.rivalry) == (True, (DRIVER,), "")
     bench.put(again := shown_twice("own.example"))
     (seen,) = node_snapshot(bench.state, "node-0").resources
     assert (seen.visible, seen.usable) == (True, False)
@@ -104,7 +104,7 @@ def test_device_that_two_drivers_show_at_once_is_given_to_nobody(bench: Bench) -
 
 
 def test_parts_by_one_driver_are_no_rivals(bench: Bench) -> None:
-    bench.put(objects.local_slice("GPU-d1"), shown_twice(objects.DRIVER),
+    bench.put(objects.local_slice("GPU-d1"), shown_twice(DRIVER),
               objects.resource("r", device="d1", serial="GPU-d1", state="Online"))
     assert node_snapshot(bench.state, "node-0").resources[0].usable
 

@@ -54,6 +54,12 @@ def test_agent_without_a_driver_does_not_import_grpc(monkeypatch: pytest.MonkeyP
         agent.stop()
 
 
+def test_label_without_a_driver_is_refused() -> None:
+    with pytest.raises(BadConfig, match=r"^--dra-driver-by-label: is not usable without --dra-driver"):
+        check_plugin_options(arguments("--dra-driver-by-label"))
+    check_plugin_options(arguments("--dra-driver-by-label", "--dra-driver", "devices.composable.infra"))
+
+
 @pytest.mark.parametrize("name", ["Upper.example.com", "a..b", "-a", "a_b", "a/b", "x" * 64])
 def test_name_that_no_driver_can_have_is_refused(name: str) -> None:
     with pytest.raises(BadConfig, match=r"--dra-driver: .* is not usable: must be a DNS subdomain of at most 63"):

@@ -55,7 +55,7 @@ class Running:
 
     def __init__(self, node: PluginNode, kubelet: Path) -> None:
         self.node, self.kubelet = node, kubelet
-        self.store, self.synced = Store({}), True
+        self.store, self.synced, self.other = Store({}), True, ""
         self.plugin: KubeletPlugin | None = None
         self._reflector = Reflector(node.api.client, SLICES, self.store, self._changed)
         self._reflector.start()
@@ -65,7 +65,7 @@ class Running:
         """A plugin, as after a crash of the one before."""
         options = PluginOptions(DRIVER, kubelet=self.kubelet, cdi=self.node.cdi)
         agent = Agent(NODE, Host(self.node.root), self.store, lambda: self.node.evidences, lambda: self.synced,
-                      lambda: self.node.kept, self._claims)
+                      lambda: self.node.kept, self._claims, lambda: self.other)
         self.plugin = KubeletPlugin(self.node.api.client, options, agent)
         self.plugin.start()
         return self.plugin
@@ -316,6 +316,21 @@ def test_device_that_a_vendors_claim_still_has_is_not_offered_when_its_slice_is_
              lambda: plugin.status()["left_out"] == {"gpu-a": "gpu.nvidia.com", "gpu-b": "gpu.nvidia.com"})
     assert running.shown() == []
     running.node.api.remove(CLAIMS, "theirs", "default")
+    wait_for("both are ours", lambda: running.shown() == ["gpu-a", "gpu-b"])
+
+
+def test_devices_of_a_node_that_has_another_driver_are_left_to_it(running: Running, kubelet: KubeletStandIn) -> None:
+    running.node.plug("a", "b")
+    wait_for("the slice", lambda: running.shown() == ["gpu-a", "gpu-b"])
+    running.node.claim("gpu-a")
+    assert kubelet.prepare("uid-c", "c").devices
+    running.other = "gpu.nvidia.com"
+    wait_for("what a claim has stays", lambda: running.shown() == ["gpu-a"])
+    assert running.plugin is not None
+    assert running.plugin.status()["left_out"] == {"gpu-b": "gpu.nvidia.com"}
+    kubelet.unprepare("uid-c", "c")
+    wait_for("nothing is left", lambda: running.shown() == [])
+    running.other = ""
     wait_for("both are ours", lambda: running.shown() == ["gpu-a", "gpu-b"])
 
 

@@ -35,8 +35,7 @@ from .device_work import DeviceWork, Patience
 from .evidence_book import EvidenceBook
 from .hands import Hands
 from .metrics import AgentMetrics, new_steps
-from .node_driver import NodeDriver
-from .node_state import NodeState
+from .node_state import NodeDriver, NodeState
 from .plugin_work import ANNOUNCE_SECONDS, PluginWork
 
 Json = dict[str, t.Any]

@@ -40,7 +40,7 @@ from .host_hands import HostHands
 from .kubelet_plugin.beside_agent import kubelet_plugin
 from .kubelet_plugin.options import add_plugin_options, check_plugin_options, own_kinds
 from .metrics import AgentMetrics
-from .node_driver import NodeDriver
+from .node_state import NodeDriver
 
 log = logging.getLogger("composable.infra")
 OK, BAD_INPUT = 0, 2

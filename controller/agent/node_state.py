@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one node's agent sees of the cluster: ComposableResources, slices and pods, each by a watch of its own."""
+"""What an agent sees of the cluster: ComposableResources, slices, pods and its Node, each by a watch of its own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     COMPOSABLE_RESOURCES,
+    NODES,
     PODS,
     SLICES,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods, slices
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import nodes, pods, slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claims import DeviceKey
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import TARGET_NODE, node_label
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.device_users import (
@@ -26,6 +27,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.times import
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.reflector import Reflector
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
+from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import DRIVER_LABEL
 
 from .hands import Plugin
 
@@ -92,6 +94,39 @@ class NodeState:
     def preparing(self) -> list[Json]:
         """Pods with claims that the kubelet has not started yet: it may be preparing their claims."""
         return [pod for pod in self.pods.list() if pods.claim_names(pod) and not pods.ended(pod) and _unstarted(pod)]
+
+
+class NodeDriver:
+    """``name``: of the own driver, empty for none. ``by_label``: it has the devices only where the label names it.
+
+    Thread-safe. Until the node was read, its devices are not the own driver's.
+    """
+
+    def __init__(self, node: str, name: str = "", *, by_label: bool = False) -> None:
+        self._node, self._name, self._by_label = node, name, by_label
+        self.store = Store({}, trim=nodes.trimmed)
+
+    def reflectors(self, client: Client, on_change: Callable[[], None]) -> list[Reflector]:
+        """What has to be watched for it."""
+        if not self._by_label:
+            return []
+
+        def changed(_kind: str, _obj: Json, _old: Json | None) -> None:
+            on_change()
+
+        return [Reflector(client, NODES, self.store, changed, field_selector=f"metadata.name={self._node}")]
+
+    def is_own(self) -> bool:
+        """Whether the own driver has the devices of the node."""
+        return bool(self._name) and not self.other()
+
+    def other(self) -> str:
+        """Whose the devices are where they are not the own driver's, in words; empty where they are."""
+        if not self._by_label:
+            return ""
+        raw = self.store.get(self._node)
+        said = str(((raw or {}).get("metadata") or {}).get("labels", {}).get(DRIVER_LABEL) or "")
+        return "" if said == self._name else said or f"of a node without the label {DRIVER_LABEL}"
 
 
 def trimmed_pod(pod: Json) -> Json:

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.composable.infra.controller.agent.node_driver import NodeDriver
+from ansible_collections.composable.infra.controller.agent.node_state import NodeDriver
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NODES
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 

@@ -186,7 +186,7 @@ options:
       workers:
         description: Threads that work on claims and resources at the same time. From 1 to 64.
         type: int
-        default: 8
+        default: 32
       parallel_attaches:
         description: Attaches and detaches that are under way at the same time on one fabric, at most. From 1 to 1024.
         type: int

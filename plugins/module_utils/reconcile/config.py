@@ -25,7 +25,7 @@ except ImportError:
     HAS_YAML = False
 
 ROLES = ("publisher", "scaler", "operator")
-ENGINE_KEYS = {"scan_interval": 5.0, "workers": 8, "parallel_attaches": 256, "lease_namespace": "composable-infra",
+ENGINE_KEYS = {"scan_interval": 5.0, "workers": 32, "parallel_attaches": 256, "lease_namespace": "composable-infra",
                "node_hands": AGENT, "kube_api_qps": 800.0, "kube_api_burst": 1600}
 
 
@@ -46,7 +46,7 @@ class EngineConfig:
     settings: Settings
     fabric: FabricConfig
     scan_interval: float = 5.0
-    workers: int = 8
+    workers: int = 32
     parallel_attaches: int = 256
     lease_namespace: str = "composable-infra"
     node_hands: str = AGENT

@@ -38,7 +38,7 @@ def refused(data: object) -> str:
 
 def test_defaults() -> None:
     found = EngineConfig.from_dict(document())
-    assert (found.scan_interval, found.workers, found.parallel_attaches) == (5.0, 8, 256)
+    assert (found.scan_interval, found.workers, found.parallel_attaches) == (5.0, 32, 256)
     assert (found.lease_namespace, found.node_hands) == ("composable-infra", "agent")
     assert found.fabric.endpoint == "https://manager.example"
     assert len(found.settings.models) == 3

@@ -39,6 +39,9 @@ class WorkQueue(t.Generic[K]):
         self._background: OrderedDict[K, float] = OrderedDict()
         self._turn = 0
         self._working: set[K] = set()
+        self._background_at_work = 0
+        # Who wakes up when the next appointment is due: one of those that wait for a key, not all of them.
+        self._timekeeper: object | None = None
         self._again: dict[K, float] = {}
         self._later: list[tuple[float, int, K]] = []
         self._due: dict[K, float] = {}
@@ -85,6 +88,7 @@ class WorkQueue(t.Generic[K]):
             self._count += 1
             heapq.heappush(self._later, (when, self._count, key))
             if self._later[0][1] == self._count:
+                self._timekeeper = None  # it waits for a later one
                 self._changed.notify()
             if len(self._later) > MOST_REPLACED + 2 * len(self._due):
                 self._drop_replaced()
@@ -102,11 +106,27 @@ class WorkQueue(t.Generic[K]):
                 if found := self._next():
                     key, since = found
                     self._waited(key, time.monotonic() - since)
-                    self._working.add(key)
-                    self._drop_echo(key)
+                    self._begin(key)
                     return key
-                self._changed.wait(wait)
+                self._await_change(wait)
             return None
+
+    def _begin(self, key: K) -> None:
+        self._working.add(key)
+        self._background_at_work += self._is_background(key)
+        self._drop_echo(key)
+        if self._later and self._timekeeper is None:
+            self._changed.notify()  # somebody who still waits keeps the time from now on
+
+    def _await_change(self, wait: float | None) -> None:
+        """Until a key is ready, or an appointment is due and nobody else wakes up for it; as Java's DelayQueue."""
+        if wait is None or self._timekeeper is not None:
+            self._changed.wait()
+            return
+        me = self._timekeeper = object()
+        self._changed.wait(wait)
+        if self._timekeeper is me:
+            self._timekeeper = None
 
     def _drop_echo(self, key: K) -> None:
         """The work that begins now knows of the write."""
@@ -117,7 +137,9 @@ class WorkQueue(t.Generic[K]):
     def done(self, key: K) -> None:
         """The work on a key has ended; it becomes ready again when it was added meanwhile."""
         with self._changed:
-            self._working.discard(key)
+            if key in self._working:
+                self._working.discard(key)
+                self._background_at_work -= self._is_background(key)
             if key in self._again:
                 self._make_ready(key, self._again.pop(key))
             elif self._background:
@@ -153,7 +175,7 @@ class WorkQueue(t.Generic[K]):
             self._changed.notify()
 
     def _next(self) -> tuple[K, float] | None:
-        background = bool(self._background) and not any(self._is_background(key) for key in self._working)
+        background = bool(self._background) and not self._background_at_work
         if not background and not self._priority:
             return None
         self._turn += 1

@@ -227,6 +227,75 @@ def test_waiting_worker_is_woken_by_an_appointment() -> None:
     assert found == ["near"]
 
 
+class Counted(threading.Condition):
+    """A condition that counts how often somebody woke up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.woken = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        found = super().wait(timeout)
+        self.woken += 1
+        return found
+
+
+def test_an_appointment_does_not_wake_all_idle_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    conditions: list[Counted] = []
+
+    def made() -> Counted:
+        conditions.append(Counted())
+        return conditions[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"{WorkQueue.__module__}.threading.Condition", made)
+        queue = WorkQueue[int]()
+    worked, appointments = threading.Semaphore(0), 20
+
+    def work() -> None:
+        while (key := queue.get()) is not None:
+            queue.done(key)
+            worked.release()
+
+    workers = threads(32, work)
+    for number in range(appointments):
+        queue.add_at(number, time.time() + 0.01)
+        assert worked.acquire(timeout=10)
+    woken = conditions[0].woken
+    queue.close()
+    join(workers)
+    # Who is told of the appointment, who keeps the time after it; 32 for each, were all woken.
+    assert woken <= 4 * appointments
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.01])
+def test_appointments_are_kept_while_others_work(apart: float) -> None:
+    """Whoever kept the time works now, for ever: another one keeps it."""
+    queue, found, number = WorkQueue[int](), list[int | None](), 6
+    now = time.time()
+    made = threads(number, lambda: found.append(queue.get()))
+    queue.add_at(100, now + 3600)
+    for each in range(number):
+        queue.add_at(each, now + 0.02 + apart * each)
+    join(made)
+    assert sorted(key for key in found if key is not None) == [*range(number)]
+
+
+def test_background_comes_one_at_a_time_however_many_wait() -> None:
+    queue = WorkQueue[str](lambda key: 0.0 if key.startswith("b") else None)
+    for key in ("b1", "b2", "a"):
+        queue.add(key)
+    assert [queue.get(), queue.get()] == ["a", "b1"]
+    queue.add("b1")
+    queue.done("b1")
+    queue.done("b1")  # nobody works on it: nothing
+    assert queue.get() == "b2"
+    queue.add("a2")
+    assert queue.get() == "a2"
+    queue.done("b2")
+    assert queue.get() == "b1"
+
+
 def test_one_key_has_one_worker_and_no_event_is_lost() -> None:
     """Many threads add, several work: never two on one key, and the last add of each key is worked on after it."""
     queue, lock = WorkQueue[int](), threading.Lock()

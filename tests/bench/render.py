@@ -11,7 +11,7 @@ import typing as t
 from pathlib import Path
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = (_DOCS / "performance.md", _DOCS / "handover.md")
+PAGES = (_DOCS / "performance.md", _DOCS / "handover.md", _DOCS / "whatif.md", _DOCS / "guides" / "page.md")
 
 # CoHDI's measured medians and the floor of the reschedule handover: same scenarios, same kind of stage, other run.
 COHDI = {
@@ -210,8 +210,29 @@ def real_table(rows: list[dict[str, t.Any]]) -> str:
     return "\n".join(lines)
 
 
+_AGREEMENT = (("wait_p50", "wait, half of the pods (s)"), ("wait_p90", "wait, 90 % of the pods (s)"),
+              ("wait_mean", "wait, mean (s)"), ("utilisation", "devices in use (%)"), ("attaches", "attaches"))
+
+
+def whatif_table(rows: list[dict[str, t.Any]]) -> str:
+    """What the lab showed beside what replays of the same arrivals say."""
+    lines = ["| | lab | replay, median (lowest to highest) | may differ by | within |", "|---|---|---|---|---|"]
+    for row in rows:
+        for name, words in _AGREEMENT:
+            found = row["figures"][name]
+            spread = "{median:g} ({low:g} to {high:g})".format(**found["replay"])
+            lines.append(f"| {words} | {found['lab']:g} | {spread} | {found['bound']:g} | "
+                         f"{'yes' if found['within'] else '**no**'} |")
+    return "\n".join(lines)
+
+
+def page_table(rows: list[dict[str, t.Any]]) -> str:
+    """What the page costs."""
+    return "\n".join(["| What | Measured |", "|---|---|", *(f"| {row['what']} | {row['measured']} |" for row in rows)])
+
+
 TABLES = {
-    "real": real_table,
+    "real": real_table, "whatif": whatif_table, "page": page_table,
     "agents": agents_table, "soak": soak_table, "client": client_table, "hops": hops_table, "baseline": baseline_table,
     "gated": gated_table, "direct": direct_table, "scale": scale_table, "large": large_table,
     "autoscaler": autoscaler_table,

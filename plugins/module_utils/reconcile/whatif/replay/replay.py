@@ -63,15 +63,21 @@ class Replay:
         self._begin(arrivals)
 
     def _begin(self, arrivals: Sequence[Arrival]) -> None:
-        """Who was there at the moment of the capture stays as long as somebody who comes; who waited comes first."""
+        """Who was there at the moment of the capture stays as long in all as somebody who comes; who waited comes first.
+        """
         lifetimes = [arrival.lifetime for arrival in arrivals]
-        for node, uid, keys in self.start.running:
+        for pod in self.start.running:
             if lifetimes:
-                self._after(self.rng.choice(lifetimes), self._end, node, uid, keys)
-        for pod in self.start.snapshot.waiting:
-            self._come(Visit.of(pod, 0.0, self.rng.choice(lifetimes) if lifetimes else self.record.end))
+                self._after(self._left(lifetimes, self.began - pod.since), self._end, pod.node, pod.uid, pod.claims)
+        for held in self.start.snapshot.waiting:
+            self._come(Visit.of(held, 0.0, self.rng.choice(lifetimes) if lifetimes else self.record.end))
         for number, arrival in enumerate(arrivals):
             self._after(arrival.at, self._arrive, arrival, number)
+
+    def _left(self, lifetimes: Sequence[float], age: float) -> float:
+        """How long a pod of this age still runs: it is one of those that live longer, where there are any."""
+        longer = [each - age for each in lifetimes if each > age]
+        return self.rng.choice(longer or lifetimes)
 
     def run(self) -> Record:
         """What became of it, when the hours are over."""

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ....kube.api_resources import PODS
+from ....kube.api_resources import COMPOSABLE_RESOURCES, PODS
 from ....kube.objects import pods
+from ....kube.times import parse_time
 from ....planning.device_info import DeviceModel
 from ....planning.node.evaluate import OPERATOR, SCALER, NodePolicy
 from ....planning.node.snapshot import NodeSnapshot
@@ -19,13 +20,21 @@ from ....planning.settings import Settings
 from ...gating.snapshot import scheduling_snapshot, waiting
 from ...state.cluster_state import ClusterState
 from ...state.node_snapshot import node_snapshot
+from ...timelines.timeline import of_resource
 from ..capture import Capture
 from ..captured_engine import engine_of
 from ..evictions import Gate
 from .node import ReplayedNode
 
-Running = tuple[str, str, frozenset[str]]
-"""Node, uid of the pod, and its claims (namespace/name)."""
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A pod that uses devices: its uid, its claims (namespace/name), and since when, in seconds since the epoch."""
+
+    node: str
+    uid: str
+    claims: frozenset[str]
+    since: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +91,12 @@ def _entry(model: DeviceModel, snapshot: SchedulingSnapshot) -> Json:
 
 
 def _running(state: ClusterState, capture: Capture) -> list[Running]:
-    found = []
+    found, ran = [], {each.claim: each.ended for raw in capture.of(COMPOSABLE_RESOURCES.plural)
+                      for each in of_resource(raw)}
     for raw in capture.of(PODS.plural):
         keys = frozenset(f"{raw['metadata']['namespace']}/{name}" for name in pods.claim_names(raw).values() if name)
         if keys and pods.bound(raw) and not pods.ended(raw):
-            found.append((str(raw["spec"]["nodeName"]), str(raw["metadata"]["uid"]), keys))
+            created = parse_time(raw["metadata"].get("creationTimestamp"))
+            since = max(created, *(ran.get(key, 0.0) for key in keys))
+            found.append(Running(str(raw["spec"]["nodeName"]), str(raw["metadata"]["uid"]), keys, since))
     return found

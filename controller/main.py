@@ -167,9 +167,12 @@ def _act(stop: threading.Event, engine: ControllerManager, lease_client: Client)
         while not stop.wait(RESYNC_SECONDS):
             engine.enqueue_all()
             engine.arrivals.keep()
+            engine.waits.keep()
     finally:
         if gate_lease:
             gate_lease.stop()
+    if engine.fence.open:
+        engine.waits.keep()
 
 
 def _all_read(stop: threading.Event, engine: ControllerManager) -> bool:

@@ -48,7 +48,7 @@ def page(engine: ControllerManager, access: Access, refusals: Mapping[int, str],
                       partial(process_row, engine, leaders, version(), documentation()))
     view = View(sources)
     engine.listeners.append(view.object_changed)
-    return Ui(view, Stories(engine.state, engine.timelines), access, refusals)
+    return Ui(view, Stories(engine.state, engine.timelines, engine.waits.known), access, refusals)
 
 
 def process_row(engine: ControllerManager, leaders: Callable[[], Sequence[str]], build: str,

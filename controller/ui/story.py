@@ -9,7 +9,7 @@ Read from the stores at the moment of asking.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 
 from ansible_collections.composable.infra.controller.ui.scope import CLAIM, MACHINE, NODE, Scope
@@ -19,8 +19,9 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.clai
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.histogram import BOUNDS, waits
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import DAY, TimelineRecorder
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.day_of_waits import Rows, waits_of
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.histogram import BOUNDS
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import TimelineRecorder
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import (
     SHARE_WORDS,
     WORDS,
@@ -36,10 +37,11 @@ _RELEASED, _HELD = "asked to let the device go", "kept for a claim"
 
 
 class Stories:
-    """Tells stories; ``recorder``: what this process has seen of claims. Changes nothing."""
+    """Tells stories; ``recorder``: what this process has seen of claims; ``waits_known``: those of the last day.
+    Changes nothing."""
 
-    def __init__(self, state: ClusterState, recorder: TimelineRecorder) -> None:
-        self._state, self._recorder = state, recorder
+    def __init__(self, state: ClusterState, recorder: TimelineRecorder, waits_known: Callable[[], Rows]) -> None:
+        self._state, self._recorder, self._waits_known = state, recorder, waits_known
 
     def of(self, key: str, scope: Scope, view: View) -> Json | None:
         """The story behind a row or a device; None for what there is not, and for what this scope does not see."""
@@ -93,12 +95,9 @@ class Stories:
         return [{"kind": "Node", "name": row["name"]}, *requests, *resources]
 
     def waits(self, scope: Scope) -> Json:
-        """How long claims of the last day waited, by hop, as far as it was seen here or is written on devices."""
-        since = self._recorder.now() - DAY
-        written = (each for raw in self._state.resources.list() for each in of_resource(raw) if each.ended >= since)
-        shown = [each for each in (*written, *self._recorder.last_day())
-                 if scope.namespace is None or each.claim.startswith(f"{scope.namespace}/")]
-        return {"bounds": BOUNDS, "words": WORDS, "waits": [asdict(each) for each in waits(shown)]}
+        """How long claims of the last day waited, by hop."""
+        shown = waits_of(self._waits_known(), scope.namespace)
+        return {"bounds": BOUNDS, "words": WORDS, "waits": [asdict(each) for each in shown]}
 
 
 def told(timeline: Timeline, steps: Iterable[tuple[str, float]] = ()) -> Json:

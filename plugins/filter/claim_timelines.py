@@ -12,9 +12,10 @@ version_added: 1.0.0
 description:
   - Reads the annotation C(composable.infra/timelines) of ComposableResources, which the controllers write.
   - It has the last eight claims of each attached device. What was on devices that went back to the fabric is gone.
+  - The waits of all claims of the last day are in a ConfigMap of the controllers' namespace, see O(counted).
 author:
   - composable.infra contributors (@composable-infra)
-positional: hours, now
+positional: hours, now, counted
 options:
   _input:
     description: ComposableResources as the API server has them.
@@ -28,6 +29,13 @@ options:
   now:
     description: Seconds since the epoch. The clock of this machine by default.
     type: float
+  counted:
+    description:
+      - C(waits.json) of the ConfigMap C(composable-infra-waits). Where it can be read, C(waits) are made of it, by
+        whole hours. Median and 95 % are then rounded up to the next of 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8 and their
+        tenfolds.
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""
@@ -40,8 +48,9 @@ RETURN = r"""
 _value:
   description: >-
     C(claims) with C(claim), C(node), C(seconds) and C(hops) (seconds by hop), the newest first; C(waits) with C(hop),
-    C(words), C(count), C(median), C(p95) and C(longest) in seconds; C(svg) and C(waits_svg), each empty when there is
-    nothing to draw.
+    C(words), C(count), C(median), C(p95) and C(longest) in seconds; C(all_claims), whether the waits are those of all
+    claims, not only of those whose devices are attached; C(svg) and C(waits_svg), each empty when there is nothing to
+    draw.
   type: dict
 """
 
@@ -49,6 +58,7 @@ import time
 import typing as t
 from collections.abc import Callable, Iterable
 
+from ..module_utils.reconcile.timelines.day_of_waits import HOUR, of_text, waits_of
 from ..module_utils.reconcile.timelines.histogram import Waits, waits
 from ..module_utils.reconcile.timelines.svg import timelines_svg, waits_svg, words_of
 from ..module_utils.reconcile.timelines.timeline import Timeline, of_resource
@@ -58,14 +68,24 @@ MOST_DRAWN = 40
 Row = dict[str, t.Any]
 
 
-def claim_timelines(resources: Iterable[Row], hours: float = 24.0, now: float | None = None) -> Row:
+def claim_timelines(resources: Iterable[Row], hours: float = 24.0, now: float | None = None, counted: str = "") -> Row:
     """Tables and pictures of the last hours."""
-    since = (time.time() if now is None else now) - 3600.0 * hours
+    since = (time.time() if now is None else now) - HOUR * hours
     kept = {each.uid: each for raw in resources for each in of_resource(raw) if each.ended >= since and each.spans}
     newest = sorted(kept.values(), key=lambda each: (-each.ended, each.claim))
-    counted = waits(newest)
-    return {"claims": [_claim_row(each) for each in newest], "waits": [_wait_row(each) for each in counted],
-            "svg": timelines_svg(newest[:MOST_DRAWN]), "waits_svg": waits_svg(counted)}
+    of_all = _counted(counted, since)
+    rows = of_all or waits(newest)
+    return {"claims": [_claim_row(each) for each in newest], "waits": [_wait_row(each) for each in rows],
+            "all_claims": bool(of_all), "svg": timelines_svg(newest[:MOST_DRAWN]), "waits_svg": waits_svg(rows)}
+
+
+def _counted(text: str, since: float) -> list[Waits]:
+    """Those of a ConfigMap; none where it cannot be read."""
+    try:
+        table = of_text(text).table
+    except ValueError:
+        return []
+    return waits_of({place: row for place, row in table.items() if place[0] >= int(since // HOUR)})
 
 
 def _claim_row(timeline: Timeline) -> Row:

@@ -37,7 +37,7 @@ DIRECT = [replace(s, direct=True, announce=0.05) for s in BASELINE]
 SCALE = [Scenario("1,000 pods on 500 nodes, F=0", pods=1000, nodes=500, attach=0.0, gated=True, alone=True)]
 SETS = {"hops": HOPS, "baseline": BASELINE, "gated": GATED, "direct": DIRECT, "scale": SCALE}
 # Sets that are no scenarios: our HTTP client beside urllib3, an engine and the provider of Cluster Autoscaler beside
-# stand-ins, all without a lab; agents; pods that come and go for a long time, and what a replay says of such; real nodes.
+# stand-ins, all without a lab; agents; pods that come and go for a long time; a lab and its replay; real nodes.
 OTHERS: dict[str, Callable[[argparse.Namespace], list[dict[str, t.Any]]]] = {
     "client": lambda args: http_client.compare(args.runs), "large": lambda args: curves.run(args.nodes or curves.SIZES),
     "autoscaler": lambda args: autoscaler.run(args.nodes or autoscaler.SIZES),
@@ -76,7 +76,8 @@ def main() -> int:
     it.add_argument("--set", action="append", choices=NAMES, help="default: all")
     it.add_argument("--only", help="run only scenarios whose name holds this text")
     it.add_argument("--runs", type=int, default=3, help="runs of each scenario (default: %(default)s)")
-    it.add_argument("--minutes", type=float, default=30.0, help="how long the sets soak and whatif last (default: %(default)g)")
+    it.add_argument("--minutes", type=float, default=30.0,
+                    help="how long the sets soak and whatif last (default: %(default)g)")
     it.add_argument("--nodes", type=int, action="append",
                     help="sizes of the sets large (default: 50, 500 and 5000) and autoscaler (500 and 5000)")
     it.add_argument("--dry", action="store_true", help="print, write nothing")

@@ -86,7 +86,7 @@ function list(id, claims_, open, none, tell) {
 
 export function waits({ bounds, words, waits: rows }) {
   show("waits-body", JSON.stringify(rows), () => {
-    if (!rows.length) return [element("p", { class: "quiet", text: "No claim was served yet, as far as this process and the devices know." })];
+    if (!rows.length) return [element("p", { class: "quiet", text: "No claim was served in the last day." })];
     const head = element("tr", {}, ...["Hop", "Claims", "Median", "95 %", "Longest", "Spread"].map((text) => element("th", { scope: "col", text })));
     const body = rows.map((row) => element("tr", {}, element("th", { scope: "row", text: words[row.hop] ?? "whole way" }), element("td", { text: count(row.count) }),
       ...[row.median, row.p95, row.longest].map((value) => element("td", { text: seconds(value) })), element("td", {}, spark(row.counts, bounds))));

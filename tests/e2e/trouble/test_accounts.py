@@ -32,7 +32,8 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.taints import DeviceTaints
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.arrivals_keeper import FIELD, NAME
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines import timeline
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines import timeline, waits_keeper
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.day_of_waits import Stored
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
 from ansible_collections.composable.infra.tests.unit.lab.test_deploy import allowed
 
@@ -183,6 +184,8 @@ GRANTED: list[tuple[str, str, Try]] = [
     ("publisher", "a label of the fabric", node(body={"metadata": {"labels": {"cohdi.io/fabric": "1"}}})),
     ("publisher", "its Lease", created(LEASES, lease("composable-infra-publisher"))),
     ("scaler", "what it learned", merged(CONFIG_MAPS, NAME, {"data": {FIELD: "{}"}}, NAMESPACE)),
+    ("scaler", "the waits of the day", merged(CONFIG_MAPS, waits_keeper.NAME, {
+        "data": {waits_keeper.FIELD: Stored().text()}}, NAMESPACE)),
     ("scaler", "the GateLease", created(GATE_LEASES, gate_lease("composable-infra-gates"))),
     ("operator", "a device", created(COMPOSABLE_RESOURCES, resource("gpu-2"))),
     ("operator", "its notes", device(body=notes(cohdi.ATTACH, cohdi.RELEASE, cohdi.OPERATION))),

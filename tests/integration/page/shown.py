@@ -21,10 +21,12 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import NodeHands
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import TimelineRecorder
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.waits_keeper import WaitsKeeper
 from ansible_collections.composable.infra.tests.unit.controller.test_health import FakeEngine
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import kind_of
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 
 PROCESS = ProcessRow("1.0.0", "fm", "gated", 600.0, True, True, ("composable-infra-0",))
 
@@ -39,10 +41,12 @@ class Shown:
     reasons: dict[str, WaitReason] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.state, self.recorder = ClusterState(settings(), NodeHands("ssh")), TimelineRecorder()
+        self.waits = WaitsKeeper(FakeApi().client, "composable-infra", lambda said: None, enabled=False)
+        self.state, self.recorder = ClusterState(settings(), NodeHands("ssh")), TimelineRecorder(
+            counted=self.waits.count)
         self.view = View(Sources(self.state, lambda: dict(self.reasons), lambda: self.process))
         access = Access()
-        self.ui = Ui(self.view, Stories(self.state, self.recorder), access, REFUSALS)
+        self.ui = Ui(self.view, Stories(self.state, self.recorder, self.waits.known), access, REFUSALS)
         self.server = HealthServer("127.0.0.1:0", FakeEngine(), PrometheusMetrics(), dict, access, None, self.ui)
         self._version = 1
         for number in range(self.nodes):

@@ -128,10 +128,10 @@ class FakeClient:
 
 
 class FakeKeeper:
-    """Has learned something."""
+    """Has learned something. ``kept``: what it notes when it is to store that."""
 
-    def __init__(self, log: list[str]) -> None:
-        self.log = log
+    def __init__(self, log: list[str], kept: str = "keep") -> None:
+        self.log, self.kept = log, kept
 
     def read(self) -> bool:
         return True
@@ -140,7 +140,7 @@ class FakeKeeper:
         return ["a floor is learned"]
 
     def keep(self) -> None:
-        self.log.append("keep")
+        self.log.append(self.kept)
 
 
 class FakeEngine:
@@ -152,7 +152,7 @@ class FakeEngine:
                  metrics: PrometheusMetrics, tracer: OtlpTracer | None = None) -> None:
         self.roles, self.log, self.watches = roles, list[str](), FakeWatches()
         self.client, self.config, self.gates, self.fence = client, config, "scaler" in roles, Fence()
-        self.tracer, self.arrivals = tracer, FakeKeeper(self.log)
+        self.tracer, self.arrivals, self.waits = tracer, FakeKeeper(self.log), FakeKeeper(self.log, "waits")
         self.made.append(self)
 
     def watch(self) -> None:
@@ -194,7 +194,14 @@ class FakeLeadership:
                  on_lost: Callable[[], object]) -> None:
         assert client.rate is None, "the engine's requests must not hold up a renewal"
         self.log.append(f"{namespace}: {', '.join(components)}")
-        self._on_lost = on_lost
+        self._on_lost, self.held = self._lost(on_lost), True
+
+    def _lost(self, told: Callable[[], object]) -> Callable[[], object]:
+        def lose() -> object:
+            self.held = False
+            return told()
+
+        return lose
 
     def lead(self, stop: threading.Event) -> bool:
         type(self).then(self._on_lost)
@@ -255,7 +262,7 @@ def test_stop_on_request(controller: Callable[..., int], monkeypatch: pytest.Mon
     (engine,) = FakeEngine.made
     # How often everything was looked at meanwhile depends on the machine.
     log = [what for what in engine.log if what not in ("all", "keep")]
-    assert log == ["watch", "spare", "work", "gates open in composable-infra", "gates closed", "stop"]
+    assert log == ["watch", "spare", "work", "gates open in composable-infra", "gates closed", "waits", "stop"]
     assert FakeLeadership.log == ["composable-infra: operator, publisher, scaler", "left"]
 
 
@@ -282,6 +289,7 @@ def test_lost_lease(controller: Callable[..., int], monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(FakeLeadership, "then", staticmethod(lambda lose: lose()))
     assert controller() == 3
     assert FakeEngine.made[0].log[-1] == "stop"
+    assert "waits" not in FakeEngine.made[0].log, "who does not lead any more writes nothing"
 
 
 def test_never_led(controller: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +322,7 @@ def test_pods_are_not_gated_where_no_scaler_runs(controller: Callable[..., int],
     monkeypatch.setattr(FakeLeadership, "then", staticmethod(terminated))
     assert controller("--only", "operator") == 0
     # a resync may come before the signal
-    did = [entry for entry in FakeEngine.made[0].log if entry not in ("all", "keep")]
+    did = [entry for entry in FakeEngine.made[0].log if entry not in ("all", "keep", "waits")]
     assert did == ["watch", "spare", "work", "stop"]
 
 

@@ -12,6 +12,11 @@ import jinja2
 import pytest
 
 from ansible_collections.composable.infra.plugins.filter.claim_timelines import FilterModule
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.day_of_waits import (
+    Stored,
+    counted,
+    together,
+)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import (
     ANNOTATION,
     Span,
@@ -57,13 +62,39 @@ def test_only_the_last_hours(hours: float, names: list[str]) -> None:
     assert [row["claim"] for row in claim_timelines(resources, hours, NOW)["claims"]] == names
 
 
+def text(*timelines: Timeline) -> str:
+    """The ConfigMap's."""
+    return Stored(together(*map(counted, timelines)), "writer", 1).text()
+
+
+def test_waits_of_all_claims_are_those_that_were_counted() -> None:
+    """Two of three devices are back on the fabric."""
+    all_of_them = text(served("one", 60.0), served("two", 30.0, 4.0), served("three", 7200.0, 9.0),
+                       served("old", 90_000.0))
+    found = claim_timelines([resource("a", served("one", 60.0))], now=NOW, counted=all_of_them)
+    assert [row["claim"] for row in found["claims"]] == ["default/one"]
+    assert (found["all_claims"], found["waits"][0]) == (True, {
+        "hop": "attach", "words": "attached by the fabric", "count": 3, "median": 4.0, "p95": 9.0, "longest": 9.0})
+    assert "Of all claims that were served." in rendered("md", found)
+    lately = claim_timelines([], 1.0, NOW, all_of_them)
+    assert lately["waits"][0]["count"] == 2
+
+
+@pytest.mark.parametrize("unread", ["", "what?"], ids=["may not be read", "damaged"])
+def test_without_them_the_waits_are_those_of_attached_devices(unread: str) -> None:
+    found = claim_timelines([resource("a", served("one", 60.0))], now=NOW, counted=unread)
+    assert (found["all_claims"], found["waits"][0]["count"]) == (False, 1)
+    assert "Of claims whose devices are still attached." in rendered("html", found)
+
+
 def test_claim_that_several_devices_keep_counts_once() -> None:
     found = claim_timelines([resource("a", served("one", 60.0)), resource("b", served("one", 60.0))], now=NOW)
     assert found["waits"][0]["count"] == 1
 
 
 def test_nothing_is_kept() -> None:
-    assert claim_timelines([objects.resource("a")], now=NOW) == {"claims": [], "waits": [], "svg": "", "waits_svg": ""}
+    assert claim_timelines([objects.resource("a")], now=NOW) == {
+        "claims": [], "waits": [], "all_claims": False, "svg": "", "waits_svg": ""}
 
 
 @pytest.mark.parametrize("kind", ["md", "html"])

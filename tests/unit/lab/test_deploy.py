@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import DEPLOY, documents, shipped_documents
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.arrivals_keeper import NAME
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines import waits_keeper
 
 GROUP = "cro.hpsys.ibm.ie.com"
 ROLES = ("composable-infra-publisher", "composable-infra-scaler", "composable-infra-operator")
@@ -127,7 +128,7 @@ def test_leases_are_allowed_in_our_namespace_only() -> None:
     assert gates["verbs"] == ["get", "create", "update"]
     (arrivals,) = roles.pop("composable-infra-arrivals")["rules"]
     assert (arrivals["resources"], arrivals["verbs"]) == (["configmaps"], ["get", "patch"])
-    assert arrivals["resourceNames"] == [*of_kind("ConfigMap")] == [NAME]
+    assert arrivals["resourceNames"] == [*of_kind("ConfigMap")] == [NAME, waits_keeper.NAME]
     (role,) = roles.values()
     assert [rule["resources"] for rule in role["rules"]] == [["leases"]]
     assert not any("coordination.k8s.io/leases" in allowed(name) for name in ROLES)

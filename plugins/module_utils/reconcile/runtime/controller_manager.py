@@ -68,6 +68,7 @@ from ..state.node_hands import AGENT_LEASE, ELSEWHERE, NodeHands
 from ..state.watches import OnChange, Watches
 from ..state.writer import Writer
 from ..timelines.recorder import TimelineRecorder
+from ..timelines.waits_keeper import WaitsKeeper
 from .event_mapping import fabric_keys, keys_of
 from .event_reporter import EventReporter
 from .fence import Fence
@@ -108,7 +109,8 @@ class ControllerManager:
         self.threads, self.metrics, self.fence = Threads(), metrics or NoMetrics(), Fence()
         fenced = client.guarded(self.fence.check_write)
         self.queue: WorkQueue[Key] = WorkQueue(lambda key: GATHER_SECONDS.get(type(key)), self._waited)
-        self.timelines = TimelineRecorder(lambda node, when: self.queue.add_at(NodeRecordsKey(node), when))
+        self.timelines = TimelineRecorder(lambda node, when: self.queue.add_at(NodeRecordsKey(node), when),
+                                          counted=lambda timeline: self.waits.count(timeline))
         self.hops = Hops(self.metrics, tracer, config.fabric.manager, timelines=self.timelines)
         hands = config.node_hands if OPERATOR in self.roles else ELSEWHERE
         self.state = state = ClusterState(settings, NodeHands(hands))
@@ -120,6 +122,8 @@ class ControllerManager:
         self.arrivals = ArrivalsKeeper(fenced, config.lease_namespace,
                                        settings.floors if SCALER in self.roles else (), state.arrivals,
                                        partial(reporter.once, "arrivals"))
+        self.waits = WaitsKeeper(fenced, config.lease_namespace, partial(reporter.once, "waits"),
+                                 enabled=SCALER in self.roles)
         self.rescheduler = Rescheduler(writer, settings.handover_timeout, self.threads)
         self.pools = PoolController(state, writer, reporter, enabled=PUBLISHER in self.roles)
         self.gating = GatingController(state, writer, self.pools, reporter, self.hops, self.queue, self.threads)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The timelines of claims that this process has seen: those under way, those to be written down, and the last day's."""
+"""The timelines of claims that this process has seen: those under way, those to be written down, and the last ones."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from .timeline import MOST_HOPS, START, Span, Timeline
 MOST = 20_000
 # Claims that were served, about 2 KiB each; a busy cluster has more of them in a day.
 MOST_OF_A_DAY = 4000
-DAY = 86_400.0
 # Seconds for which the start of a served claim's pod is waited for, before its timeline is written.
 START_SECONDS = 10.0
 
 
 class TimelineRecorder:
     """Takes what ``Hops`` measures. ``due(node, when)``: told when a timeline of a node may be written down, in seconds
-    since the epoch. ``clock``: the same seconds. Thread-safe."""
+    since the epoch. ``clock``: the same seconds. ``counted``: told of each timeline that is written down, once.
+    Thread-safe."""
 
     def __init__(self, due: Callable[[str, float], object] = lambda node, when: None,
-                 clock: Callable[[], float] = time.time) -> None:
-        self._due, self._clock, self._lock = due, clock, threading.Lock()
+                 clock: Callable[[], float] = time.time,
+                 counted: Callable[[Timeline], object] = lambda timeline: None) -> None:
+        self._due, self._clock, self._counted, self._lock = due, clock, counted, threading.Lock()
         self._under_way: OrderedDict[str, Timeline] = OrderedDict()
         self._served: OrderedDict[str, tuple[Timeline, float]] = OrderedDict()
         self._history: deque[Timeline] = deque(maxlen=MOST_OF_A_DAY)
@@ -82,8 +83,10 @@ class TimelineRecorder:
     def written(self, timeline: Timeline) -> None:
         """One is written down."""
         with self._lock:
-            self._served.pop(timeline.uid, None)
+            first = self._served.pop(timeline.uid, None) is not None
             self._history.append(timeline)
+        if first:
+            self._counted(timeline)
 
     def of(self, uid: str) -> Timeline | None:
         """What is known of a claim (its uid) that is under way or was served."""
@@ -91,14 +94,3 @@ class TimelineRecorder:
             served = self._served.get(uid)
             return self._under_way.get(uid) or (served[0] if served else None) or next(
                 (each for each in reversed(self._history) if each.uid == uid), None)
-
-    def now(self) -> float:
-        """Seconds since the epoch, by the same clock."""
-        return self._clock()
-
-    def last_day(self) -> list[Timeline]:
-        """Those of claims that were served in the last day, the oldest first."""
-        since = self._clock() - DAY
-        with self._lock:
-            found = [*self._history, *(timeline for timeline, _when in self._served.values())]
-        return [timeline for timeline in found if timeline.ended >= since]

@@ -16,6 +16,7 @@ from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.view import Sources, View
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import TimelineRecorder
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.waits_keeper import WaitsKeeper
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench, kind_of
 
@@ -32,9 +33,10 @@ class Looked:
     process: ProcessRow = PROCESS
 
     def __post_init__(self) -> None:
-        self.recorder = TimelineRecorder()
+        self.waits = WaitsKeeper(self.bench.api.client, "composable-infra", lambda said: None, enabled=False)
+        self.recorder = TimelineRecorder(counted=self.waits.count)
         self.view = View(Sources(self.bench.state, lambda: dict(self.reasons), lambda: self.process))
-        self.stories = Stories(self.bench.state, self.recorder)
+        self.stories = Stories(self.bench.state, self.recorder, self.waits.known)
 
     def put(self, *raws: objects.Json) -> None:
         """The watches have seen these."""

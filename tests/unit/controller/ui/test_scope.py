@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import fields
 
 import pytest
@@ -100,6 +101,13 @@ def test_a_namespace_is_told_the_story_of_its_own_claim(shared: Looked) -> None:
 
 def test_waits_are_of_the_namespace_s_own_claims(shared: Looked) -> None:
     assert shared.stories.waits(MINE)["waits"] == []
+    for claim, seconds in (("rival/secret-claim", 40.0), ("mine/train", 2.0), ("rival/secret-claim", 50.0)):
+        began = time.time() - 60.0
+        shared.waits.count(Timeline(claim, claim, "node-0", began, (Span("attach", began, began + seconds),)))
+    counts = {scope: [(row["hop"], row["count"], row["longest"]) for row in shared.stories.waits(scope)["waits"]]
+              for scope in (MINE, Scope("rival"), Scope("nobody"), EVERYTHING)}
+    assert [rows[0] if rows else None for rows in counts.values()] == [
+        ("attach", 1, pytest.approx(2.0)), ("attach", 2, pytest.approx(50.0)), None, ("attach", 3, pytest.approx(50.0))]
 
 
 def test_the_process_s_troubles_and_leader_are_nobody_s_business(shared: Looked) -> None:

@@ -11,7 +11,6 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.clai
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeRecordsKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines import recorder as module
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import (
-    DAY,
     START_SECONDS,
     TimelineRecorder,
 )
@@ -31,7 +30,9 @@ class Watch:
 
     def __init__(self) -> None:
         self.now, self.due = 100.0, list[tuple[str, float]]()
-        self.recorder = TimelineRecorder(lambda node, when: self.due.append((node, when)), lambda: self.now)
+        self.counted = list[Timeline]()
+        self.recorder = TimelineRecorder(lambda node, when: self.due.append((node, when)), lambda: self.now,
+                                         self.counted.append)
 
     def serve(self, claim: ClaimRef = CLAIM) -> None:
         """A claim is attached for, and served."""
@@ -72,16 +73,16 @@ def test_pod_that_runs_twice_started_once(watch: Watch) -> None:
     assert [span.hop for span in found.spans] == ["attach", "start"]
 
 
-def test_what_is_written_is_not_due_again_and_stays_for_a_day(watch: Watch) -> None:
+def test_what_is_written_is_not_due_again_counts_once_and_is_still_known(watch: Watch) -> None:
     watch.serve()
     watch.recorder.running([CLAIM])
     (found,) = watch.recorder.to_write("node-0")
     watch.recorder.written(found)
     assert watch.recorder.to_write("node-0") == []
     assert watch.recorder.of("uid-train") == found
-    assert watch.recorder.last_day() == [found]
-    watch.now += DAY + 1
-    assert watch.recorder.last_day() == []
+    assert watch.counted == [found]
+    watch.recorder.written(found)
+    assert watch.counted == [found], "what is written once more, after a reply that was lost, is not counted twice"
 
 
 def test_claim_that_nobody_has_seen_attach_has_no_timeline(watch: Watch) -> None:
@@ -102,7 +103,7 @@ def test_of_a_long_day_the_last_claims_are_remembered(monkeypatch: pytest.Monkey
     recorder = TimelineRecorder(clock=lambda: 100.0)
     for number in range(4):
         recorder.written(Timeline(f"a/{number}", str(number), "node-0", 1.0, (Span("attach", 90.0, 95.0),)))
-    assert [timeline.uid for timeline in recorder.last_day()] == ["2", "3"]
+    assert [recorder.of(str(number)) is not None for number in range(4)] == [False, False, True, True]
 
 
 def test_claim_that_is_gone_is_not_written(watch: Watch) -> None:

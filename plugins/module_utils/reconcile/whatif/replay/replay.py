@@ -63,8 +63,7 @@ class Replay:
         self._begin(arrivals)
 
     def _begin(self, arrivals: Sequence[Arrival]) -> None:
-        """Who was there at the moment of the capture stays as long in all as somebody who comes; who waited comes first.
-        """
+        """Who was there at the capture's moment stays as long in all as somebody who comes; who waited comes first."""
         lifetimes = [arrival.lifetime for arrival in arrivals]
         for pod in self.start.running:
             if lifetimes:

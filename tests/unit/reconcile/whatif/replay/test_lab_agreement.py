@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import typing as t
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ BEGAN = 1_800_000_000.0
 
 def entry(at: float, verb: str, resource: str, name: str, body: Json | None = None, sub: str = "") -> str:
     """A line of an audit log, ``at`` seconds since the capture."""
-    moment = datetime.fromtimestamp(BEGAN + at, timezone.utc).isoformat()
+    moment = datetime.fromtimestamp(BEGAN + at, UTC).isoformat()
     return json.dumps({"stage": "ResponseComplete", "responseStatus": {"code": 200}, "verb": verb,
                        "user": {"username": "somebody"}, "stageTimestamp": moment, "requestObject": body,
                        "objectRef": {"resource": resource, "name": name, "subresource": sub}}) + "\n"

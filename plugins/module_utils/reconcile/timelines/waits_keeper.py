@@ -1,0 +1,106 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keeps the waits of the last day in a ConfigMap of the controllers' namespace, so that they outlive the processes.
+
+The ConfigMap is shipped empty (deploy/rbac/scaler.yaml), so that nobody needs the right to create any. A claim is
+counted by the process that writes its timeline down, once, and what was counted is added to what is stored.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+import typing as t
+from collections.abc import Callable
+
+from ...kube.api_resources import CONFIG_MAPS
+from ...kube.client.verbs import Client
+from ...kube.errors import ApiError
+from .day_of_waits import Rows, Stored, counted, last_day, of_text, together
+from .timeline import Timeline
+
+NAME: t.Final = "composable-infra-waits"
+FIELD: t.Final = "waits.json"
+LOOK_SECONDS: t.Final = 60.0
+
+
+class WaitsKeeper:
+    """``told``: hears what is wrong with the ConfigMap, empty when nothing is. Nothing here raises: who cannot read or
+    write it goes on with what this process counted itself. ``enabled``: without it nothing is asked for. Thread-safe.
+    """
+
+    def __init__(self, client: Client, namespace: str, told: Callable[[str], object], *, enabled: bool = True,
+                 clock: Callable[[], float] = time.time) -> None:
+        self._client, self._namespace, self._told, self._clock = client, namespace, told, clock
+        self._enabled, self._name, self._number = enabled, secrets.token_hex(4), 0
+        self._asking, self._lock = threading.Lock(), threading.Lock()
+        self._new: Rows = {}
+        # Under way to the ConfigMap: sent anew until the ConfigMap shows its number, so that it is added once.
+        self._sent: Rows = {}
+        self._stored, self._version, self._looked = Stored(), "", 0.0
+
+    def count(self, timeline: Timeline) -> None:
+        """A claim's timeline is written down."""
+        with self._lock:
+            self._new = together(self._new, counted(timeline))
+
+    def known(self) -> Rows:
+        """The last day: what is stored, by a look that is not older than LOOK_SECONDS, and what this process adds."""
+        if self._enabled and self._clock() >= self._looked + LOOK_SECONDS and self._asking.acquire(blocking=False):
+            try:
+                self._look()
+            finally:
+                self._asking.release()
+        with self._lock:
+            return last_day(together(self._stored.table, self._sent, self._new), self._clock())
+
+    def keep(self) -> None:
+        """Add what is new to what is stored. To be called by the leader alone."""
+        with self._asking:
+            if not self._enabled or not self._anything() or not self._look():
+                return
+            with self._lock:
+                if not self._sent:
+                    self._sent, self._new, self._number = self._new, {}, self._number + 1
+            if self._sent:
+                self._send()
+
+    def _anything(self) -> bool:
+        with self._lock:
+            return bool(self._new or self._sent)
+
+    def _look(self) -> bool:
+        """Read the ConfigMap; False when that could not be done."""
+        self._looked = self._clock()
+        try:
+            raw = self._client.get(CONFIG_MAPS, NAME, self._namespace)
+            found = of_text(str((raw.get("data") or {}).get(FIELD) or ""))
+        except ApiError as error:
+            self._told(f"the waits of the last day are not read from ConfigMap {self._namespace}/{NAME}: {error}")
+            return False
+        except ValueError as error:
+            self._told(f"the waits of the last day begin anew, ConfigMap {self._namespace}/{NAME} is damaged: {error}")
+            found = Stored()
+        else:
+            self._told("")
+        with self._lock:
+            self._stored, self._version = found, raw["metadata"]["resourceVersion"]
+            if (found.writer, found.number) == (self._name, self._number):
+                self._sent = {}
+        return True
+
+    def _send(self) -> None:
+        """Only onto what was just read: another one's counts are not written over."""
+        table = last_day(together(self._stored.table, self._sent), self._clock())
+        new = Stored(table, self._name, self._number)
+        body = {"metadata": {"resourceVersion": self._version}, "data": {FIELD: new.text()}}
+        try:
+            self._client.merge_patch(CONFIG_MAPS, NAME, body, self._namespace)
+        except ApiError as error:
+            self._told(f"the waits of the last day are not stored in ConfigMap {self._namespace}/{NAME}: {error}")
+            return
+        with self._lock:
+            self._stored, self._sent = new, {}
+        self._told("")

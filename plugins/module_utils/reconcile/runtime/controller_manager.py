@@ -69,7 +69,7 @@ from ..state.watches import OnChange, Watches
 from ..state.writer import Writer
 from ..timelines.recorder import TimelineRecorder
 from ..timelines.waits_keeper import WaitsKeeper
-from .event_mapping import fabric_keys, keys_of
+from .event_mapping import fabric_keys, is_further_step, keys_of
 from .event_reporter import EventReporter
 from .fence import Fence
 from .hops import Hops
@@ -287,13 +287,14 @@ class ControllerManager:
         if resource == NODES:
             self._node_changed(kind, obj, old)
             self.gating.node_changed(obj["metadata"]["name"])
+        keys = self._keys_of(resource, obj, old)
         if resource == CLAIMS:
             self._claim_changed(kind, obj, old)
         elif kind == "DELETED":
             self._forget(resource, obj)
-        keys = self._keys_of(resource, obj, old)
+        calm = kind == "MODIFIED" and is_further_step(resource, obj, old)
         for key in keys:
-            (add or self.queue.add_change)(key)
+            (add or (self.queue.add_echo if calm else self.queue.add_change))(key)
         if self.gates and (keys or resource != NODES):
             self.gating.cluster_changed()
             if resource == NODES:
@@ -305,8 +306,10 @@ class ControllerManager:
             self.timelines.running(self.state.claims_of_pod(pod))
 
     def _keys_of(self, resource: ApiResource, obj: Json, old: Json | None) -> list[Key]:
-        """A DeviceClass may stop any pool, or no longer do so."""
-        keys = list(dict.fromkeys(keys_of(resource, obj, old, self.config.settings)))
+        """Each once. A DeviceClass may stop any pool, or no longer do so; a claim that is gone or elsewhere lets go of
+        what was held for it."""
+        holding = self.state.holding(claims.identity(obj)) if resource == CLAIMS else ()
+        keys = list(dict.fromkeys([*map(NodeKey, holding), *keys_of(resource, obj, old, self.config.settings)]))
         return [*keys, *pool_keys(self.state)] if resource == DEVICE_CLASSES else keys
 
     def _forget(self, resource: ApiResource, obj: Json) -> None:
@@ -352,10 +355,8 @@ class ControllerManager:
             self.queue.add_change(FloorsKey())
 
     def _claim_changed(self, kind: str, claim: Json, old: Json | None) -> None:
-        """A claim that is gone or elsewhere lets go of what was held for it; one on its way is helped along."""
+        """One on its way is helped along."""
         self._note_claim(kind, claim, old)
-        for node in self.state.holding(claims.identity(claim)):
-            self.queue.add(NodeKey(node))
         if kind != "DELETED" and SCALER in self.roles and old is not None and claims.binding_results(old):
             if not claims.results(claim):
                 self.rescheduler.deallocated(claim)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ...fabric.api import FabricSnapshot
 from ...kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, NODES, SLICES, ApiResource
@@ -13,6 +14,7 @@ from ...kube.objects import claims, cohdi, nodes, slices
 from ...planning.settings import Settings
 from ..keys import Key, NodeKey, PoolKey, RequestKey
 from ..pool import controller as pools
+from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
 
 
@@ -22,9 +24,38 @@ def keys_of(kind: ApiResource, new: Json, old: Json | None, settings: Settings) 
         if old is None or node_facts(new) != node_facts(old):
             yield NodeKey(new["metadata"]["name"])
         return
+    if kind == COMPOSABILITY_REQUESTS and old is not None and _is_as_wanted(new, old):
+        yield RequestKey(new["metadata"]["name"])
+        return
     for obj in (new, old):
         if obj is not None:
             yield from _keys(kind, obj, settings)
+
+
+def _is_as_wanted(request: Json, old: Json) -> bool:
+    """Whether only the status changed, which no node reads."""
+    return request["spec"] == old["spec"] and _unversioned(request) == _unversioned(old)
+
+
+def _unversioned(obj: Json) -> Json:
+    return {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+
+
+def is_further_step(kind: ApiResource, new: Json, old: Json | None) -> bool:
+    """Whether the hands of a node only noted a further step with a device: it changes what people are told, and no
+    decision."""
+    if kind != COMPOSABLE_RESOURCES or old is None:
+        return False
+    now, was = adapters.read_evidence(new), adapters.read_evidence(old)
+    if now is None or was is None or replace(now, steps=()) != replace(was, steps=()):
+        return False
+    return _without_evidence(new) == _without_evidence(old)
+
+
+def _without_evidence(resource: Json) -> tuple[object, ...]:
+    meta = _unversioned(resource)
+    notes = {name: text for name, text in (meta.pop("annotations", None) or {}).items() if name != cohdi.NODE}
+    return meta, notes, resource["spec"], resource.get("status")
 
 
 def _keys(kind: ApiResource, obj: Json, settings: Settings) -> Iterator[Key]:

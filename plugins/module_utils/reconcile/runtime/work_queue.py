@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 BACKGROUND_TURN = 8
-# How long a key waits for more of what this process wrote itself.
+# How long a key waits for more of what this process wrote itself, or of what decides nothing.
 ECHO_SECONDS = 0.2
 # Appointments that an earlier one replaced are kept until there are so many, and twice as many as others.
 MOST_REPLACED = 64
@@ -67,9 +67,10 @@ class WorkQueue(t.Generic[K]):
             self.add(key)
 
     def add_echo(self, key: K) -> None:
-        """Our own write about a key came back: have it worked on in a moment, once for all that come until then.
+        """Our own write about a key came back, or a change that decides nothing: have it worked on in a moment, once
+        for all that come until then.
 
-        Whoever begins to work on it before knows of the write already.
+        Whoever begins to work on it before knows of it already.
         """
         with self._changed:
             if key in self._priority or key in self._background or key in self._again:

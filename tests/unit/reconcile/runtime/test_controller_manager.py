@@ -19,6 +19,13 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     NODES,
     SLICES,
 )
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
+    PLUGIN_RESTARTED,
+    READY,
+    Evidence,
+    Step,
+    moment,
+)
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, PoolKey, Result
@@ -295,6 +302,33 @@ def test_claim_that_goes_elsewhere_frees_what_was_held_for_it(quiet: Live) -> No
     engine.object_changed("MODIFIED", CLAIMS, claim, objects.claim("train"))
     keys = {engine.queue.get(), engine.queue.get()}
     assert keys == {NodeKey("node-0"), NodeKey("node-1")}
+
+
+def test_an_event_asks_for_each_node_once(quiet: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is idle begins at once, so a second asking would be a second pass."""
+    engine, bench = quiet
+    bench.put(objects.resource("r"))
+    engine.state.holds.keep("r", "uid-train")
+    asked: list[object] = []
+    monkeypatch.setattr(engine.queue, "add_change", asked.append)
+    monkeypatch.setattr(engine.queue, "add", asked.append)
+    engine.object_changed("MODIFIED", CLAIMS, objects.claim("train", objects.local_result()), objects.claim("train"))
+    assert asked == [NodeKey("node-0")]
+
+
+def test_a_further_step_on_the_node_waits_a_moment(quiet: Live) -> None:
+    engine, _bench = quiet
+    before, after = (objects.resource("r", device="d", created=9, NODE=Evidence(READY, "d", steps=steps).to_json())
+                     for steps in ((), (Step(PLUGIN_RESTARTED, moment(1000.0)),)))
+    after["metadata"]["creationTimestamp"] = before["metadata"]["creationTimestamp"]
+    engine.object_changed("MODIFIED", COMPOSABLE_RESOURCES, after, before)
+    assert NodeKey("node-0") not in engine.queue.ready()
+    assert not engine.queue.idle()
+    engine.object_changed("DELETED", COMPOSABLE_RESOURCES, after, after)
+    assert engine.queue.get() == NodeKey("node-0")
+    engine.queue.done(NodeKey("node-0"))
+    engine.object_changed("MODIFIED", COMPOSABLE_RESOURCES, {**after, "status": {"state": "Online"}}, after)
+    assert NodeKey("node-0") in engine.queue.ready()
 
 
 def test_nothing_is_remembered_of_a_resource_that_is_gone(quiet: Live) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import typing as t
 from dataclasses import replace
@@ -21,10 +22,14 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     SLICES,
     ApiResource,
 )
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
+from ansible_collections.composable.infra.plugins.module_utils.node import evidence
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence, Step, Trouble
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import Key, NodeKey, PoolKey, RequestKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool import controller
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_mapping import (
     fabric_keys,
+    is_further_step,
     keys_of,
 )
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, settings
@@ -73,6 +78,67 @@ def test_claim_that_was_deallocated_concerns_its_node() -> None:
 def test_resource_that_changed_its_request_concerns_both() -> None:
     assert keys(COMPOSABLE_RESOURCES, objects.resource(request="b"), objects.resource(request="a")) == {
         NODE, RequestKey("a"), RequestKey("b")}
+
+
+def test_status_of_a_request_concerns_no_node() -> None:
+    told = {**objects.request(), "status": {"state": "Running"}}
+    told["metadata"] = {**told["metadata"], "resourceVersion": "99"}
+    assert keys(COMPOSABILITY_REQUESTS, told, objects.request()) == {REQUEST}
+
+
+@pytest.mark.parametrize("after", [objects.request(size=2), objects.request(force_detach=True), {
+    **objects.request(), "metadata": {**objects.request()["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}],
+    ids=["size", "force", "deleted"])
+def test_what_a_request_wants_concerns_its_node(after: Json) -> None:
+    assert keys(COMPOSABILITY_REQUESTS, after, objects.request()) == {NODE, REQUEST}
+
+
+def told_by_node(version: str = "2", **changes: t.Any) -> Json:
+    """A device of which its node's hands noted something, the address at least."""
+    seen = Evidence(**{"phase": evidence.READY, "device": "d", "uuid": "GPU-a", "address": "0000:10:00.0", **changes})
+    raw = objects.resource(device="d", NODE=seen.to_json(), asked=10.0, created=10)
+    raw["metadata"]["resourceVersion"] = version
+    return raw
+
+
+RESTARTED = (Step(evidence.PLUGIN_RESTARTED, evidence.moment(1000.0)),)
+BOTH = told_by_node("1"), told_by_node(steps=RESTARTED)
+BOTH[1]["metadata"].update({key: value for key, value in BOTH[0]["metadata"].items() if key == "creationTimestamp"})
+BOTH[1]["metadata"]["annotations"][cohdi.ATTACH] = BOTH[0]["metadata"]["annotations"][cohdi.ATTACH]
+
+
+def test_a_further_step_of_the_node_decides_nothing() -> None:
+    assert is_further_step(COMPOSABLE_RESOURCES, BOTH[1], BOTH[0])
+    assert keys(COMPOSABLE_RESOURCES, BOTH[1], BOTH[0]) == {NODE, REQUEST}
+
+
+@pytest.mark.parametrize("changes", [
+    {"phase": evidence.PREPARING}, {"phase": evidence.REMOVED}, {"device": "other"}, {"uuid": "GPU-b"}, {"address": ""},
+    {"trouble": Trouble(evidence.OPEN_ON_NODE, "held open", evidence.moment(1000.0))}, {"numa_node": 1}])
+def test_what_the_node_found_does(changes: dict[str, t.Any]) -> None:
+    after = copy.deepcopy(BOTH[1])
+    after["metadata"]["annotations"][cohdi.NODE] = told_by_node(steps=RESTARTED, **changes)["metadata"][
+        "annotations"][cohdi.NODE]
+    assert not is_further_step(COMPOSABLE_RESOURCES, after, BOTH[0])
+
+
+@pytest.mark.parametrize(("part", "value"), [
+    ("status", {"state": "Online", "cdi_device_id": "d"}), ("spec", {**BOTH[0]["spec"], "force_detach": True})])
+def test_what_comes_with_a_step_does(part: str, value: Json) -> None:
+    assert not is_further_step(COMPOSABLE_RESOURCES, {**BOTH[1], part: value}, BOTH[0])
+
+
+@pytest.mark.parametrize("meta", [{"deletionTimestamp": "2026-01-01T00:00:00Z"}, {"labels": {}}, {"annotations": {
+    **BOTH[1]["metadata"]["annotations"], cohdi.RELEASE: "now"}}], ids=["deleted", "labels", "release"])
+def test_what_others_noted_with_a_step_does(meta: Json) -> None:
+    after = {**BOTH[1], "metadata": {**BOTH[1]["metadata"], **meta}}
+    assert not is_further_step(COMPOSABLE_RESOURCES, after, BOTH[0])
+
+
+def test_a_new_object_is_no_further_step() -> None:
+    assert not is_further_step(COMPOSABLE_RESOURCES, BOTH[1], None)
+    assert not is_further_step(COMPOSABLE_RESOURCES, BOTH[1], objects.resource(device="d"))
+    assert not is_further_step(SLICES, objects.local_slice("GPU-a"), objects.local_slice("GPU-a"))
 
 
 def test_node_matters_when_it_is_new() -> None:

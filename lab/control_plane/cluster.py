@@ -201,7 +201,7 @@ class Lab:
         emulator_url: str,
         ca_path: Path | None = None,
         rescan: str = "auto",
-        seconds: float = 20.0,
+        seconds: float = 60.0,
         *,
         plugin_start: float = 0.3,
         plugin_grace: float = 30.0,
@@ -236,7 +236,7 @@ class Lab:
         announce_patience: float = 30.0,
         rescan: str = "port",
         dra_driver: str = "",
-        seconds: float = 20.0,
+        seconds: float = 60.0,
     ) -> None:
         """Run the node agents of these nodes, of all by default, and return when they work.
 

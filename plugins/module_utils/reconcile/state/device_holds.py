@@ -76,7 +76,8 @@ class DeviceHolds:
         A used device is kept for nobody. The scheduler takes any device that fits: when a claim took a device that was
         kept for a second claim, the device that was kept for the first is now kept for the second. All other holds of
         a claim that uses a device end. Claims of ``moving`` have devices of a pool beside it and will be allocated
-        anew: what is kept stays until then, and what they use already is kept for them, too.
+        anew: what is kept stays until then, and what they use already is kept for them, too. Not so a device that is
+        being given up: the scheduler is kept off it, so that nobody would ever take it.
         """
         with self._lock:
             self._keep_beside(users, moving)
@@ -94,7 +95,10 @@ class DeviceHolds:
 
     def _keep_beside(self, users: Mapping[str, str], moving: Collection[str]) -> None:
         for name, taker in users.items():
-            if taker in moving and (raw := self._resources.get(name)) and self.of(raw)[0] in ("", taker):
+            if taker not in moving or (raw := self._resources.get(name)) is None:
+                continue
+            owner = self.of(raw)[0]
+            if owner == taker or not (owner or raw["metadata"].get("deletionTimestamp")):
                 self.keep(name, taker)
 
     @staticmethod

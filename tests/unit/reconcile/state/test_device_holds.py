@@ -78,6 +78,20 @@ def test_claim_that_is_to_be_allocated_anew_keeps_what_it_used_beside_the_pool(b
     assert kept(bench) == {}
 
 
+@pytest.mark.parametrize("before", [False, True], ids=["nobody's", "kept for it before it was given up"])
+def test_claim_that_is_to_be_allocated_anew_does_not_keep_what_is_given_up(bench: Bench, before: bool) -> None:
+    """The scheduler is kept off a device that is given up, unless it was kept for the claim by then."""
+    visible(bench, "a")
+    mixed = (objects.local_result("gpu-0"), objects.pool_result())
+    if before:
+        bench.state.holds.keep("a", "uid-one")
+    bench.put(objects.resource("a", device="a", serial="GPU-a", state="Detaching", deleted=True))
+    bench.put(objects.claim("one", *mixed, devices=[objects.told(mixed[1], objects.RESCHEDULE)]))
+    kept(bench)
+    bench.put(objects.claim("one"))
+    assert kept(bench) == ({"a": "one"} if before else {})
+
+
 def test_what_is_to_be_written_follows(crossed: Bench) -> None:
     crossed.state.note_uses(["node-0"])
     assert crossed.state.unwritten_holds("node-0") == [("a", "uid-two")]

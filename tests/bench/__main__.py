@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ansible_collections.composable.infra.tests.bench import agents, autoscaler, http_client, soak
+from ansible_collections.composable.infra.tests.bench import agents, autoscaler, http_client, page, soak
 from ansible_collections.composable.infra.tests.bench.agreement import lab_run
 from ansible_collections.composable.infra.tests.bench.figures import Figures, Scenario, quantiles
 from ansible_collections.composable.infra.tests.bench.large import curves
@@ -37,12 +37,12 @@ DIRECT = [replace(s, direct=True, announce=0.05) for s in BASELINE]
 SCALE = [Scenario("1,000 pods on 500 nodes, F=0", pods=1000, nodes=500, attach=0.0, gated=True, alone=True)]
 SETS = {"hops": HOPS, "baseline": BASELINE, "gated": GATED, "direct": DIRECT, "scale": SCALE}
 # Sets that are no scenarios: our HTTP client beside urllib3, an engine and the provider of Cluster Autoscaler beside
-# stand-ins, all without a lab; agents; pods that come and go for a long time; a lab and its replay; real nodes.
+# stand-ins, all without a lab; agents; pods that come and go for a long time; a lab and its replay; page; real nodes.
 OTHERS: dict[str, Callable[[argparse.Namespace], list[dict[str, t.Any]]]] = {
     "client": lambda args: http_client.compare(args.runs), "large": lambda args: curves.run(args.nodes or curves.SIZES),
     "autoscaler": lambda args: autoscaler.run(args.nodes or autoscaler.SIZES),
     "agents": lambda args: agents.run(), "soak": lambda args: soak.run(args.minutes),
-    "whatif": lambda args: lab_run.run(args.minutes),
+    "whatif": lambda args: lab_run.run(args.minutes), "page": lambda args: page.run(),
     "real": lambda args: handovers.run(args.runs)}
 NAMES = sorted([*SETS, *OTHERS])
 

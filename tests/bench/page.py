@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the page costs with 5,000 nodes of 8 devices, which are made up: ``python -m tests.bench.page`` prints a table.
+"""What the page costs with 5,000 nodes of 8 devices, which are made up.
 
 Processor time of the process with no page open and with 50, while ten devices change a second; bytes for all rows and
 for a change; times of a browser's frames while rows change and are scrolled.
@@ -12,7 +12,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import sys
 import threading
 import time
 import zlib
@@ -20,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ansible_collections.composable.infra.controller.ui.scope import Scope
-from ansible_collections.composable.infra.tests.browser.window import Browser, opened
+from ansible_collections.composable.infra.tests.browser.window import opened
 from ansible_collections.composable.infra.tests.integration.page.shown import Shown, serving
 
 NODES, DEVICES, PAGES, CHANGES, SECONDS = 5000, 8, 50, 10, 20.0
@@ -39,28 +38,25 @@ requestAnimationFrame(frame);
 """
 
 
-def main() -> int:
-    """Measure and print."""
-    for shown in serving(nodes=NODES, devices=DEVICES):
-        began = time.process_time()
-        shown.view.open()
-        first = time.process_time() - began
-        snapshot = shown.view.snapshot(Scope()).encode()
-        told("rows read for the first page", f"{first:.2f} s of processor time")
-        told("all rows", f"{len(snapshot) / 1e6:.2f} MB, packed {len(zlib.compress(snapshot, 1)) / 1e3:.0f} kB")
-        alone = processor(shown)
-        with pages(shown, PAGES) as received:
-            told(f"processor, {CHANGES} changes/s, no page open", f"{alone:.1%} of a core")
-            many = processor(shown)
-            told(f"the same with {PAGES} pages open", f"{many:.1%} of a core, {many - alone:+.1%}")
-            told("bytes that a page got for a changed device", f"{received[0] / (SECONDS * CHANGES):.0f}")
-        frames(shown)
-    return 0
+def run() -> list[dict[str, str]]:
+    """One row for each figure, in words."""
+    return [{"what": what, "measured": value} for shown in serving(nodes=NODES, devices=DEVICES)
+            for what, value in (*_process(shown), *_browser(shown))]
 
 
-def told(what: str, value: str) -> None:
-    """A line of the table."""
-    print(f"| {what} | {value} |", flush=True)
+def _process(shown: Shown) -> Iterator[tuple[str, str]]:
+    began = time.process_time()
+    shown.view.open()
+    yield "first page: rows read, in seconds of processor time", f"{time.process_time() - began:.1f}"
+    snapshot = shown.view.snapshot(Scope()).encode()
+    packed = len(zlib.compress(snapshot, 1))
+    yield "all rows", f"{len(snapshot) / 1e6:.1f} MB, packed {packed / 1e6:.1f} MB"
+    alone = processor(shown)
+    with pages(shown, PAGES) as received:
+        many = processor(shown)
+        yield "a changed device, for each page", f"{received[0] / (SECONDS * CHANGES):.0f} bytes"
+    yield f"{CHANGES} changes a second, no page open", f"{alone:.1%} of a core"
+    yield f"the same with {PAGES} open pages", f"{many:.1%} of a core"
 
 
 def processor(shown: Shown) -> float:
@@ -119,26 +115,18 @@ def _read(host: str, port: int, at: str, received: list[int]) -> None:
         received[0] += len(data)
 
 
-def frames(shown: Shown) -> None:
+def _browser(shown: Shown) -> Iterator[tuple[str, str]]:
     """Times of 300 frames of a browser, while it scrolls and devices change."""
     with opened() as browser:
         browser.size(1400, 900)
         began = time.monotonic()
         browser.open(f"{shown.server.url}/ui/")
-        told("from the address to the live page, in a browser", f"{time.monotonic() - began:.1f} s")
+        yield "from the address to the live page, in a browser", f"{time.monotonic() - began:.1f} s"
         worker = threading.Thread(target=change, args=(shown, SECONDS))
         worker.start()
-        _measured(browser)
+        browser.driver.set_script_timeout(120)
+        found = browser.driver.execute_async_script(FRAMES)
         worker.join()
-
-
-def _measured(browser: Browser) -> None:
-    browser.driver.set_script_timeout(120)
-    found = browser.driver.execute_async_script(FRAMES)
-    told("frame while scrolling, half of them", f"up to {found[150]:.0f} ms")
-    told("95 % of them", f"up to {found[285]:.0f} ms")
-    told("the longest", f"{found[-1]:.0f} ms")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    half, most = (found[round(share * (len(found) - 1))] for share in (0.5, 0.95))
+    yield ("a frame while 300 pixels are scrolled in each, with changes",
+           f"half up to {half:.0f} ms, 95 % up to {most:.0f} ms, the longest {found[-1]:.0f} ms")

@@ -109,9 +109,10 @@ options:
       steps:
         description:
           - Shortest and longest duration of steps in seconds, for example V([5, 15]) for C(attach).
-          - Steps are C(attach) (by the CDI Manager), C(slice) (on the node, until its ResourceSlice shows the device),
-            C(bind) (of a held pod), C(handover) (of a pod that no gate holds), C(start) (of its containers), C(leave)
-            (the node lets a device go) and C(detach).
+          - Steps are C(request) (until the CDI Manager is asked), C(attach) (by the CDI Manager), C(slice) (on the
+            node, until its ResourceSlice shows the device), C(gate) (until the gate of a held pod is removed), C(bind)
+            (of such a pod), C(handover) (of a pod that no gate holds), C(start) (of its containers), C(leave) (the
+            node lets a device go) and C(detach).
         type: dict
       load:
         description:

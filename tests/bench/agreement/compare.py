@@ -5,20 +5,26 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import typing as t
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from ansible_collections.composable.infra.lab.demo.stage import A100
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.histogram import quantile
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture import Capture
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.figures import Spread
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.record import Record
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.simulation import (
-    read_question,
-    simulated,
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.durations import (
+    DEFAULTS,
+    LEAVE,
+    Durations,
+    durations_of,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.figures import Spread
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.load import drawn, read_load
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.record import Record
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.replay import Replay
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.start import start_of
 from ansible_collections.composable.infra.tests.bench.agreement.observed import Recording
 
 Json = dict[str, t.Any]
@@ -61,29 +67,42 @@ def _figures(waited: Sequence[float], used: float, total: float, attaches: int) 
             "wait_mean": statistics.mean(ordered), "utilisation": 100.0 * used / total, "attaches": attaches}
 
 
-def question(found: Recording, detach: float) -> Json:
-    """The very arrivals and lifetimes, and how long a return took before the capture, which is in no timeline.
-    ``detach``: the CDI Manager's part of it, in seconds."""
-    ordered = sorted(found.returns)
-    leave = [max(0.0, quantile(ordered, share) - detach) for share in (0.1, 0.9)]
+def load(found: Recording) -> list[Json]:
+    """The very arrivals and lifetimes, as a load of a what-if."""
     sizes = sorted({stay.devices for stay in found.came})
-    load = [{"model": A100, "devices_each": size, "arrivals": [
+    return [{"model": A100, "devices_each": size, "arrivals": [
         [stay.came, stay.lifetime] for stay in found.came if stay.devices == size]} for size in sizes]
-    return {"hours": found.end / HOUR, "seeds": SEEDS, "load": load,
-            "steps": {"leave": leave, "detach": [detach, detach]}}
+
+
+def leaving(returns: Sequence[float], detach: float) -> tuple[float, ...]:
+    """How long nodes took to let a device go. ``detach``: what of a return is the CDI Manager's part, in seconds."""
+    return tuple(max(0.0, each - detach) for each in returns)
+
+
+def replays(capture: Capture, found: Recording, durations: Durations) -> list[dict[str, float]]:
+    """Figures of one replay for each seed; what is drawn is how long each step takes."""
+    hours = found.end / HOUR
+    arrivals = drawn(read_load(load(found), capture, "load", hours), hours, random.Random(0))
+    return [replayed_figures(Replay(start_of(capture), arrivals, durations, random.Random(seed), hours).run())
+            for seed in range(1, SEEDS + 1)]
 
 
 def compared(capture: Capture, found: Recording, devices: int, detach: float) -> Json:
-    """A row of a results file."""
-    answer = simulated(capture, read_question(question(found, detach)))
-    lab, replays = observed_figures(found, devices), [replayed_figures(record) for record in answer.records]
+    """A row of a results file. A return stands in no timeline, so both replays are given how long these took, before
+    the capture and after it."""
+    early = durations_of(capture, {"detach": [detach, detach]}, "steps")
+    early = replace(early, samples={**early.samples, LEAVE: leaving(found.returns, detach)})
+    late = replace(early, samples={**found.steps, LEAVE: leaving(found.later_returns, detach)})
+    lab = observed_figures(found, devices)
+    told = {"capture": replays(capture, found, early), "minutes": replays(capture, found, late)}
     return {"minutes": round(found.end / 60, 1), "pods": len(found.came), "devices": devices, "seeds": SEEDS,
-            "durations": dict(answer.durations),
-            "figures": {name: _beside(lab[name], [each[name] for each in replays], bound)
-                        for name, bound in BOUNDS.items()}}
+            "medians": {step: [round(statistics.median(each.samples[step]), 3) for each in (early, late)]
+                        for step in DEFAULTS if step in early.samples and step in late.samples},
+            "figures": {name: {"lab": round(lab[name], 2), **{
+                steps: _beside(lab[name], [each[name] for each in rows], bound) for steps, rows in told.items()}}
+                for name, bound in BOUNDS.items()}}
 
 
-def _beside(lab: float, replays: Sequence[float], bound: Bound) -> Json:
-    spread = Spread.of(replays)
-    return {"lab": round(lab, 2), "replay": asdict(spread), "bound": round(bound.of(lab), 2),
-            "within": abs(spread.median - lab) <= bound.of(lab)}
+def _beside(lab: float, found: Sequence[float], bound: Bound) -> Json:
+    spread = Spread.of(found)
+    return {**asdict(spread), "bound": round(bound.of(lab), 2), "within": abs(spread.median - lab) <= bound.of(lab)}

@@ -10,6 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import (
+    ANNOTATION,
+    Timeline,
+    parse,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.durations import measured
 from ansible_collections.composable.infra.tests.bench import audit
 
 Json = dict[str, t.Any]
@@ -44,12 +50,15 @@ class Stay:
 @dataclass(frozen=True, slots=True)
 class Recording:
     """``end``: seconds since the capture; ``stays``: of all pods of the lab; ``attaches``: devices asked for since the
-    capture; ``returns``: seconds from the deletion of a ComposableResource until it was gone, before the capture."""
+    capture; ``returns``: seconds from the deletion of a ComposableResource until it was gone, before the capture.
+    ``steps``: how long each step took for each claim since the capture, ``later_returns`` the same of returns."""
 
     end: float
     stays: tuple[Stay, ...]
     attaches: int
     returns: tuple[float, ...]
+    steps: Mapping[str, tuple[float, ...]]
+    later_returns: tuple[float, ...]
 
     @property
     def came(self) -> tuple[Stay, ...]:
@@ -63,8 +72,9 @@ class Recording:
     @classmethod
     def of_document(cls, told: Mapping[str, t.Any]) -> Recording:
         """From plain data."""
+        steps = {step: tuple(found) for step, found in told["steps"].items()}
         return cls(told["end"], tuple(Stay(**each) for each in told["stays"]), told["attaches"],
-                   tuple(told["returns"]))
+                   tuple(told["returns"]), steps, tuple(told["later_returns"]))
 
 
 def recording(log: Path, began: float, end: float, lifetimes: Mapping[str, float]) -> Recording:
@@ -74,8 +84,11 @@ def recording(log: Path, began: float, end: float, lifetimes: Mapping[str, float
     for entry in entries:
         _mark(marks, entry)
     stays = tuple(mark.stay(name, began, lifetimes[name]) for name, mark in marks.items() if mark.came)
+    returned = [*_returns(entries)]
     return Recording(end - began, stays, sum(began <= at < end for at in _attaches(entries)),
-                     tuple(_returns(entries, began)))
+                     tuple(seconds for at, seconds in returned if at < began),
+                     measured(each for each in _timelines(entries) if began <= each.began < end),
+                     tuple(seconds for at, seconds in returned if began <= at < end))
 
 
 @dataclass
@@ -117,14 +130,22 @@ def _attaches(entries: Iterable[Json]) -> Iterator[float]:
             if (entry["verb"], entry["objectRef"]["resource"]) == ("create", "composableresources"))
 
 
-def _returns(entries: Iterable[Json], until: float) -> Iterator[float]:
-    """From each deletion to the removal of the last finalizer."""
+def _timelines(entries: Iterable[Json]) -> Iterator[Timeline]:
+    """As they were written on ComposableResources."""
+    for entry in entries:
+        notes = ((entry.get("requestObject") or {}).get("metadata") or {}).get("annotations") or {}
+        if entry["objectRef"]["resource"] == "composableresources" and notes.get(ANNOTATION):
+            yield from parse(notes[ANNOTATION])
+
+
+def _returns(entries: Iterable[Json]) -> Iterator[tuple[float, float]]:
+    """(moment, seconds): from each deletion to the removal of the last finalizer."""
     deleted: dict[str, float] = {}
     for entry in entries:
         ref, body = entry["objectRef"], entry.get("requestObject") or {}
-        if ref["resource"] != "composableresources" or audit.moment(entry) >= until:
+        if ref["resource"] != "composableresources":
             continue
         if entry["verb"] == "delete":
             deleted[ref["name"]] = audit.moment(entry)
         elif ref.get("name") in deleted and (body.get("metadata") or {}).get("finalizers", ...) in ([], None):
-            yield audit.moment(entry) - deleted.pop(ref["name"])
+            yield audit.moment(entry), audit.moment(entry) - deleted.pop(ref["name"])

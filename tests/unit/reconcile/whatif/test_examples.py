@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 import typing as t
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.answer import answer
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture import Capture
@@ -52,9 +54,13 @@ def described(held: Bench) -> Bench:
 
 @pytest.fixture
 def capture(described: Bench, captured: TakeCapture) -> Capture:
-    """Of that cluster."""
-    return captured(described, EngineConfig.from_dict({
+    """Of that cluster, a minute after its pods came: how long one still runs is told by its age."""
+    found = captured(described, EngineConfig.from_dict({
         "device_info": [row(0, A100, "a100")], "fabric": MANAGER, "node_hands": "ssh", "unserved": "wait"}))
+    taken = float(int(found.taken))
+    came = {"creationTimestamp": format_time(taken - 60.0)}
+    return replace(found, taken=taken).with_objects(
+        pods=[{**pod, "metadata": {**pod["metadata"], **came}} for pod in found.of("pods")])
 
 
 @pytest.mark.parametrize("number", range(2))

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import random
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ....kube.api_resources import COMPOSABLE_RESOURCES
-from ...timelines.timeline import START, of_resource
+from ...timelines.timeline import START, Timeline, of_resource
 from ..capture import Capture
 from ..options import BadChange
 
-LEAVE, DETACH = "leave", "detach"
+REQUEST, GATE, LEAVE, DETACH = "request", "gate", "leave", "detach"
 DEFAULTS: t.Final[Mapping[str, tuple[float, float]]] = {
-    "attach": (5.0, 15.0), "slice": (1.0, 5.0), "bind": (0.1, 1.0), "handover": (0.0, 5.0), START: (1.0, 3.0),
-    LEAVE: (1.0, 5.0), DETACH: (3.0, 10.0)}
+    REQUEST: (0.01, 0.1), "attach": (5.0, 15.0), "slice": (1.0, 5.0), GATE: (0.01, 0.1), "bind": (0.1, 1.0),
+    "handover": (0.0, 5.0), START: (1.0, 3.0), LEAVE: (1.0, 5.0), DETACH: (3.0, 10.0)}
 """Shortest and longest, in seconds. Names of a timeline's hops; then the node lets a device go, the fabric takes it."""
 ENOUGH: t.Final = 5
 """With fewer samples the bounds are used."""
@@ -45,14 +45,17 @@ class Durations:
 def durations_of(capture: Capture, given: Mapping[str, t.Any], where: str) -> Durations:
     """From a capture. ``given``: bounds by step, which count before what was captured. Raises BadChange."""
     bounds = {step: _bounds(step, value, where) for step, value in given.items()}
-    measured: dict[str, list[float]] = {}
-    for timeline in {each.uid: each for raw in capture.of(COMPOSABLE_RESOURCES.plural)
-                     for each in of_resource(raw)}.values():
+    known = measured(each for raw in capture.of(COMPOSABLE_RESOURCES.plural) for each in of_resource(raw))
+    return Durations({step: found for step, found in known.items() if step not in bounds}, {**DEFAULTS, **bounds})
+
+
+def measured(timelines: Iterable[Timeline]) -> dict[str, tuple[float, ...]]:
+    """Samples by step, of the steps that have enough; a claim counts once."""
+    found: dict[str, list[float]] = {}
+    for timeline in {each.uid: each for each in timelines}.values():
         for span in timeline.merged():
-            measured.setdefault(span.hop, []).append(span.seconds)
-    samples = {step: tuple(found) for step, found in measured.items()
-               if step in DEFAULTS and step not in bounds and len(found) >= ENOUGH}
-    return Durations(samples, {**DEFAULTS, **bounds})
+            found.setdefault(span.hop, []).append(span.seconds)
+    return {step: tuple(each) for step, each in found.items() if step in DEFAULTS and len(each) >= ENOUGH}
 
 
 def _bounds(step: str, value: t.Any, where: str) -> tuple[float, float]:

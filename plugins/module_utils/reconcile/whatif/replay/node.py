@@ -31,7 +31,7 @@ ATTACH, SLICE, OPEN, UNRESERVE = "attach", "slice", "open", "unreserve"
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Something that a plan began: ATTACH, LEAVE or DETACH of a ComposableResource, or what becomes of a held pod:
+    """Something that began: ATTACH, SLICE, LEAVE or DETACH of a ComposableResource, or what becomes of a held pod:
     OPEN (its devices are there) or UNRESERVE (it needs another node). ``about``: the name of the one, the uid of the
     other."""
 
@@ -55,12 +55,24 @@ class ReplayedNode:
     def __init__(self, snapshot: NodeSnapshot, facts: NodeFacts, policy: NodePolicy,
                  shown: Mapping[str, Json]) -> None:
         self.facts, self.policy, self._snapshot, self._shown = facts, policy, snapshot, shown
-        self.resources = {each.name: each for each in snapshot.resources}
+        # Who waits for a handle, or for whom a device was kept, is not in a replay.
+        self.resources = {each.name: replace(each, operation="", busy=False, held_for="", held_since=0.0,
+                                             hold_alive=False) for each in snapshot.resources}
         self.requests = {each.name: each for each in snapshot.requests}
         self.claims: dict[str, Claim] = {}
         self.pods = {raw["metadata"]["uid"]: raw for raw in facts.pods}
         self.free: Counter[str] = Counter()
         self._began: list[Begun] = []
+
+    def under_way(self) -> list[Begun]:
+        """Steps that had begun before the replay, and that no plan begins again."""
+        found = []
+        for each in self.resources.values():
+            if each.deleting and each.node_work.asked and (each.visible or not each.node_work.removed):
+                found.append(Begun(LEAVE, each.name))
+            elif each.device_uid and not each.deleting and not (each.visible and each.usable):
+                found.append(Begun(SLICE, each.name))
+        return found
 
     @property
     def name(self) -> str:
@@ -160,8 +172,8 @@ class ReplayedNode:
         self._set(name, device_uid=f"device-{name}", serial=f"device-{name}", busy=False)
 
     def shown(self, name: str) -> None:
-        """The node has done its part, and its ResourceSlice shows the device."""
-        if not self.resources[name].deleting:
+        """The node has done its part, and its ResourceSlice shows the device, unless it has gone back meanwhile."""
+        if name in self.resources and not self.resources[name].deleting:
             self._set(name, visible=True, usable=True, node_work=NodeWork(prepared=True))
 
     def left(self, name: str) -> None:

@@ -27,7 +27,7 @@ from ....planning.scheduling.queue import QueuedPod
 from ....planning.scheduling.snapshot import Placement, SchedulingPlan
 from ...state.reservations import reserved_claim
 from ...timelines.timeline import START
-from .durations import DETACH, LEAVE, Durations
+from .durations import DETACH, GATE, LEAVE, REQUEST, Durations
 from .load import HOUR, Arrival
 from .node import ATTACH, OPEN, SLICE, Begun, Counts
 from .parked import Parked
@@ -65,6 +65,9 @@ class Replay:
     def _begin(self, arrivals: Sequence[Arrival]) -> None:
         """Who was there at the capture's moment stays as long in all as somebody who comes; who waited comes first."""
         lifetimes = [arrival.lifetime for arrival in arrivals]
+        for name, node in self.nodes.items():
+            for begun in node.under_way():
+                self._begun(name, begun)
         for pod in self.start.running:
             if lifetimes:
                 self._after(self._left(lifetimes, self.began - pod.since), self._end, pod.node, pod.uid, pod.claims)
@@ -97,7 +100,11 @@ class Replay:
         heapq.heappush(self._heap, (self.now + seconds, next(self._numbers), happening))
 
     def _step(self, step: str, what: Callable[..., None], *about: object) -> None:
-        self._after(self.durations.draw(step, self.rng), what, *about)
+        self._steps((step,), what, *about)
+
+    def _steps(self, steps: Sequence[str], what: Callable[..., None], *about: object) -> None:
+        """Steps that follow each other, with nothing to be decided between them."""
+        self._after(sum(self.durations.draw(step, self.rng) for step in steps), what, *about)
 
     # What the planners decide
 
@@ -192,7 +199,9 @@ class Replay:
 
     def _begun(self, name: str, begun: Begun) -> None:
         if begun.what == ATTACH:
-            self._step(ATTACH, self._attached, name, begun.about)
+            self._steps((REQUEST, ATTACH), self._attached, name, begun.about)
+        elif begun.what == SLICE:
+            self._step(SLICE, self._device, name, "shown", begun.about)
         elif begun.what == LEAVE:
             self._step(LEAVE, self._device, name, "left", begun.about)
         elif begun.what == DETACH:
@@ -218,7 +227,7 @@ class Replay:
     def _attached(self, name: str, resource: str) -> None:
         self.record.attaches[self.nodes[name].resources[resource].model] += 1
         self._device(name, "attached", resource)
-        self._step(SLICE, self._device, name, "shown", resource)
+        self._begun(name, Begun(SLICE, resource))
 
     def _device(self, name: str, what: str, resource: str) -> None:
         getattr(self.nodes[name], what)(resource)
@@ -230,8 +239,7 @@ class Replay:
         held = Counter[str]()
         held.update({model: n for (_namespace, model), n in visit.takes().items()})
         self._placements[uid] = replace(self._placements[uid], holding=dict(held))
-        step = "bind" if self.start.held(visit.guest.namespace) else "handover"
-        self._step(step, self._bind, visit)
+        self._steps((GATE, "bind") if self.start.held(visit.guest.namespace) else ("handover",), self._bind, visit)
 
     def _bind(self, visit: Visit) -> None:
         placement = self._placements.pop(visit.pod.uid)

@@ -13,8 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import (
+    ANNOTATION,
+    Span,
+    Timeline,
+    dump,
+)
 from ansible_collections.composable.infra.tests.bench.agreement import compare
-from ansible_collections.composable.infra.tests.bench.agreement.compare import compared, observed_figures, question
+from ansible_collections.composable.infra.tests.bench.agreement.compare import (
+    compared,
+    leaving,
+    load,
+    observed_figures,
+)
 from ansible_collections.composable.infra.tests.bench.agreement.observed import NEVER, Recording, Stay, recording
 from ansible_collections.composable.infra.tests.bench.render import whatif_table
 from ansible_collections.composable.infra.tests.bench.whatif import MODEL, made_up
@@ -70,6 +81,20 @@ def test_what_became_of_each_pod(found: Recording) -> None:
 
 def test_attaches_are_those_of_the_minutes_and_returns_those_before(found: Recording) -> None:
     assert (found.attaches, [round(each, 3) for each in found.returns]) == (1, [1.5])
+    assert [round(each, 3) for each in found.later_returns] == [3.0]
+
+
+def test_steps_are_those_that_were_written_down_after_the_capture(tmp_path: Path) -> None:
+    """A timeline is written again with the next one of its device, and counts once; few samples are none."""
+    served = [Timeline(f"default/{n}", f"uid-{n}", "node-0", BEGAN, (Span("attach", BEGAN + n, BEGAN + n + 1.5),))
+              for n in range(-1, 6)]
+    notes = [{"metadata": {"annotations": {ANNOTATION: dump(served[:count])}}} for count in (4, 7)]
+    log = tmp_path / "audit.log"
+    log.write_text("".join(entry(9.0, "patch", "composableresources", "gpu-0", each) for each in notes))
+    steps = recording(log, BEGAN, BEGAN + 60.0, {}).steps
+    assert {step: [round(each, 3) for each in found] for step, found in steps.items()} == {"attach": [1.5] * 6}
+    log.write_text(entry(9.0, "patch", "composableresources", "gpu-0", notes[0]))
+    assert recording(log, BEGAN, BEGAN + 60.0, {}).steps == {}
 
 
 def test_figures_of_the_lab(found: Recording) -> None:
@@ -84,24 +109,24 @@ def test_a_file_gives_the_recording_back(found: Recording) -> None:
 
 
 def test_the_replay_is_asked_for_the_very_arrivals(found: Recording) -> None:
-    asked = question(found, detach=0.5)
-    (load,) = asked["load"]
-    assert [[round(number, 3) for number in pair] for pair in load["arrivals"]] == [[1.0, 20.0], [40.0, 77.0]]
-    assert asked["steps"] == {"leave": [pytest.approx(1.0)] * 2, "detach": [0.5, 0.5]}
+    (asked,) = load(found)
+    assert [[round(number, 3) for number in pair] for pair in asked["arrivals"]] == [[1.0, 20.0], [40.0, 77.0]]
+    assert leaving((1.5, 0.2), detach=0.5) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(("delay", "within"), [(0.0, True), (12.0, False)], ids=["as it was", "later than it was"])
 def test_a_lab_that_is_slower_than_its_replay_is_told_apart(delay: float, within: bool,
                                                             monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps in the capture are those that are assumed; a lab in which each takes its mean agrees with it."""
+    """The replay has the steps that are assumed; a lab in which each takes its mean agrees with it."""
     monkeypatch.setattr(compare, "A100", MODEL)
     monkeypatch.setattr(compare, "SEEDS", 2)
-    wait = 10.0 + 3.0 + 0.55 + 2.0 + delay
+    wait = 0.05 + 10.0 + 3.0 + 0.05 + 0.55 + 2.0 + delay
     stays = tuple(Stay(f"pod-{n}", 1, 90.0 * n + 1, 90.0 * n + wait - 1, 90.0 * n + 1 + wait,
                        90.0 * n + 61 + wait, 60.0) for n in range(20))
-    lab = Recording(1800.0, stays, 20, (4.5,))
+    lab = Recording(1800.0, stays, 20, (4.5,), {}, (4.5,))
     capture = made_up(2, 4)
     row = compared(replace(capture, settings={**capture.settings, "device_no_removal_duration": 1.0}), lab, 4, 1.0)
-    assert [row["figures"][name]["within"] for name in ("wait_p50", "wait_mean")] == [within, within]
-    assert row["figures"]["attaches"]["within"]
+    figures = {name: figure["minutes"] for name, figure in row["figures"].items()}
+    assert [figures[name]["within"] for name in ("wait_p50", "wait_mean")] == [within, within]
+    assert figures["attaches"]["within"]
     assert ("**no**" in whatif_table([row])) is not within

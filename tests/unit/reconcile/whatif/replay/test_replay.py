@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import NodeWork
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture import Capture
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import changed
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.options import BadChange
@@ -32,8 +33,8 @@ from ansible_collections.composable.infra.tests.unit.reconcile.bench import Benc
 from ansible_collections.composable.infra.tests.unit.reconcile.whatif.conftest import TakeCapture, at_work
 
 Json = dict[str, t.Any]
-STEPS = {"attach": [10, 10], "slice": [3, 3], "bind": [1, 1], "handover": [5, 5], "start": [2, 2], "leave": [4, 4],
-         "detach": [6, 6]}
+STEPS = {"request": [0.5, 0.5], "attach": [9.5, 9.5], "slice": [3, 3], "gate": [0.25, 0.25], "bind": [0.75, 0.75],
+         "handover": [5, 5], "start": [2, 2], "leave": [4, 4], "detach": [6, 6]}
 HOLD = 600.0
 
 
@@ -111,6 +112,51 @@ def test_who_runs_already_stays_for_the_rest_of_a_lifetime(held: Bench, captured
     first, _unused = waits(replayed(taken.with_objects(pods=[old]), {"model": A100, "arrivals": [
         [0, lifetimes[0]], [1000, lifetimes[1]]]}))
     assert first == pytest.approx(left + 1 + 2, abs=1.0), "the moments of objects are whole seconds"
+
+
+def halfway(held: Bench, captured: TakeCapture, phase: Json, arrivals: list[list[float]], steps: Json) -> Replay:
+    """A replay of an hour that begins with one device, which is in the midst of something."""
+    held.fabric.free_count = 0
+    at_work(held)
+    taken = captured(held)
+    start = start_of(replace(taken, settings={**taken.settings, "device_no_removal_duration": 5.0}))
+    seen = start.seen["node-0"]
+    (resource,) = seen.resources
+    node = replace(seen, resources=(replace(resource, used_by="", asked=1.0, **phase),))
+    load = drawn(read_load([{"model": A100, "arrivals": arrivals}], taken, "load", 1.0), 1.0, random.Random(1))
+    return Replay(replace(start, running=(), seen={**start.seen, "node-0": node}), load,
+                  durations_of(taken, steps, "simulate"), random.Random(1), 1.0)
+
+
+@pytest.mark.parametrize("phase", [
+    {"state": "", "device_uid": "", "serial": "", "visible": False, "usable": False},
+    {"state": "", "device_uid": "", "serial": "", "visible": False, "usable": False, "operation": "op-1"},
+    {"state": "", "visible": False, "usable": False, "node_work": NodeWork()},
+    {"deleting": True, "tainted": True},
+    {"deleting": True, "tainted": True, "node_work": NodeWork(asked=True)},
+    {"deleting": True, "usable": False, "node_work": NodeWork(asked=True, removed=True)},
+    {"deleting": True, "visible": False, "usable": False, "node_work": NodeWork(asked=True, removed=True)},
+    {"held_for": "uid-of-one-that-is-being-served", "held_since": 1.0, "hold_alive": True}],
+    ids=["asked for", "asked for with a handle", "attached", "to leave", "asked back from the node",
+         "off the bus, still in the slice", "off the node", "kept for a claim"])
+def test_what_was_under_way_at_the_capture_goes_on(held: Bench, captured: TakeCapture, phase: Json) -> None:
+    """A device between two steps was in nobody's hands, and all that its node was given waited for it for ever."""
+    replay = halfway(held, captured, phase, [[0, 60], [300, 60]], STEPS)
+    record = replay.run()
+    assert [guest.ran >= 0.0 for guest in record.guests] == [True, True]
+    assert record.guests[0].waited(record.end) < 60.0
+    assert [[*node.resources] for node in replay.nodes.values()] == [[]], "it goes back to the fabric at last"
+    assert sum(replay.free.values()) == 1
+
+
+def test_device_that_goes_back_before_its_node_has_shown_it_is_shown_no_more(held: Bench, captured: TakeCapture
+                                                                             ) -> None:
+    """Nobody wants it any more, and the way back is over sooner than the node's part."""
+    replay = halfway(held, captured, {"visible": False, "usable": False, "node_work": NodeWork()}, [[700, 60]],
+                     {**STEPS, "slice": [500, 500]})
+    record = replay.run()
+    assert [guest.ran >= 0.0 for guest in record.guests] == [True]
+    assert record.attaches == {A100: 1}, "the one at the beginning is back on the fabric by then"
 
 
 def test_who_is_let_go_gets_a_device_later_all_the_same() -> None:

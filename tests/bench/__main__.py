@@ -55,6 +55,7 @@ def record(name: str, runs: list[Figures]) -> dict[str, object]:
                           "max": max(r.total for r in runs)},
         "allocation_to_asked_ms": quantiles([v for r in runs for v in r.asked]),
         "visible_to_condition_ms": quantiles([v for r in runs for v in r.conditioned]),
+        "scheduler_write_ms": quantiles([v for r in runs for v in r.writes] or [0.0]),
         "scheduler_after_condition_seconds": statistics.median(v for r in runs for v in r.scheduler),
         "pods_on_their_node": f"{sum(r.at_home for r in runs)} of {sum(r.scenario.pods for r in runs)}",
         "node_found_seconds": statistics.median(r.node_found for r in runs),

@@ -15,6 +15,7 @@ from pathlib import Path
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims
 
 SCHEDULER = "system:kube-scheduler"
+WRITES = ("create", "update", "patch", "delete")
 
 
 @dataclass(slots=True)
@@ -89,6 +90,13 @@ def _allocated(mark: ClaimMarks, entry: dict[str, t.Any]) -> None:
     node = claims.node(entry.get("requestObject") or {})
     if not mark.allocated and node:
         mark.allocated, mark.node = moment(entry), node
+
+
+def write_seconds(path: Path, user: str, since: float) -> list[float]:
+    """How long the API server took for each write of a user that came after ``since``."""
+    received = ((entry, datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp())
+                for entry in entries(path) if entry["user"]["username"] == user and entry["verb"] in WRITES)
+    return [moment(entry) - came for entry, came in received if came > since]
 
 
 def visible(path: Path, since: float = 0.0) -> dict[str, tuple[float, str]]:

@@ -44,7 +44,8 @@ class Figures:
     rate and total of the scheduler with the same pods and claims when their devices are there already. ``overhead`` is
     the total without F and the node's share (these two), ``first_overhead`` that of the burst before. ``loop_seconds``:
     ten million additions in Python at that time. Direct: ``conditioned`` counts from the device touched, ``scheduler``
-    from the condition to the binding, and ``alone_total`` is the burst that meets idle devices.
+    from the condition to the binding, and ``alone_total`` is the burst that meets idle devices. ``writes``: how long
+    the API server took for each write of the scheduler meanwhile; one of ours lies between allocation and request.
     """
 
     scenario: Scenario
@@ -53,6 +54,7 @@ class Figures:
     conditioned: list[float] = field(default_factory=list)
     scheduler: list[float] = field(default_factory=list)
     ran: list[float] = field(default_factory=list)
+    writes: list[float] = field(default_factory=list)
     node_found: float = 0.0
     plugin_restart: float = 0.0
     overhead: float = 0.0

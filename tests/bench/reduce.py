@@ -53,6 +53,7 @@ def rescheduled(stage: Stage, names: Sequence[str], since: float, figures: Figur
     figures.asked = differences(_asked(stage, attaches), allocated)
     figures.conditioned = differences([(m.node, m.condition) for m in marks],
                                       last_of(_shown(stage, attaches, since), gpus))
+    figures.writes = audit.write_seconds(stage.lab.audit_log, audit.SCHEDULER, since)
     figures.scheduler = [m.bound - m.condition for m in marks]
     figures.at_home = sum(m.node == stage.client.get(PODS, name, "default")["spec"]["nodeName"]
                           for name, m in zip(names, marks, strict=True))

@@ -33,8 +33,9 @@ from ...planning.pool.plan import READY_CONDITION, PoolSlice
 from ...planning.settings import Settings
 
 Json = dict[str, t.Any]
-# A device is looked at many times between two changes of its evidence; an old text is never asked for again.
-_parsed = functools.lru_cache(256)(Evidence.parse)
+# A device is looked at many times between two changes of its evidence; an old text is never asked for again. As many as
+# there are devices in a burst, since nodes are looked at in turn.
+_parsed = functools.lru_cache(2048)(Evidence.parse)
 
 
 def read_claim(raw: Json, settings: Settings) -> Claim | None:

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot, Machine
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
+from ansible_collections.composable.infra.plugins.module_utils.node import evidence
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, settings
@@ -181,3 +184,17 @@ def test_attached_models() -> None:
 def test_slice() -> None:
     found = adapters.read_slice(objects.pool_slice("a100-0", "a100-1", name="s", generation=4))
     assert (found.name, found.generation, found.count, found.devices) == ("s", 4, 1, ("a100-0", "a100-1"))
+
+
+def test_what_a_thousand_devices_say_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes are looked at in turn, so a burst comes to a device again after all others."""
+    seen = [Evidence(evidence.READY, f"d-{i}", uuid=f"GPU-{i}", address="0000:10:00.0").to_json() for i in range(1000)]
+    raws = [objects.resource(f"gpu-{i}", device=f"d-{i}", asked=10.0 + i, NODE=text) for i, text in enumerate(seen)]
+    first = [adapters.read_resource(raw, SETTINGS) for raw in raws]
+
+    def loads(text: str) -> t.NoReturn:
+        raise AssertionError(f"read once more: {text}")
+
+    monkeypatch.setattr(json, "loads", loads)
+    assert [adapters.read_resource(raw, SETTINGS) for raw in raws] == first
+    assert (first[7].serial, first[7].machine, first[7].node_work.prepared) == ("GPU-7", "machine-0", True)

@@ -95,7 +95,7 @@ class Cluster:
     def plan(self, waiting: tuple[GatedPod, ...], options: tuple[NodeOption, ...], vertical: str = "") -> ScaleUpPlan:
         """Attach or add a node for these pods, at this moment. ``vertical``: only nodes that this group stands for."""
         with self._lock:
-            for raw in self.state.requests.list():
+            for raw in self.state.requests.each():
                 if error := (raw.get("status") or {}).get("error"):
                     spec = raw["spec"]["resource"]
                     self.state.blocks.block(spec.get("target_node") or "", spec["model"], BLOCK_SECONDS, error)

@@ -53,7 +53,7 @@ class NodeGroups:
 
     def look(self) -> None:
         """See which nodes there are now, and which of them must be left out."""
-        here = {raw["metadata"]["name"]: group for raw in self._state.nodes.list()
+        here = {raw["metadata"]["name"]: group for raw in self._state.nodes.each()
                 if (group := self.of_labels(raw["metadata"].get("labels") or {}))}
         left_out = self._left_out({name: group.id for name, group in here.items()})
         shown = {each: frozenset(name for name, group in here.items() if group.id == each and name not in left_out)
@@ -94,7 +94,7 @@ class NodeGroups:
 
     def all_members(self, group: NodeGroup) -> list[Json]:
         """The nodes of a group at this moment, also those that are left out."""
-        return [raw for raw in self._state.nodes.list()
+        return [raw for raw in self._state.nodes.each()
                 if self.of_labels(raw["metadata"].get("labels") or {}) is group]
 
     def members(self, group: NodeGroup) -> list[Json]:
@@ -124,7 +124,7 @@ class NodeGroups:
 
     def _foreign_pools(self) -> Iterator[tuple[str, str]]:
         """(node, pool) of pods, bound or nominated, that have claims from pools which are no node's own."""
-        for claim in self._state.claims.list():
+        for claim in self._state.claims.each():
             pool = next((str(result["pool"]) for result in claims.results(claim) if self._is_foreign(result)), "")
             for user in (claim.get("status") or {}).get("reservedFor") or () if pool else ():
                 pod = self._state.pods.first("uid", user.get("uid"))

@@ -181,7 +181,7 @@ class Provider:
     def template(self, group: str) -> Json:
         """A node as a new one would be."""
         if vertical := self._vertical.get(group):
-            there = [raw for raw in self._cluster.state.nodes.list()
+            there = [raw for raw in self._cluster.state.nodes.each()
                      if vertical.selector.items() <= (raw["metadata"].get("labels") or {}).items()]
             devices = vertical.shape.devices or most_devices(self._cluster.state, there)
             return template_node(f"{group}-template", replace(vertical.shape, devices=devices), there,

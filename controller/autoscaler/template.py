@@ -60,7 +60,7 @@ def _limits(state: ClusterState, nodes: list[Json]) -> dict[str, int]:
         label = state.settings.label(f"{model.k8s_device_name}-size-max")
         said = [str((raw["metadata"].get("labels") or {}).get(label, "")) for raw in nodes]
         most = max((int(text) if text.isdecimal() else state.settings.max_devices_per_node for text in said), default=0)
-        attached = len(state.resources.by("model", model.cdi_model_name))
+        attached = state.resources.count("model", model.cdi_model_name)
         found[model.cdi_model_name] = min(most, free[model.cdi_model_name] + attached)
     return found
 

@@ -118,9 +118,8 @@ class View:
 
     def _all_due(self) -> None:
         state = self._state
-        names = {raw["metadata"]["name"] for raw in state.nodes.list()}
-        names |= {raw["spec"]["target_node"] for raw in state.resources.list()}
-        keys = {(raw["metadata"]["namespace"], raw["metadata"]["name"]) for raw in state.claims.list()}
+        names = state.nodes.names() | {str(name) for name in state.resources.keys("node")}
+        keys = {(raw["metadata"]["namespace"], raw["metadata"]["name"]) for raw in state.claims.each()}
         self._note(names, keys, fabrics=True)
 
     def object_changed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:

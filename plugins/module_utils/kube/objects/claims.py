@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Iterator
 
 from ..times import parse_time
-from ..watch.parts import header, metadata, picked, shared
+from ..watch.parts import header, metadata, picked
 
 Json = dict[str, t.Any]
 DeviceKey = tuple[str, str, str]
@@ -103,9 +103,9 @@ def trimmed(claim: Json) -> Json:
     kept = picked(status, ("reservedFor", "allocation"))
     if allocation := status.get("allocation"):
         kept["allocation"] = {**picked(allocation, ("allocationTimestamp",)), **{
-            name: shared(allocation[name]) for name in ("devices", "nodeSelector") if name in allocation}}
+            name: allocation[name] for name in ("devices", "nodeSelector") if name in allocation}}
     if status.get("devices"):
         kept["devices"] = [picked(each, ("driver", "pool", "device", "shareID", "conditions"))
                            for each in status["devices"]]
-    return {**header(claim), "metadata": meta, "spec": shared(claim.get("spec") or {}),
+    return {**header(claim), "metadata": meta, "spec": claim.get("spec") or {},
             "status": kept}

@@ -12,12 +12,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import sys
 import typing as t
 from collections.abc import Iterable
 
 from ..times import format_micro_time, parse_time
-from ..watch.parts import header, metadata, shared
+from ..watch.parts import header, metadata
 from .claim_ref import CLAIM, ClaimRef
 
 Json = dict[str, t.Any]
@@ -45,7 +44,6 @@ NODE = "composable.infra/node"
 RECLAIMED = "cohdi.io/ready-to-detach-cdi-device-id"
 _LABEL_LIMIT = 63
 LAST_USED = "last-used-time"
-_ALIKE = ("conditions", "scalarResource", "state")
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 DELETE_FIRST = "delete-device"
 
@@ -171,7 +169,6 @@ def trimmed(obj: Json) -> Json:
     """What is kept of a ComposabilityRequest or ComposableResource: all but what ``kubectl apply`` notes."""
     kept = metadata(obj, "labels", "finalizers", "generation")
     if notes := obj["metadata"].get("annotations"):
-        kept["annotations"] = {sys.intern(name): text for name, text in notes.items() if name != LAST_APPLIED}
-    status = {sys.intern(name): shared(value) if name in _ALIKE else value
-              for name, value in (obj.get("status") or {}).items()}
-    return {**header(obj), "metadata": kept, "spec": shared(obj["spec"]), **({"status": status} if status else {})}
+        kept["annotations"] = {name: text for name, text in notes.items() if name != LAST_APPLIED}
+    status = obj.get("status") or {}
+    return {**header(obj), "metadata": kept, "spec": obj["spec"], **({"status": status} if status else {})}

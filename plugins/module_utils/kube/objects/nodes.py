@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ..watch.parts import header, metadata, picked, shared
+from ..watch.parts import header, metadata, picked
 
 Json = dict[str, t.Any]
 
@@ -43,9 +43,9 @@ def out_of_service(node: Mapping[str, t.Any]) -> bool:
 def trimmed(node: Json) -> Json:
     """What is kept of a node: its images, addresses, annotations and the other conditions are not read."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
-    kept = {name: shared(status[name]) for name in ("allocatable", "capacity") if name in status}
+    kept = {name: status[name] for name in ("allocatable", "capacity") if name in status}
     conditions = [picked(each, ("type", "status")) for each in status.get("conditions") or ()
                   if each.get("type") == "Ready"]
     return {**header(node), "metadata": metadata(node, "labels"),
             "spec": picked(spec, ("providerID", "taints", "unschedulable")),
-            "status": {**kept, "conditions": shared(conditions)}}
+            "status": {**kept, "conditions": conditions}}

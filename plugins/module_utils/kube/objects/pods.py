@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import re
-import sys
 import typing as t
 
-from ..watch.parts import header, metadata, picked, shared
+from ..watch.parts import header, metadata, picked
 
 Json = dict[str, t.Any]
 
@@ -27,7 +26,6 @@ _BOUND: t.Final = ("nodeName", "schedulingGates", "overhead", "resources", "affi
 _UNREAD: t.Final = ("containers", "initContainers", "ephemeralContainers", "volumes")
 _STATUS: t.Final = ("phase", "nominatedNodeName", "resourceClaimStatuses", "extendedResourceClaimStatus", "resources",
                     "allocatedResources")
-_OF_ONE_POD: t.Final = {"resourceClaimStatuses", "extendedResourceClaimStatus"}
 _OWNER: t.Final = ("apiVersion", "kind", "name", "uid", "controller")
 _CONDITION: t.Final = ("type", "status", "reason", "message")
 RESIZE_PENDING: t.Final = "PodResizePending"
@@ -144,17 +142,17 @@ def trimmed(pod: Json) -> Json:
     """
     spec = pod.get("spec") or {}
     names = _BOUND if spec.get("nodeName") else [name for name in spec if name not in _UNREAD]
-    kept = {sys.intern(name): shared(spec[name]) for name in names if name in spec}
+    kept = {name: spec[name] for name in names if name in spec}
     for kind in ("containers", "initContainers"):
         if kind in spec:
-            kept[kind] = shared([picked(each, _CONTAINER) for each in spec[kind]])
+            kept[kind] = [picked(each, _CONTAINER) for each in spec[kind]]
     if "volumes" in spec and not spec.get("nodeName"):
         kept["volumes"] = [_trimmed_volume(each) for each in spec["volumes"]]
     said = metadata(pod, "labels")
     if notes := pod["metadata"].get("annotations"):
         said["annotations"] = picked(notes, (GROUP_SIZE,))
     if _group_name(said) and (owner := job(pod)):
-        said["ownerReferences"] = [shared(picked(owner, _OWNER))]
+        said["ownerReferences"] = [picked(owner, _OWNER)]
     return {**header(pod), "metadata": said, "spec": kept, "status": _trimmed_status(pod)}
 
 
@@ -173,4 +171,4 @@ def _trimmed_status(pod: Json) -> Json:
     for kind in ("containerStatuses", "initContainerStatuses"):
         if resized := [picked(each, _RESIZED) for each in status.get(kind) or () if each.get("resources")]:
             kept[kind] = resized
-    return kept if kept.keys() & _OF_ONE_POD else shared(kept)
+    return kept

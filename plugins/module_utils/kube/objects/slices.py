@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import sys
 import typing as t
 from collections.abc import Iterator
 
-from ..watch.parts import header, metadata, shared
+from ..watch.parts import header, metadata
 
 Json = dict[str, t.Any]
 
@@ -37,6 +36,12 @@ def attribute(device: Json, name: str) -> str | None:
     return text if isinstance(text, str) else None
 
 
+def without_uuid(device: Json) -> Json:
+    """An entry without what no other device has."""
+    attributes = device.get("attributes") or {}
+    return {**device, "attributes": {name: value for name, value in attributes.items() if name != "uuid"}}
+
+
 def devices(item: Json) -> list[Json]:
     """Devices of the slice."""
     found: list[Json] = item["spec"].get("devices") or []
@@ -51,15 +56,5 @@ def uuids(item: Json) -> Iterator[tuple[str, tuple[str, str, str]]]:
 
 
 def trimmed(item: Json) -> Json:
-    """What is kept of a slice: all devices of a node are alike but for a few attributes. A pool's slice is kept whole,
-    since it is written again whole."""
-    if not node(item):
-        return item
-    spec = {**item["spec"], "nodeName": sys.intern(item["spec"]["nodeName"]), "pool": shared(item["spec"]["pool"]),
-            "devices": [_trimmed_device(device) for device in devices(item)]}
-    return {**header(item), "metadata": metadata(item), "spec": spec}
-
-
-def _trimmed_device(device: Json) -> Json:
-    attributes = {sys.intern(name): shared(value) for name, value in (device.get("attributes") or {}).items()}
-    return {sys.intern(name): attributes if name == "attributes" else shared(value) for name, value in device.items()}
+    """What is kept of a slice of a node. A pool's slice is kept whole, since it is written again whole."""
+    return {**header(item), "metadata": metadata(item), "spec": item["spec"]} if node(item) else item

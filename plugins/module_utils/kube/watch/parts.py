@@ -1,8 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Parts that many objects have alike are kept once: thousands of pods have the same containers, of devices all but the
-UUID is the same. Nobody changes an object that is in a store, so that its parts may be those of another."""
+"""What is kept of a watched object, and parts that many decoded objects have alike: those are kept once. Nobody changes
+such a part, so that it may be that of another."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ shared = SharedParts()
 
 
 class Trimmed(dict[str, t.Any]):
-    """What is kept of an object: it is trimmed once, however often it is put into a store."""
+    """What is kept of an object: it is trimmed once, however often it is put into a store. ``length``: of its text."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "length")
+    length: int
 
 
 def picked(part: Object, names: t.Iterable[str]) -> dict[str, t.Any]:
@@ -55,14 +56,8 @@ def picked(part: Object, names: t.Iterable[str]) -> dict[str, t.Any]:
 
 def metadata(obj: Object, *names: str) -> dict[str, t.Any]:
     """What is read of every object's metadata, and its fields ``names``."""
-    kept = picked(obj["metadata"], ("name", "namespace", "uid", "resourceVersion", "creationTimestamp",
+    return picked(obj["metadata"], ("name", "namespace", "uid", "resourceVersion", "creationTimestamp",
                                     "deletionTimestamp", *names))
-    if "namespace" in kept:
-        kept["namespace"] = sys.intern(kept["namespace"])
-    for name in ("labels", "finalizers"):
-        if name in kept:
-            kept[name] = shared(kept[name])
-    return kept
 
 
 def header(obj: Object) -> dict[str, t.Any]:

@@ -14,13 +14,14 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Set
 
 from ...net.backoff import Backoff
 from ..api_resources import ApiResource, Object
 from ..client.verbs import Client
 from ..errors import ApiError, Gone, TooManyRequests, Unavailable, Unreachable
-from .store import Key, Store, key_of
+from .keys import Key, key_of
+from .store import Store
 from .stream import WatchStream
 
 OnChange = Callable[[str, Object, "Object | None"], None]
@@ -73,7 +74,7 @@ class Reflector:
         self._selectors = (namespace, label_selector, field_selector)
         self._silence, self._watch_timeout, self._streaming = silence, watch_timeout, streaming
         self._backoff = Backoff(_FIRST_DELAY, longest=longest_delay, jitter=0.5)
-        self._told: dict[Key, Object] = {}
+        store.note_told()
         self._version = ""
         self._failures = 0
         self._stopping = threading.Event()
@@ -132,23 +133,25 @@ class Reflector:
         except ApiError:  # such as Invalid without the feature gate, or an older etcd behind it
             self._streaming = False
         namespace, labels, fields = self._selectors
-        listed = self.client.list(self.resource, namespace, labels, fields, trim=self.store.kept)
-        self._take_list(listed.items, listed.resource_version)
+        listed = self.client.list(self.resource, namespace, labels, fields, trim=self.store.take_listed)
+        self._take_list({key_of(obj) for obj in listed.items}, listed.resource_version)
         return None
 
     def _streamed(self, stream: WatchStream) -> WatchStream:
         """Take a streamed list, as client-go's ``watchList``. Raises ApiError; the stream is closed then."""
-        fresh: dict[Key, Object] = {}
+        listed = set[Key]()
         try:
             stream.open()
             for event in stream:
                 obj = event["object"]
                 if event["type"] == "DELETED":
-                    fresh.pop(key_of(obj), None)
+                    self.store.remove(obj)
+                    listed.discard(key_of(obj))
                 elif event["type"] != "BOOKMARK":
-                    fresh[key_of(obj)] = self.store.kept(obj)
+                    listed.add(key_of(obj))
+                    self.store.upsert(obj)
                 elif (obj["metadata"].get("annotations") or {}).get(INITIAL_EVENTS_END) == "true":
-                    self._take_list(fresh.values(), _version(obj))
+                    self._take_list(listed, _version(obj))
                     return stream
             self._streaming = False
             raise Unreachable("the streamed list ended before its end", sent=True)
@@ -156,24 +159,27 @@ class Reflector:
             stream.close()
             raise
 
-    def _take_list(self, items: Iterable[Object], version: str) -> None:
+    def _take_list(self, listed: Set[Key], version: str) -> None:
+        """A list was read to its end, and what it has is in the store: tell what is new or gone."""
         self.relists += 1
-        self._replace(items, version)
+        self.store.retain(listed, version)
+        for key in sorted(self.store.untold(), key=lambda key: (key in listed, key)):  # first what is gone
+            self._tell_listed(key, listed)
         self._version = version
         self._healthy()
         self.synced.set()
 
-    def _replace(self, items: Iterable[Object], version: str) -> None:
-        fresh = {key_of(obj): obj for obj in items}
-        self.store.replace_all(fresh.values(), version)
-        for key in [key for key in self._told if key not in fresh]:
-            self._tell("DELETED", key, self._told[key])
-        for key, obj in fresh.items():
-            old = self._told.get(key)
-            if old is None:
-                self._tell("ADDED", key, self.store.known(obj) or obj)
-            elif _version(old) != _version(obj):
-                self._tell("MODIFIED", key, self.store.known(obj) or obj)
+    def _tell_listed(self, key: Key, listed: Set[Key]) -> None:
+        """What was written after the list was taken is told with its own event."""
+        namespace, name = key
+        old, new = self.store.told(key), self.store.get(name, namespace)
+        if key not in listed:
+            if old is not None:
+                self._tell("DELETED", key, old, old=old)
+        elif new is not None and old is not None and _version(old) == _version(new):
+            self.store.tell(key, new)
+        elif new is not None:
+            self._tell("ADDED" if old is None else "MODIFIED", key, new, old=old)
 
     def _watch(self, begun: WatchStream | None) -> None:
         stream = begun or self._opened()
@@ -218,21 +224,22 @@ class Reflector:
         key = key_of(obj)
         if kind == "DELETED":
             obj = self.store.trimmed(obj)
+            old = self.store.told(key)
             self.store.remove(obj)
-            self._tell("DELETED", key, obj)
+            self._tell("DELETED", key, obj, old=old)
             return
-        kind = "MODIFIED" if key in self._told else "ADDED"
+        old = self.store.told(key)
+        kind = "ADDED" if old is None else "MODIFIED"
         if (known := self.store.known(obj)) is not None:
-            self._tell(kind, key, known, self._on_echo)
+            self._tell(kind, key, known, self._on_echo, old)
             return
         obj = self.store.trimmed(obj)
         self.store.upsert(obj)
-        self._tell(kind, key, obj)
+        self._tell(kind, key, obj, old=old)
 
-    def _tell(self, kind: str, key: Key, obj: Object, told: OnChange | None = None) -> None:
-        old = self._told.pop(key, None)
-        if kind != "DELETED":
-            self._told[key] = obj
+    def _tell(self, kind: str, key: Key, obj: Object, told: OnChange | None = None,
+              old: Object | None = None) -> None:
+        self.store.tell(key, None if kind == "DELETED" else obj)
         try:
             (told or self._on_change)(kind, obj, old)
         except Exception:

@@ -8,34 +8,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from ..api_resources import Object
+from .contents import Contents, Handles, PackedObjects
+from .keys import Key, key_of, version_number, version_of
 from .parts import Trimmed
+from .untold import Untold
 
-Key = tuple[str, str]
 Indexer = Callable[[Object], Iterable[Hashable]]
 Trim = Callable[[Object], Object]
 Objects = list[Object]
 
 _log = logging.getLogger(__name__)
 _TOMBSTONES = 2000
-
-
-def key_of(obj: Object) -> Key:
-    """(namespace, name); the namespace of a cluster-scoped object is ""."""
-    meta = obj["metadata"]
-    return meta.get("namespace") or "", meta["name"]
-
-
-def version_of(obj: Object) -> int:
-    """The resourceVersion as a number, -1 when it is absent or not one (it then always counts as newer)."""
-    return version_number(obj["metadata"].get("resourceVersion"))
-
-
-def version_number(text: object) -> int:
-    """Kubernetes promises comparable resourceVersions (KEP-5504); anything else cannot be ordered: -1."""
-    return int(text) if isinstance(text, str) and text.isdigit() else -1
 
 
 class Changes:
@@ -65,26 +51,49 @@ class Store:
     out. ``indexers``: by the name of an index, what gives the keys under which ``by`` finds an object; the same object
     always gives the same. An indexer that raises leaves that one object out of its index. ``trim`` gives what is kept
     of an object (client-go's transform): name, namespace, uid and resourceVersion at least; one that raises leaves the
-    object whole.
+    object whole. What was trimmed is kept packed (``packed.py``) and is the same dict for all who ask as long as
+    somebody holds it.
     """
 
     def __init__(self, indexers: Mapping[str, Indexer], trim: Trim | None = None) -> None:
         self._indexers = dict(indexers)
         self._trim = trim
         self._lock = threading.RLock()
-        self._objects: dict[Key, Object] = {}
+        self._objects = Contents()
         self._indexes: dict[str, dict[Hashable, Key | dict[Key, None]]] = {name: {} for name in indexers}
         self._tombstones: dict[Key, int] = {}
         self._followers: list[Changes] = []
+        self._untold: Untold | None = None
 
     def follow(self, keys: Indexer) -> Changes:
         """From now on the keys that ``keys`` gives of each changed object are collected; for ever."""
         with self._lock:
             made = Changes(keys, self._lock)
-            for obj in self._objects.values():
+            for obj in self._objects:
                 made.note(obj)
             self._followers.append(made)
             return made
+
+    def note_told(self) -> None:
+        """From now on ``told`` says what the listener of a watch knows; it knows nothing of what is here already."""
+        with self._lock:
+            self._untold = Untold(self._objects)
+
+    def told(self, key: Key) -> Object | None:
+        """An object as the listener was told it last, None when it knows none."""
+        with self._lock:
+            return self._untold.told(key) if self._untold else None
+
+    def tell(self, key: Key, obj: Object | None) -> None:
+        """The listener is told an object, or that there is none any more."""
+        with self._lock:
+            if self._untold:
+                self._untold.tell(key, obj)
+
+    def untold(self) -> set[Key]:
+        """Keys of those that are others than the listener was told last, or that it was told and are gone."""
+        with self._lock:
+            return self._untold.keys() if self._untold else set()
 
     def upsert(self, obj: Object) -> bool:
         """Put in an object, from a watch or from the answer to a write.
@@ -112,17 +121,17 @@ class Store:
             _log.warning("%s is kept whole: %s", "/".join(key_of(obj)), type(problem).__name__)
             return obj
 
-    def kept(self, obj: Object) -> Object:
-        """What is in here already of the very same version, else what is kept of it: a list that is read once more is
-        not in memory twice. ``obj`` itself is the caller's no more."""
-        known = self.known(obj)
-        return self.trimmed(obj) if known is None else known
-
     def known(self, obj: Object) -> Object | None:
         """What is in here of the very same version of an object, or None."""
         namespace, name = key_of(obj)
         known = self.get(name, namespace)
         return known if known is not None and version_of(known) == version_of(obj) >= 0 else None
+
+    def take_listed(self, obj: Object) -> Object:
+        """Put in an object of a list, of which nothing else need be in memory; its key, as ``key_of`` reads it."""
+        namespace, name = key_of(obj)
+        self.upsert(obj)
+        return {"metadata": {"namespace": namespace, "name": name}}
 
     def remove(self, obj: Object) -> bool:
         """Take out the object as of ``obj``'s resourceVersion; False when a newer one is here or none is.
@@ -135,7 +144,7 @@ class Store:
             known = self._objects.get(key)
             if known is None or 0 <= version < version_of(known):
                 return False
-            self._take(key)
+            self._give_up(key)
             return True
 
     def replace_all(self, items: Iterable[Object], resource_version: str = "") -> set[Key]:
@@ -143,12 +152,18 @@ class Store:
 
         What was written through after the list was taken (it is newer) stays.
         """
-        taken = version_number(resource_version)
         with self._lock:
             listed = {key_of(obj): obj for obj in items}
-            changed = {key for key in set(self._objects) - listed.keys() if self._drop_unlisted(key, taken)}
+            changed = self.retain(listed, resource_version)
             changed.update(key for key, obj in listed.items() if self.upsert(obj))
             return changed
+
+    def retain(self, listed: Collection[Key], resource_version: str = "") -> set[Key]:
+        """Take out what a list taken at ``resource_version`` does not have, but for what was written through later; the
+        keys that are gone."""
+        taken = version_number(resource_version)
+        with self._lock:
+            return {key for key in self._objects.keys() - listed if self._drop_unlisted(key, taken)}
 
     def get(self, name: str, namespace: str = "") -> Object | None:
         """One object, or None."""
@@ -156,14 +171,48 @@ class Store:
             return self._objects.get((namespace, name))
 
     def list(self) -> Objects:
-        """All objects, in no order."""
+        """All objects at once, in no order; ``each`` where there may be many."""
+        return [*self.each()]
+
+    def each(self) -> Iterator[Object]:
+        """Those of now one by one, in no order, so that they need not be in memory together."""
         with self._lock:
-            return [*self._objects.values()]
+            found = self._objects.handles()
+        for key, kept in found:
+            with self._lock:
+                obj = self._objects.read(key, kept)
+            yield obj
 
     def by(self, index: str, key: Hashable) -> Objects:
         """The objects for which the indexer ``index`` gave ``key``. KeyError for an unknown index."""
         with self._lock:
             return [self._objects[each] for each in _keys(self._indexes[index].get(key))]
+
+    def each_by(self, index: str, key: Hashable) -> Iterator[Object]:
+        """As ``by``, one by one, so that they need not be in memory together."""
+        for where, kept in self.handles(index, key):
+            with self._lock:
+                obj = self._objects.read(where, kept)
+            yield obj
+
+    def handles(self, index: str, key: Hashable) -> Handles:
+        """What ``by`` finds as it is kept: the same bytes as long as the object is the same."""
+        with self._lock:
+            return [(each, self._objects.handle(each)) for each in _keys(self._indexes[index].get(key))]
+
+    def all_handles(self) -> Handles:
+        """As ``handles``, of all objects."""
+        with self._lock:
+            return self._objects.handles()
+
+    def packed(self, handles: Handles) -> Sequence[Object]:
+        """What handles stand for, decoded each time that somebody looks."""
+        return PackedObjects(self._objects.unpacked, tuple(kept for _key, kept in handles))
+
+    def count(self, index: str, key: Hashable) -> int:
+        """How many objects ``by`` finds."""
+        with self._lock:
+            return len([*_keys(self._indexes[index].get(key))])
 
     def first(self, index: str, key: Hashable) -> Object | None:
         """One of the objects that ``by`` finds, or None; for keys that one object has, such as a uid."""
@@ -175,6 +224,11 @@ class Store:
         with self._lock:
             return (*self._indexes[index],)
 
+    def names(self) -> set[str]:
+        """Of all objects."""
+        with self._lock:
+            return {name for (_namespace, name), _kept in self._objects.handles()}
+
     def __len__(self) -> int:
         return len(self._objects)
 
@@ -185,8 +239,10 @@ class Store:
         return version > (version_of(known) if known is not None else self._tombstones.get(key, -1))
 
     def _put(self, key: Key, obj: Object) -> None:
+        if self._untold and key not in self._objects:
+            self._untold.changes(key)
         self._take(key)
-        self._objects[key] = obj
+        self._objects.put(key, obj)
         self._tombstones.pop(key, None)
         for follower in self._followers:
             follower.note(obj)
@@ -198,9 +254,11 @@ class Store:
                 self._indexes[index][place] = {there: None, key: None}
 
     def _take(self, key: Key) -> None:
-        obj = self._objects.pop(key, None)
-        if obj is None:
+        if key not in self._objects:
             return
+        if self._untold:
+            self._untold.changes(key)
+        obj = self._objects.pop(key)
         for follower in self._followers:
             follower.note(obj)
         for index, place in self._places(obj, said=True):
@@ -216,8 +274,13 @@ class Store:
         if 0 <= taken < known:
             return False
         self._bury(key, max(taken, known))
-        self._take(key)
+        self._give_up(key)
         return True
+
+    def _give_up(self, key: Key) -> None:
+        self._take(key)
+        if self._untold:
+            self._untold.gone(key)
 
     def _bury(self, key: Key, version: int) -> None:
         self._tombstones[key] = max(version, self._tombstones.pop(key, -1))

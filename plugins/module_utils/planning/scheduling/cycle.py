@@ -163,7 +163,7 @@ class CycleState:
         self._take_devices(node, takes)
         if node.facts.fabric is not None:
             node.promised.update({(model, node.facts.fabric): take.fresh for model, take in takes.items()})
-        if all(pod.raw["metadata"]["uid"] != placement.pod.uid for pod in node.info.pods):
+        if all(pod.uid != placement.pod.uid for pod in node.info.pods):
             pod = cache.pod(placement.raw)
             self._count_room(node, pod, 1)
             self._count_pod(node, pod, 1)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ..device_info import DRIVER_LABEL
 from ..node.demand import PREPARING, limits
@@ -14,12 +14,13 @@ from ..node.supply import stuck_device
 from ..settings import DeviceModel, Settings
 from .snapshot import IdleDevice, Json, NodeFacts, Stock
 
-Shown = tuple[tuple[str, int], Json, str]
-"""Where a device stands in the node's ResourceSlices (slice, place), its entry there, and the slice's driver."""
+Shown = tuple[tuple[str, int], Json, str, str]
+"""Where a device stands in the node's ResourceSlices (slice, place), its entry there, the slice's driver, and its UUID
+where the entry is one for all that are alike."""
 Entry = Callable[[ComposableResource], "Shown | None"]
 
 
-def node_facts(snapshot: NodeSnapshot, raw: Json, pods: tuple[Json, ...], settings: Settings,
+def node_facts(snapshot: NodeSnapshot, raw: Json, pods: Sequence[Json], settings: Settings,
                entry: Entry, places: Mapping[str, str | int]) -> NodeFacts:
     """One node. A device of a placement that still waits counts as idle or coming; the planner takes it off."""
     if snapshot.machine is None:
@@ -51,7 +52,7 @@ def _stock(snapshot: NodeSnapshot, model: DeviceModel, settings: Settings, entry
     idle, coming = idle[promised:], coming[max(0, promised - len(idle)):]
     shown = sorted(((found, r.name) for r in idle if (found := entry(r))), key=lambda each: (each[0][0], each[1]))
     # the scheduler takes the first that fit
-    devices = [IdleDevice(name, device, driver) for (_place, device, driver), name in shown]
+    devices = [IdleDevice(name, device, driver, uuid) for (_place, device, driver, uuid), name in shown]
     return Stock(tuple(devices), len(coming), len(taken) + promised, limit)
 
 

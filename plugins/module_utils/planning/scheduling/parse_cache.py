@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .demand_reader import SPARE, DemandReader
 from .filters.node_resources import Amounts, allocatable
+from .framework.alike import AlikePods
 from .framework.node_info import NodeInfo
 from .framework.pod_info import PodInfo
 from .framework.quantity import BadQuantity
@@ -23,6 +26,7 @@ class ParseCache:
 
     def __init__(self) -> None:
         self._pods: dict[str, PodInfo] = {}
+        self._alike = AlikePods()
         self._nodes: dict[str, NodeInfo] = {}
         self._demand_reader: DemandReader | None = None
 
@@ -51,11 +55,17 @@ class ParseCache:
             self._nodes[facts.name] = known
         return known
 
-    def _read(self, facts: NodeFacts, pods: tuple[Json, ...], offered: Amounts) -> NodeInfo:
+    def _read(self, facts: NodeFacts, pods: Sequence[Json], offered: Amounts) -> NodeInfo:
         spec = facts.raw.get("spec") or {}
         labels = (facts.raw.get("metadata") or {}).get("labels") or {}
         return NodeInfo(facts.name, facts.raw, facts.pods, labels, tuple(spec.get("taints") or ()),
-                        bool(spec.get("unschedulable")), offered, tuple(self.pod(pod) for pod in pods))
+                        bool(spec.get("unschedulable")), offered, self._infos(pods))
+
+    def _infos(self, pods: Sequence[Json]) -> tuple[PodInfo, ...]:
+        """Pods on a node; of those that are decoded only for this nothing but what is read stays."""
+        if isinstance(pods, tuple):
+            return tuple(self.pod(pod) for pod in pods)
+        return tuple(self._alike.placed(PodInfo.from_raw(pod)) for pod in pods)
 
     def demand_reader(self, snapshot: SchedulingSnapshot, settings: SchedulingSettings) -> DemandReader:
         """The reader of demands; a new one when models, samples, classes or settings are not those of the last."""

@@ -11,7 +11,7 @@ are seconds since the epoch.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..actions import WaitReason
@@ -62,13 +62,15 @@ class SchedulingSettings(t.Protocol):
 class IdleDevice:
     """A device that is in the node's ResourceSlice, allocated to no claim and reserved for none.
 
-    ``name``: of its ComposableResource; ``device``: its entry in the ResourceSlice; ``driver``: of that, empty for
-    that of the model's pools.
+    ``name``: of its ComposableResource; ``device``: its entry in the ResourceSlice, where the same entry may stand for
+    all devices that are alike but for their UUID; ``driver``: of that slice, empty for that of the model's pools.
+    ``uuid``: the attribute of that name, where the entry lacks it.
     """
 
     name: str
     device: Json
     driver: str = ""
+    uuid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class NodeFacts:
 
     name: str
     raw: Json
-    pods: tuple[Json, ...] = ()
+    pods: Sequence[Json] = ()
     machine: str | None = None
     fabric: int | None = None
     problem: str = ""

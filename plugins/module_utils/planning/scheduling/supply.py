@@ -272,14 +272,13 @@ class _Search:
         """Whether an idle device meets the request: taints, selectors, attributes to share."""
         if shareable(device.device) or repels(device.device, alternative.raw_tolerations):
             return False
-        answer = self.catalogue.device_satisfies(device.device, model, alternative.expressions, device.driver)
+        answer = self.catalogue.device_satisfies(device, model, alternative.expressions)
         if answer is None:
             self.undecided = True
         if not answer or not alternative.matched_attributes:
             return bool(answer)
-        own = self.catalogue.announced(device.device, model, device.driver)
         expected = self.catalogue.expected(alternative.models[0], self._driver(alternative.models[0]))
-        return all(own.find("attributes", name) == expected.find("attributes", name)
+        return all(self.catalogue.attribute(device, model, name) == expected.find("attributes", name)
                    for name in alternative.matched_attributes)
 
     def _excluding_model(self, model: str, chosen: set[str]) -> str:

@@ -24,7 +24,7 @@ def fabric_devices(state: ClusterState, model: DeviceModel) -> FabricDevices:
     """All nodes with a machine, as they are for an ask of this model. What is kept for it is kept no more where a pod
     waits for it in vain. The state is a copy of the caller's."""
     state.floor_shares.replace(floor_shares(state, state.now()))
-    names = sorted(raw["metadata"]["name"] for raw in state.nodes.list())
+    names = sorted(state.nodes.names())
     state.note_uses(names)
     found = (_node(state, node_snapshot(state, name), model) for name in names)
     return FabricDevices(tuple(node for node in found if node), _free(state), state.now())

@@ -121,8 +121,8 @@ class GatingController:
         """Devices that an earlier process attached for held pods are kept for them by now; others may be given up."""
         if self._state.snapshot is not None and not self._state.held_pods_planned:
             self._state.held_pods_planned = True
-            for node in self._state.nodes.list():
-                self._queue.add_change(NodeKey(node["metadata"]["name"]))
+            for node in self._state.nodes.names():
+                self._queue.add_change(NodeKey(node))
 
     @contextlib.contextmanager
     def _later(self) -> t.Iterator[None]:

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable
 
 from ...kube.objects import claims, pods
 from ...kube.times import parse_time
-from ...kube.watch.store import Changes, Store, key_of
+from ...kube.watch.store import Changes, Store
 
 Json = dict[str, t.Any]
 # A pod that should be gone for longer hangs, as one does whose node is away.
@@ -36,7 +36,7 @@ class EndingClaims:
         with self._lock:
             if self._changes is None:
                 self._changes = self._pods.follow(_claim_keys)
-                self._ending = {key_of(claim) for claim in self._claims.list()}
+                self._ending = {key for key, _kept in self._claims.all_handles()}
             asked = self._changes.take() | self._ending
             found = {key: claim for key in asked if (claim := self._allocated(key)) and self._all_leave(claim)}
             self._ending = set(found)

@@ -10,10 +10,14 @@ this process has a say is read each time.
 
 from __future__ import annotations
 
+import sys
 import typing as t
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from ...kube.objects import nodes, pods, slices
+from ...kube.objects import cohdi, nodes, pods, slices
+from ...kube.watch.contents import Handles
+from ...kube.watch.parts import shared
 from ...planning.node.compose import ONLINE
 from ...planning.scheduling.snapshot import NodeFacts
 from ..state.cluster_state import ClusterState, Json
@@ -22,73 +26,112 @@ Read = Callable[[ClusterState, Json], NodeFacts]
 Sources = tuple[t.Any, ...]
 
 
+@dataclass(slots=True)
+class _Known:
+    """``node``: the Node as it is kept, ``raw``: as it is read, ``machine``: what it is on. ``slices``: those of the
+    node as they are kept, ``pools``: their drivers and pools. ``sources``: all that ``facts`` were read from, None
+    where they have to be read each time."""
+
+    node: object
+    raw: Json
+    machine: str
+    slices: tuple[object, ...] = ()
+    pools: tuple[tuple[str, str], ...] = ()
+    sources: Sources | None = None
+    facts: NodeFacts | None = None
+
+
 class KnownNodes:
     """By name, with what each was read from. Not thread-safe, as the ParseCache beside it."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Sources, NodeFacts]] = {}
+        self._known: dict[str, _Known] = {}
 
     def facts(self, state: ClusterState, read: Read) -> dict[str, NodeFacts]:
         """Facts of all nodes by name; ``read`` gives those of one that changed."""
         found: dict[str, NodeFacts] = {}
         before, self._known = self._known, {}
-        for raw in state.nodes.list():
-            name = raw["metadata"]["name"]
-            sources = _sources(state, name, raw)
+        busy = {*state.tainted, *state.operations.names(), *state.holds.names()}
+        for (_namespace, name), node in state.nodes.all_handles():
             known = before.get(name)
-            if sources is not None and known is not None and _same(known[0], sources):
-                found[name] = known[1]
-            else:
-                found[name] = read(state, raw)
-            if sources is not None:
-                self._known[name] = (sources, found[name])
+            if known is None or known.node is not node:
+                raw = state.nodes.get(name)
+                if raw is None:
+                    continue
+                known = _Known(node, _thin(raw), nodes.machine(raw))
+            self._known[name] = known
+            found[name] = self._facts_of(state, name, known, busy, read)
         return found
 
+    def _facts_of(self, state: ClusterState, name: str, known: _Known, busy: set[str], read: Read) -> NodeFacts:
+        resources = state.resources.handles("node", name)
+        if _disturbed(state, name, resources, busy):
+            known.sources = known.facts = None
+            return read(state, known.raw)
+        sources = _sources(state, name, known, resources)
+        if known.facts is None or known.sources is None or not _same(known.sources, sources):
+            known.facts = read(state, known.raw)
+            known.sources = sources if _at_rest(state, name) else None
+        return known.facts
 
-def _sources(state: ClusterState, name: str, raw: Json) -> Sources | None:
-    """All that the facts of a node at rest are read from; None for one that is not at rest."""
-    resources, there = state.resources.by("node", name), state.pods.by("node", name)
-    if not _at_rest(state, name, resources, there):
-        return None
-    uid = nodes.machine(raw)
+
+def _thin(node: Json) -> Json:
+    """A Node of which what it has alike with others is in memory once."""
+    labels = node["metadata"].get("labels") or {}
+    kept = {sys.intern(name): sys.intern(value) for name, value in labels.items()}
+    meta = {**node["metadata"], **({"labels": kept} if kept else {})}
+    return {**node, "metadata": meta, **({"status": shared(node["status"])} if "status" in node else {})}
+
+
+def _sources(state: ClusterState, name: str, known: _Known, resources: Handles) -> Sources:
+    """All that the facts of a node at rest are read from."""
+    uid = known.machine
     machine = state.snapshot.machines.get(uid) if state.snapshot else None
     sizes = state.snapshot.sizes.get(uid) if state.snapshot else None
-    return (raw, machine, sizes, state.snapshot is None, state.hands.missing(name), state.hands.alive(name),
-            tuple(sorted(state.hands.places(name).items())),
-            *_shares(state, name), *state.nodes.by("machine", uid), *resources, *there,
-            *state.claims.by("node", name), *state.requests.by("node", name), *_shown(state, name))
+    own = state.slices.handles("node", name)
+    _read_pools(state, name, known, tuple(kept for _key, kept in own))
+    objects = (*(state.nodes.handles("machine", uid) if uid else ()), *resources, *state.pods.handles("node", name),
+               *state.claims.handles("node", name), *state.requests.handles("node", name), *own,
+               *(each for pool in known.pools for each in state.claims.handles("allocated from", pool)))
+    return (known.node, machine, sizes, state.snapshot is None, state.hands.missing(name), state.hands.alive(name),
+            tuple(sorted(state.hands.places(name).items())), *_shares(state, name), *(kept for _key, kept in objects))
 
 
-def _at_rest(state: ClusterState, name: str, resources: list[Json], there: list[Json]) -> bool:
-    """No device comes or leaves or is kept for a claim, no pod is on its way there, and no model is kept off it."""
+def _read_pools(state: ClusterState, name: str, known: _Known, own: tuple[object, ...]) -> None:
+    if len(own) != len(known.slices) or any(a is not b for a, b in zip(own, known.slices, strict=True)):
+        known.slices = own
+        known.pools = tuple((slices.driver(item), slices.pool(item)) for item in state.slices.by("node", name))
+
+
+def _disturbed(state: ClusterState, name: str, resources: Handles, busy: set[str]) -> bool:
+    """Whether the memory of this process has a say: a device is kept for a claim or is at work, or a model is kept off
+    the node."""
     if state.blocks.of(name, state.now()) or state.reservations.on(name):
-        return False
-    return all(map(pods.bound, there)) and all(_is_at_rest(state, resource) for resource in resources)
+        return True
+    return bool(busy) and any(resource in busy for (_namespace, resource), _kept in resources)
 
 
-def _is_at_rest(state: ClusterState, resource: Json) -> bool:
+def _at_rest(state: ClusterState, name: str) -> bool:
+    """By its objects: no device comes or leaves or is kept for a claim, and no pod is on its way there."""
+    return all(map(pods.bound, state.pods.by("node", name))) and all(
+        _is_at_rest(resource) for resource in state.resources.by("node", name))
+
+
+def _is_at_rest(resource: Json) -> bool:
     meta, status = resource["metadata"], resource.get("status") or {}
     if meta.get("deletionTimestamp") or status.get("state") != ONLINE or not status.get("cdi_device_id"):
         return False
-    name = meta["name"]
-    return not (state.holds.of(resource)[0] or name in state.operations or name in state.tainted)
+    return not cohdi.read_hold(resource)[0]
 
 
 def _shares(state: ClusterState, name: str) -> Iterator[object]:
     """Requests that name no node, and what this one was given of them."""
-    for request in state.requests.by("node", ""):
-        yield request
-        yield (state.shares.of(request["metadata"]["name"]) or {}).get(name)
-
-
-def _shown(state: ClusterState, name: str) -> Iterator[Json]:
-    """Its ResourceSlices, and the claims that have something of them."""
-    for item in state.slices.by("node", name):
-        yield item
-        yield from state.claims.by("allocated from", (slices.driver(item), slices.pool(item)))
+    for (_namespace, request), kept in state.requests.handles("node", ""):
+        yield kept
+        yield (state.shares.of(request) or {}).get(name)
 
 
 def _same(old: Sources, new: Sources) -> bool:
-    """Objects are never changed in place, so that the same object says the same; anything else is compared."""
-    return len(old) == len(new) and all(a is b or (not isinstance(a, dict) and a == b)
+    """What is kept of an object is the same as long as the object is; anything else is compared."""
+    return len(old) == len(new) and all(a is b or (not isinstance(a, (bytes, dict)) and a == b)
                                         for a, b in zip(old, new, strict=True))

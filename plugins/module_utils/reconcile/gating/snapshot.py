@@ -16,6 +16,8 @@ from ...fabric.api import FabricSnapshot
 from ...kube.objects import pods as gates
 from ...kube.objects import slices
 from ...kube.times import parse_time
+from ...kube.watch.keys import key_of
+from ...kube.watch.parts import shared
 from ...planning.node.snapshot import ComposableResource
 from ...planning.scheduling.node_facts import Shown, node_facts
 from ...planning.scheduling.queue import unreadable
@@ -113,7 +115,7 @@ def _problem(state: ClusterState, pod: GatedPod, known: HeldPod) -> str:
 def _left(state: ClusterState) -> dict[str, list[Json]]:
     """Members of each group that have left the gate. One of a Job that succeeded counts, since nobody replaces it."""
     found: dict[str, list[Json]] = {}
-    for pod in state.pods.list():
+    for pod in state.pods.each_by("grouped", True):
         if not gates.held(pod) and (group := gates.group(pod)) and (not gates.ended(pod) or _succeeded(pod)):
             found.setdefault(group[0], []).append(pod)
     return found
@@ -139,7 +141,9 @@ def _placement(state: ClusterState, reservation: Reservation) -> Placement:
 
 def _facts(state: ClusterState, raw: Json) -> NodeFacts:
     name = raw["metadata"]["name"]
-    pods = tuple(p for p in state.pods.by("node", name) if _counts(state, p))
+    handles = state.pods.handles("node", name)
+    counted = {key_of(pod) for pod in state.pods.by("node", name) if _counts(state, pod)}
+    pods = state.pods.packed([each for each in handles if each[0] in counted])
     return node_facts(node_snapshot(state, name), raw, pods, state.settings, functools.partial(_entry, state, name),
                       state.hands.places(name))
 
@@ -150,11 +154,11 @@ def _counts(state: ClusterState, pod: Json) -> bool:
 
 
 def _entry(state: ClusterState, node: str, resource: ComposableResource) -> Shown | None:
-    """The device's entry in the node's ResourceSlice."""
-    items = state.slices.by("device", (node, resource.serial))
-    shown = (((item["metadata"]["name"], n), device, slices.driver(item)) for item in items
+    """The device's entry in the node's ResourceSlice; that of all devices which are alike but for their UUID."""
+    shown = (((item["metadata"]["name"], n), device, slices.driver(item)) for item in state.slices.by("node", node)
              for n, device in enumerate(slices.devices(item)))
-    return next((found for found in shown if slices.attribute(found[1], "uuid") == resource.serial), None)
+    found = next((each for each in shown if slices.attribute(each[1], "uuid") == resource.serial), None)
+    return None if found is None else (found[0], shared(slices.without_uuid(found[1])), found[2], resource.serial)
 
 
 def _free(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, int], int]:
@@ -170,9 +174,13 @@ def _samples(state: ClusterState) -> dict[tuple[str, str], tuple[Json, ...]]:
 
 
 def _shown(state: ClusterState, model: DeviceModel, driver: str) -> t.Iterator[Json]:
-    """Entries of ResourceSlices by which a driver shows devices of a model."""
-    for raw in state.resources.by("model", model.cdi_model_name):
+    """Entries of ResourceSlices by which a driver shows devices of a model, found from where there is less to read."""
+    few = state.resources.count("model", model.cdi_model_name) <= state.slices.count("driver", driver)
+    of_model = (raw for raw in state.resources.each_by("model", model.cdi_model_name)) if few else (
+        raw for item in state.slices.each_by("driver", driver)
+        for raw in state.resources.by("node", str(slices.node(item))) if raw["spec"]["model"] == model.cdi_model_name)
+    for raw in of_model:
         serial = adapters.serial(raw)
-        for item in state.slices.by("device", (raw["spec"]["target_node"], serial)) if serial else ():
+        for item in state.slices.by("node", raw["spec"]["target_node"]) if serial else ():
             if slices.driver(item) == driver:
                 yield from (d for d in slices.devices(item) if slices.attribute(d, "uuid") == serial)

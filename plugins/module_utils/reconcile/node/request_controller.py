@@ -70,13 +70,13 @@ class RequestController:
         snapshot = self._state.snapshot
         free = {fabric: n for (model, fabric), n in (snapshot.free if snapshot else {}).items()
                 if model == request.model}
-        candidates = [self._candidate(node, raw, taken) for node in self._state.nodes.list()] if size else []
+        candidates = [self._candidate(node, raw, taken) for node in self._state.nodes.each()] if size else []
         return allocate(request, children, candidates, free, self._state.shares.of(name) or {})
 
     def _occupied(self, name: str) -> set[str]:
         """Nodes of other requests with the policy ``samenode``."""
         found: set[str] = set()
-        for other in self._state.requests.list():
+        for other in self._state.requests.each():
             spec = other["spec"]["resource"]
             if other["metadata"]["name"] != name and (spec.get("allocation_policy") or SAME_NODE) == SAME_NODE:
                 shares = self._state.shares.of(other["metadata"]["name"]) or {}

@@ -41,7 +41,7 @@ def forecast(engine: ControllerManager) -> Forecast:
     anything in the cluster is changed, also while the engine is at work.
     """
     state = engine.state.copy()
-    names = sorted(node["metadata"]["name"] for node in state.nodes.list())
+    names = sorted(state.nodes.names())
     state.note_uses(names)
     gates = plan_held_pods(state, engine.gating.copy_cache()) if engine.gates else SchedulingPlan()
     state.reservations.add(gates.placements, RESERVED)

@@ -76,7 +76,7 @@ def _explained(engine: ControllerManager, decided: Mapping[str, WaitReason]) -> 
     # Only of a held pod something is decided before its claim exists.
     found = {reason.claim: reason for reason in unscheduled(engine.state)}
     found |= {name: replace(reason, handover=GATED) for name, reason in decided.items()}
-    for claim in engine.state.claims.list():
+    for claim in engine.state.claims.each():
         name = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
         reason = decided.get(name) or _verdict(engine, name, claim, pending)
         found[name] = replace(_with_node_steps(engine, claim, reason), handover=_handover(engine, claim, pending))
@@ -196,11 +196,11 @@ def _refused(engine: ControllerManager, models: set[str]) -> list[str]:
     The ComposabilityRequests have what whoever leads has met, the ComposableResources what the nodes wrote.
     """
     found: dict[tuple[str, str], str] = {}
-    for raw in engine.state.requests.list():
+    for raw in engine.state.requests.each():
         spec, error = raw["spec"]["resource"], (raw.get("status") or {}).get("error")
         if error and spec["model"] in models:
             found[spec["target_node"], spec["model"]] = error
-    for node in {raw["spec"]["target_node"] for raw in engine.state.resources.list()}:
+    for node in map(str, engine.state.resources.keys("node")):
         blocked = node_snapshot(engine.state, node).blocked
         found |= {(node, model): blocked[model] for model in models & blocked.keys()}
     return [f"{model} cannot be attached to node {node}: {said}" for (node, model), said in sorted(found.items())]
@@ -226,7 +226,7 @@ def _pool(engine: ControllerManager, model: DeviceModel, fabric: int) -> dict[st
             if r["pool"] == name}
     free, promised = len(shown - held), len(held)
     attached: dict[str, int] = {}
-    for raw in engine.state.resources.list():
+    for raw in engine.state.resources.each():
         if raw["spec"]["model"] == model.cdi_model_name and (raw.get("status") or {}).get("cdi_device_id"):
             attached[raw["spec"]["target_node"]] = attached.get(raw["spec"]["target_node"], 0) + 1
     where = ", ".join(f"{n} x {node}" for node, n in sorted(attached.items())) or "none"

@@ -57,9 +57,9 @@ def busy_with(engine: ControllerManager) -> str:
 def in_the_cluster(engine: ControllerManager) -> str:
     """What anybody can see to be under way, empty when nothing is."""
     state = engine.state
-    if n := sum(1 for c in state.claims.list() if _served(c)):
+    if n := sum(1 for c in state.claims.each() if _served(c)):
         return f"{n} claims wait for their devices or for the scheduler"
-    leaving = sum(1 for r in state.resources.list() if _leaves(engine, r))
+    leaving = sum(1 for r in state.resources.each() if _leaves(engine, r))
     return f"{leaving} devices are leaving their node" if leaving else ""
 
 
@@ -84,7 +84,7 @@ def _served(claim: dict[str, t.Any]) -> bool:
 def pending_claims(engine: ControllerManager) -> dict[tuple[str, str], dict[str, t.Any]]:
     """Unallocated claims that a pod without a node refers to, by (namespace, name), with that pod."""
     found = {}
-    for pod in engine.state.pods.list():
+    for pod in engine.state.pods.each():
         if pods.bound(pod):
             continue
         refs = [*((pod.get("status") or {}).get("resourceClaimStatuses") or []),

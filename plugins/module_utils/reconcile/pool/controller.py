@@ -24,7 +24,8 @@ def pool_keys(state: ClusterState) -> set[PoolKey]:
     keys: set[PoolKey] = set()
     if state.snapshot is not None:
         keys.update(PoolKey(*found) for found in state.snapshot.free if state.settings.model(found[0]))
-    for item in state.slices.list():
+    shown = (item for pool in state.slices.keys("pool") for item in state.slices.by("pool", pool))
+    for item in shown:
         of_pool = None if slices.node(item) else state.settings.of_pool(slices.pool(item))
         if of_pool and of_pool[0].driver_name == slices.driver(item):
             keys.add(PoolKey(of_pool[0].cdi_model_name, of_pool[1]))

@@ -58,7 +58,7 @@ def _shares(state: ClusterState, floor: Floor, places: list[Place], now: float, 
 
 def _places(state: ClusterState, floor: Floor, now: float) -> list[Place]:
     model = state.settings.model(floor.model)
-    found = ((raw, state.machine_of(raw["metadata"]["name"])[1]) for raw in state.nodes.list()
+    found = ((raw, state.machine_of(raw["metadata"]["name"])[1]) for raw in state.nodes.each()
              if floor.holds_for(_labels(raw)))
     return [_place(state, model, raw, fabric, now) for raw, fabric in found if model and fabric is not None]
 

@@ -227,8 +227,7 @@ class ControllerManager:
 
     def enqueue_all(self) -> None:
         """Look at everything once more: what events may have missed, time repairs."""
-        names = {node["metadata"]["name"] for node in self.state.nodes.list()}
-        for node in names | {raw["spec"]["target_node"] for raw in self.state.resources.list()}:
+        for node in self.state.nodes.names() | {str(name) for name in self.state.resources.keys("node")}:
             self.queue.add(NodeKey(node))
         for pool in pool_keys(self.state):
             self.queue.add(pool)

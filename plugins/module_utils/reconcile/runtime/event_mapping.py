@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ...fabric.api import FabricSnapshot
 from ...kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, NODES, SLICES, ApiResource
-from ...kube.objects import claims, cohdi, nodes, slices
+from ...kube.objects import claims, cohdi, slices
 from ...planning.settings import Settings
 from ..keys import Key, NodeKey, PoolKey, RequestKey
 from ..pool import controller as pools
@@ -102,7 +102,9 @@ def fabric_keys(state: ClusterState, old: FabricSnapshot | None, new: FabricSnap
         for pool in sorted(pools.pool_keys(state)):
             if (plan := pools.plan(state, pool)) is not None and not plan.empty:
                 yield pool
-    for node in state.nodes.list():
-        uid = nodes.machine(node)
-        if old is None or old.machines.get(uid) != new.machines.get(uid):
-            yield NodeKey(node["metadata"]["name"])
+    if old is None:
+        yield from map(NodeKey, sorted(state.nodes.names()))
+        return
+    for uid in map(str, state.nodes.keys("machine")):
+        if old.machines.get(uid) != new.machines.get(uid):
+            yield from (NodeKey(node["metadata"]["name"]) for node in state.nodes.by("machine", uid))

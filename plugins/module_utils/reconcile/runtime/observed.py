@@ -82,10 +82,10 @@ def _pool_devices(state: ClusterState) -> dict[str, float]:
 
 def _devices(state: ClusterState) -> dict[str, Values]:
     """Who has devices, and what belongs to nobody, in one pass over each kind: there are tens of thousands."""
-    nodes = {raw["metadata"]["name"] for raw in state.nodes.list()}
+    nodes = {raw["metadata"]["name"] for raw in state.nodes.each()}
     attached, nodeless = dict.fromkeys(_models(state), 0.0), 0
     owned: set[str] = set()
-    for raw in state.resources.list():
+    for raw in state.resources.each():
         spec, uid = raw["spec"], (raw.get("status") or {}).get("cdi_device_id")
         nodeless += spec["target_node"] not in nodes
         if uid:

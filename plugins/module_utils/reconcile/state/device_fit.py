@@ -54,7 +54,7 @@ def _given_up(vain: Mapping[str, str]) -> str:
 def _misfit(state: ClusterState, claim: Json, resource: Json) -> str:
     """Why no request of the claim that waits for a pool device takes the device; empty when one may."""
     uuid, node = adapters.serial(resource), resource["spec"]["target_node"]
-    entry = next(((device, slices.driver(item)) for item in state.slices.by("device", (node, uuid))
+    entry = next(((device, slices.driver(item)) for item in state.slices.by("node", node)
                   for device in slices.devices(item) if slices.attribute(device, "uuid") == uuid), None)
     if entry is None:
         return ""

@@ -55,6 +55,11 @@ class DeviceHolds:
             found |= {name: r for name in self._by_claim.get(claim, ()) if (r := self._resources.get(name))}
             return [raw for _name, raw in sorted(found.items()) if self.of(raw)[0] == claim]
 
+    def names(self) -> set[str]:
+        """ComposableResources of which this process remembers for whom they are kept."""
+        with self._lock:
+            return {name for names in self._by_claim.values() for name in names}
+
     def all(self) -> dict[str, str]:
         """The claim (its uid) that each kept device is for, by ComposableResource."""
         with self._lock:
@@ -86,7 +91,8 @@ class DeviceHolds:
                 if (raw := self._resources.get(name)) is None:
                     continue
                 owner = self.of(raw)[0]
-                self._set(name, NONE)
+                if owner or name in self._holds:  # else nothing is known of it, and nothing need be
+                    self._set(name, NONE)
                 if owner not in ("", taker) and (left := self._like(raw, self.kept_for(taker))):
                     self.keep(left, owner)
             for taker in set(users.values()):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
-from ...kube.objects import autoscaling, claims, cohdi, device_users, nodes, pods, slices
+from ...kube.objects import autoscaling, claims, cohdi, nodes, pods, slices
 from ...planning.node.demand import PREPARING
 from . import adapters
 
@@ -88,6 +88,11 @@ def _slice_pool(obj: Json) -> Iterable[Hashable]:
     return () if slices.node(obj) else (slices.pool(obj),)
 
 
+def _slice_driver(obj: Json) -> Iterable[Hashable]:
+    """Of the slices of nodes: what a driver shows is read without those of others."""
+    return (slices.driver(obj),) if slices.node(obj) else ()
+
+
 def _pod_node(pod: Json) -> Iterable[Hashable]:
     name = pods.node(pod)
     return (name,) if name else ()
@@ -106,10 +111,8 @@ def _waiting(pod: Json) -> Iterable[Hashable]:
     return (True,) if pods.wants_devices(pod) and not (pods.bound(pod) or pods.ended(pod)) else ()
 
 
-def _slice_devices(obj: Json) -> Iterable[Hashable]:
-    """With the node: all nodes of a kind have a GPU at the same PCI address."""
-    name = slices.node(obj)
-    return {(name, each) for each in device_users.identities(obj)} if name else ()
+def _grouped(pod: Json) -> Iterable[Hashable]:
+    return (True,) if pods.group(pod) else ()
 
 
 def _machine(obj: Json) -> Iterable[Hashable]:
@@ -128,11 +131,11 @@ def _claim_uids(claim: Json) -> Iterable[Hashable]:
 CLAIMS: t.Final[Indexes] = {"node": _of_claim_node, "device": claims.device_keys, "pool": _pools, "uid": _claim_uids,
                             "allocated from": _allocated_from, "pool device": _allocated_pool_devices,
                             "preparing": _preparing}
-SLICES: t.Final[Indexes] = {"node": _slice_node, "pool": _slice_pool, "device": _slice_devices}
+SLICES: t.Final[Indexes] = {"node": _slice_node, "pool": _slice_pool, "driver": _slice_driver}
 NODES: t.Final[Indexes] = {"machine": _machine}
 REQUESTS: t.Final[Indexes] = {"node": _target, "scale up": _scaled_up}
 RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device": _device_uid, "held": _held_for,
                                "pool device": _pool_device,
                                "model": lambda o: (o["spec"]["model"],), "asked": _asked, "deleting": _deleting}
 PODS: t.Final[Indexes] = {"uid": _uid, "node": _pod_node, "gated": _gated,
-                          "unschedulable": _unschedulable, "waiting": _waiting}
+                          "grouped": _grouped, "unschedulable": _unschedulable, "waiting": _waiting}

@@ -41,6 +41,11 @@ class OperationsUnderWay:
         with self._lock:
             return name in self._names
 
+    def names(self) -> frozenset[str]:
+        """All of them."""
+        with self._lock:
+            return frozenset(self._names)
+
     def __len__(self) -> int:
         with self._lock:
             return len(self._names)
@@ -198,7 +203,10 @@ class FirstSeen:
 
 
 class ShownDevices:
-    """What slices of nodes show, each read once as long as it is the same object. Thread-safe."""
+    """What slices of nodes show, each read once as long as it is the same object. Only those asked for lately are kept:
+    to read one again takes little, and all of them fill memory. Thread-safe."""
+
+    MOST = 256
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Json, Shown]] = {}
@@ -208,6 +216,8 @@ class ShownDevices:
         name = node_slice["metadata"]["name"]
         known = self._known.get(name)
         if known is None or known[0] is not node_slice:
+            if len(self._known) >= self.MOST:
+                self._known = {}
             known = self._known[name] = (node_slice, read(node_slice))
         return known[1]
 

@@ -22,6 +22,7 @@ from ...kube.objects.conditions import already_set, device_conditions
 from ...kube.objects.ready import with_ready
 from ...kube.objects.taints import DeviceTaints
 from ...kube.times import format_micro_time, format_time
+from ...kube.watch.keys import key_of
 from ...planning.actions import CreateResource, LabelNode, MarkClaim, SetPoolDevice, SetSize, Touch
 from ...planning.node.compose import ATTACHING
 from ...planning.node.demand import PREPARING
@@ -185,8 +186,8 @@ class Writer:
         """Read all ComposabilityRequests and ComposableResources as the API server has them now."""
         stores = ((COMPOSABILITY_REQUESTS, self.state.requests), (COMPOSABLE_RESOURCES, self.state.resources))
         for kind, store in stores:
-            listed = self.client.list(kind, trim=store.kept)
-            store.replace_all(listed.items, listed.resource_version)
+            listed = self.client.list(kind, trim=store.take_listed)
+            store.retain({key_of(obj) for obj in listed.items}, listed.resource_version)
 
     def read_taints(self) -> None:
         """Learn which devices an earlier process had the scheduler kept off."""

@@ -129,19 +129,9 @@ def test_a_held_pod(spec: Json) -> None:
     same(held(**spec), pods.trimmed, [*readers(pods, "pod"), pod_facts, *read, *indexers.PODS.values()])
 
 
-def test_what_one_pod_alone_has_is_not_remembered_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    remembered: list[str] = []
-
-    def remember(part: t.Any) -> t.Any:
-        remembered.append(repr(part))
-        return part
-
-    monkeypatch.setattr(pods, "shared", remember)
+def test_of_a_volume_its_kind_is_kept() -> None:
     raw = held(volumes=[{"name": "kube-api-access-own", "projected": {"sources": [{"serviceAccountToken": {}}]}}])
-    raw["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": "train-gpu-own"}]
-    pods.trimmed(raw)
-    assert remembered
-    assert not [part for part in remembered if "own" in part]
+    assert pods.trimmed(raw)["spec"]["volumes"] == [{"name": "kube-api-access-own", "projected": {}}]
 
 
 def test_a_node() -> None:

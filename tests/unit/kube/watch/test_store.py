@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store, key_of, version_of
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.keys import key_of, version_of
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 
 Object = dict[str, Any]
 

@@ -64,7 +64,8 @@ def _texts(engine: ControllerManager, bench: Bench) -> str:
     goes with the next size.
     """
     seen = {id(each) for each in (bench.api, bench.fabric, engine.reporter.history, engine.timelines)}
-    seen |= {id(cohdi.annotation(request, cohdi.CLAIMS)) for request in engine.state.requests.list()}
+    requests = engine.state.requests.list()  # as long as they are held they are not decoded anew
+    seen |= {id(cohdi.annotation(request, cohdi.CLAIMS)) for request in requests}
     return "\n".join(text for text in _reached([engine], seen) if isinstance(text, str))
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..filters.node_ports import Port
@@ -19,12 +19,12 @@ from .pod_info import PodInfo
 class NodeInfo:
     """A node with the sums over the pods that are on it. Nothing of it changes once it was read.
 
-    ``raw_pods``: the tuple of pods that it was read from.
+    ``raw_pods``: the pods that it was read from.
     """
 
     name: str
     raw: Json
-    raw_pods: tuple[Json, ...]
+    raw_pods: Sequence[Json]
     labels: Labels
     taints: tuple[Json, ...]
     unschedulable: bool

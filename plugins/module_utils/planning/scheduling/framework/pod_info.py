@@ -55,8 +55,12 @@ class SpreadConstraint:
 
 @dataclass(slots=True, eq=False)
 class PodInfo:
-    """A pod as the filters read it. Nothing of it changes once it was read."""
+    """A pod as the filters read it. Nothing of it changes once it was read.
 
+    ``raw`` is empty of one that is on a node already: what is asked of it is read.
+    """
+
+    uid: str
     raw: Json
     namespace: str
     labels: Labels
@@ -72,7 +76,7 @@ class PodInfo:
     def from_raw(cls, raw: Json) -> PodInfo:
         """Read a pod. Raises BadQuantity."""
         meta = raw["metadata"]
-        return cls(raw, meta["namespace"], meta.get("labels") or {}, requests(raw), host_ports(raw),
+        return cls(meta["uid"], raw, meta["namespace"], meta.get("labels") or {}, requests(raw), host_ports(raw),
                    bool(meta.get("deletionTimestamp")), required_affinity(raw), required_anti_affinity(raw),
                    spread_constraints(raw))
 

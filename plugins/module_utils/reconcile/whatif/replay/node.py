@@ -92,7 +92,7 @@ class ReplayedNode:
                                 self._entry, self.facts.places)
 
     def _entry(self, resource: ComposableResource) -> Shown:
-        return (resource.name, 0), self._shown[resource.model], ""
+        return (resource.name, 0), self._shown[resource.model], "", ""
 
     def work(self, now: float) -> tuple[float | None, list[Begun]]:
         """Plan the node until nothing is left to be done, and do what is said, as far as it takes no time. Returns when

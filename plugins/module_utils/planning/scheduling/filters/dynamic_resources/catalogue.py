@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ....settings import DeviceModel
 from ...cel.parser import compile_expression
-from ...cel.values import DeviceFacts
+from ...cel.values import NON_EMPTY_TEXT, DeviceFacts, Unknown
 from ...demand import Expressions
-from ...snapshot import Json
+from ...snapshot import IdleDevice, Json
 from .devices import announced_device, expected_device
 
 Answers = dict[Expressions, "bool | None"]
@@ -43,7 +43,7 @@ class Catalogue:
         self._samples = dict(samples)
         self._expected: dict[tuple[str, str], DeviceFacts] = {}
         self._model_answers: dict[tuple[str, str, Expressions], bool | None] = {}
-        self._devices: dict[int, _AnnouncedDevice] = {}
+        self._devices: dict[tuple[int, bool, str], _AnnouncedDevice] = {}
 
     def copy(self) -> Catalogue:
         """An independent one that knows the same; the known values are shared, since they never change."""
@@ -56,7 +56,7 @@ class Catalogue:
     def made_from(self, models: tuple[DeviceModel, ...], samples: Samples,
                   excluded: frozenset[str] = frozenset()) -> bool:
         """Whether it was made from these very values."""
-        same_samples = all(len(new) == len(old) and all(a is b for a, b in zip(old, new, strict=True))
+        same_samples = all(len(new) == len(old) and all(a is b or a == b for a, b in zip(old, new, strict=True))
                            for name in {*samples, *self._samples}
                            for old, new in [(self._samples.get(name, ()), samples.get(name, ()))])
         return same_samples and models == tuple(self.models.values()) and excluded == self.excluded
@@ -73,9 +73,10 @@ class Catalogue:
             self._expected[key] = expected_device(self.models[model], key[1], self._samples.get(key, ()))
         return self._expected[key]
 
-    def announced(self, device: Json, model: str, driver: str = "") -> DeviceFacts:
-        """What is known of a device that is in a ResourceSlice."""
-        return self._announced(device, model, driver).facts
+    def attribute(self, device: IdleDevice, model: str, name: str) -> object:
+        """An attribute of a device that is in a ResourceSlice."""
+        found = self._announced(device, model).facts.find("attributes", name)
+        return self._whole(device, model).find("attributes", name) if isinstance(found, Unknown) else found
 
     def model_satisfies(self, model: str, expressions: Expressions, driver: str = "") -> bool | None:
         """Whether a device of the model that is to be attached satisfies all expressions; None when not known."""
@@ -88,19 +89,34 @@ class Catalogue:
         """The same for each driver that may show the model's devices."""
         return {driver: self.model_satisfies(model, expressions, driver) for driver in self.models[model].drivers}
 
-    def device_satisfies(self, device: Json, model: str, expressions: Expressions, driver: str = "") -> bool | None:
+    def device_satisfies(self, device: IdleDevice, model: str, expressions: Expressions) -> bool | None:
         """Whether a device that is in a ResourceSlice satisfies all expressions; None when not known."""
-        known = self._announced(device, model, driver)
+        known = self._announced(device, model)
         if expressions not in known.answers:
             known.answers[expressions] = _all_hold(expressions, known.facts)
-        return known.answers[expressions]
+        answer = known.answers[expressions]
+        return _all_hold(expressions, self._whole(device, model)) if answer is None and device.uuid else answer
 
-    def _announced(self, device: Json, model: str, driver: str) -> _AnnouncedDevice:
-        known = self._devices.get(id(device))
+    def _announced(self, device: IdleDevice, model: str) -> _AnnouncedDevice:
+        """What is known of all devices with this entry; where they differ by their UUID it is unknown here."""
+        driver = self._driver(device, model)
+        key = (id(device.device), bool(device.uuid), driver)
+        known = self._devices.get(key)
         if known is None:
-            known = _AnnouncedDevice(device, announced_device(device, driver or self.models[model].driver_name))
-            self._devices[id(device)] = known
+            facts = announced_device(device.device, driver)
+            if device.uuid:
+                facts = replace(facts, attributes={**facts.attributes, f"{driver}/uuid": NON_EMPTY_TEXT})
+            known = self._devices[key] = _AnnouncedDevice(device.device, facts)
         return known
+
+    def _whole(self, device: IdleDevice, model: str) -> DeviceFacts:
+        """What is known of this very device."""
+        facts = self._announced(device, model).facts
+        own = {f"{self._driver(device, model)}/uuid": device.uuid} if device.uuid else {}
+        return replace(facts, attributes={**facts.attributes, **own})
+
+    def _driver(self, device: IdleDevice, model: str) -> str:
+        return device.driver or self.models[model].driver_name
 
 
 def _all_hold(expressions: Expressions, facts: DeviceFacts) -> bool | None:

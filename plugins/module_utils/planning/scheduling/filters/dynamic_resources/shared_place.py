@@ -60,7 +60,7 @@ class SharedPlaces:
 
     def _of(self, device: IdleDevice, model: str, name: str) -> Value | None:
         """With its type; None where the device does not say it."""
-        return _value(self._catalogue.announced(device.device, model, device.driver).find("attributes", name))
+        return _value(self._catalogue.attribute(device, model, name))
 
     def _to_come(self, model: str, name: str) -> Value | None:
         """Only where devices of the model are known to say it at all."""

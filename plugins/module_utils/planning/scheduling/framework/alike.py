@@ -1,0 +1,31 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pods on nodes without their raw objects: there are tens of thousands, and most are copies of a few."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import replace
+
+from .pod_info import PodInfo
+
+V = t.TypeVar("V")
+MOST = 4000
+
+
+class AlikePods:
+    """Keeps what pods have alike once. What is known is forgotten when it is much: it only saves memory."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[tuple[str, t.Any], ...], dict[str, t.Any]] = {}
+
+    def placed(self, pod: PodInfo) -> PodInfo:
+        """The pod without its raw object."""
+        return replace(pod, raw={}, requests=self._once(pod.requests), labels=self._once(pod.labels))
+
+    def _once(self, values: Mapping[str, V]) -> dict[str, V]:
+        if len(self._known) >= MOST:
+            self._known = {}
+        return self._known.setdefault(tuple(values.items()), {**values})

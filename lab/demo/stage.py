@@ -45,8 +45,8 @@ class StageOptions:
     ``managers``: CDI Managers that the emulator stands for, all over the same devices; the first one is used, until
     ``use`` says otherwise. ``handover`` gated: pods of the default namespace are held by the admission policy, or by
     their template where the release does not serve it. ``driver``: that of the vendor's plugin, or the node agents'
-    own, in the place of the vendor's plugin; always their own with the handover direct. ``gangs``: the scheduler knows
-    PodGroups.
+    own, in the place of the vendor's plugin; always their own with the handover direct. ``other_drivers``: of all
+    models besides. ``gangs``: the scheduler knows PodGroups.
     """
 
     nodes: int = 2
@@ -67,6 +67,7 @@ class StageOptions:
     audit: bool = False
     handover: str = "reschedule"
     driver: str = DRIVER
+    other_drivers: tuple[str, ...] = ()
     managers: tuple[str, ...] = ("fm",)
     manager_settings: Mapping[str, t.Any] = field(default_factory=dict)
     extra: Mapping[str, t.Any] = field(default_factory=dict)
@@ -157,7 +158,8 @@ class Stage:
         }
 
     def _row(self, index: int, model: str) -> Json:
-        return {"index": index, "cdi-model-name": model, "driver-name": self.driver,
+        others = {"other-driver-names": [*self.options.other_drivers]} if self.options.other_drivers else {}
+        return {"index": index, "cdi-model-name": model, "driver-name": self.driver, **others,
                 "k8s-device-name": device_name(model), "cannot-coexist-with": [],
                 "dra-attributes": {"type": "gpu", "productName": self.product(model), "uuid": ""}}
 

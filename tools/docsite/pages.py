@@ -21,10 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # Order of the pages in the site. A test sees that none is left out.
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "First steps": ("quickstart", "guides/bootstrap", "configuration", "modules"),
-    "Guides": ("guides/connect-a-manager", "guides/redfish", "guides/operating", "guides/defragment", "guides/page",
-               "guides/metrics", "guides/alerts", "guides/tracing", "whatif", "guides/event-driven", "guides/awx",
-               "guides/node-agent", "guides/tenants", "guides/permissions", "guides/air-gap",
-               "guides/moving-from-cohdi", "guides/troubleshooting"),
+    "Guides": ("guides/connect-a-manager", "guides/redfish", "guides/operating", "guides/defragment",
+               "guides/moving-drivers", "guides/page", "guides/metrics", "guides/alerts", "guides/tracing", "whatif",
+               "guides/event-driven", "guides/awx", "guides/node-agent", "guides/tenants", "guides/permissions",
+               "guides/air-gap", "guides/moving-from-cohdi", "guides/troubleshooting"),
     "Background": ("handover", "gated", "autoscaling", "architecture", "managers", "gpu_stack", "compatibility",
                    "performance", "reliability", "limits"),
 }

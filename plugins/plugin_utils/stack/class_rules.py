@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 from ...module_utils.planning.device_info import BadSetting, DeviceModel
 from ...module_utils.planning.pool.device_classes import first_error
+from ...module_utils.planning.scheduling.cel.parser import UnsupportedExpression
+from ...module_utils.planning.scheduling.filters.dynamic_resources.catalogue import Catalogue
 from ...module_utils.planning.settings import Settings
 from .findings import Case, Finding, ok, stop, warn
 
@@ -72,4 +74,41 @@ def _change(model: DeviceModel, error: str) -> str:
     return f"Add {error.rpartition(' ')[2]} to the dra-attributes of {model.cdi_model_name} in device_info"
 
 
-RULES = (selectors_and_pools,)
+def selectors_and_drivers(case: Case) -> Iterator[Finding]:
+    """While nodes move from one driver to another, pods shall find devices on both: by a class, and by their requests.
+
+    What a selector says of attributes that ``device_info`` does not name is not known, and not told.
+    """
+    found = settings(case)
+    for model in found.models if found else ():
+        if found and model.other_driver_names:
+            yield from _of_model(model, found, case)
+
+
+def _of_model(model: DeviceModel, found: Settings, case: Case) -> Iterator[Finding]:
+    classes: dict[str, list[str]] = dict(case.cluster.get("class_selectors") or {})
+    accepted = f"{model.cdi_model_name} by {' and '.join(model.drivers)}"
+    good = [name for name in found.device_classes if name in classes
+            and {*_answers(classes[name], model).values()} in ({True}, {None})]
+    if good:
+        yield ok("selectors and drivers", f"DeviceClass {good[0]} accepts {accepted}")
+    else:
+        change = f"Make one with the selector device.driver in {[*model.drivers]}, and name it in device_classes"
+        yield warn("selectors and drivers", f"no DeviceClass of device_classes accepts {accepted}", change)
+    for request in case.listed("requests"):
+        answers = _answers([*classes.get(request["class"], ()), *request["selectors"]], model)
+        no = [driver for driver, answer in answers.items() if not answer]
+        if request["class"] in good and no and len(no) < len(answers):
+            said = f"A request of {request['object']} accepts {model.cdi_model_name}, but not by {', '.join(no)}"
+            yield warn("selectors and drivers", said, "Read its attributes by device.attributes[device.driver]")
+
+
+def _answers(selectors: t.Iterable[str], model: DeviceModel) -> dict[str, bool | None]:
+    """Whether selectors accept a device of the model, by the driver that shows it; None where that is not known."""
+    try:
+        return Catalogue((model,), {}).satisfies_by_driver(model.cdi_model_name, tuple(selectors))
+    except UnsupportedExpression:
+        return dict.fromkeys(model.drivers)
+
+
+RULES = (selectors_and_pools, selectors_and_drivers)

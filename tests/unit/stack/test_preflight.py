@@ -23,6 +23,8 @@ from ansible_collections.composable.infra.tests.unit.stack.combinations import (
     Changes,
 )
 
+BOTH: Changes = {**TYPED, "other-driver-names": ["own.example"]}
+EITHER = "device.driver in ['gpu.nvidia.com', 'own.example']"
 WARNED: list[tuple[str, Changes, Changes, str]] = [
     ("nobody brings the runtime class", {}, {"gpu_operator_toolkit": False}, "container toolkit"),
     ("direct beside the vendor's driver", {}, {"handover": "direct", "dra_driver": True}, "handover and DRA driver"),
@@ -34,6 +36,8 @@ WARNED: list[tuple[str, Changes, Changes, str]] = [
         "requests": [{"object": "team/train", "class": "gpu.nvidia.com",
                       "selectors": ["device.attributes['gpu.nvidia.com'].architecture == 'Ampere'"]}]},
      {"config": {"device_info": [TYPED]}}, "selectors and pools"),
+    ("no class for both", {"class_selectors": {"gpu.nvidia.com": [VENDORS]}}, {"config": {"device_info": [BOTH]}},
+     "selectors and drivers"),
     ("driver container", {}, {"driver_shape": "container", "gpu_operator_driver": True}, "driver"),
     ("operator on 1.37", {"kubernetes": "v1.37.0"}, {}, "GPU Operator and Kubernetes"),
     ("branch that does not let go", {}, {"driver_branch": 595}, "driver branch"),
@@ -90,6 +94,28 @@ def test_selectors_that_can_judge_the_pools_are_well() -> None:
                   plan(config={"device_info": [TYPED]}))
     assert [f.level for f in found if f.check == "selectors and pools"] == [OK]
     assert not [f for f in judge(cluster(), plan(config={"device_info": "nonsense"})) if f.level != OK]
+
+
+@pytest.mark.parametrize(("selector", "said"), [
+    ("device.attributes[device.driver].productName == 'A100'", []),
+    ("device.attributes[device.driver].productName == 'H100'", []),
+    ("device.attributes[device.driver].rack == 'r'", []), ("nonsense(", []),
+    ("device.attributes['gpu.nvidia.com'].productName == 'A100'",
+     ["A request of team/train accepts A100, but not by own.example"]),
+    ("device.driver == 'own.example'", ["A request of team/train accepts A100, but not by gpu.nvidia.com"])])
+def test_request_that_finds_devices_of_one_driver_only_is_told(selector: str, said: list[str]) -> None:
+    asked = [{"object": "team/train", "class": "either", "selectors": [selector]},
+             {"object": "team/vendors", "class": "gpu.nvidia.com", "selectors": []}]
+    found = judge(cluster(class_selectors={"gpu.nvidia.com": [VENDORS], "either": [EITHER]}, requests=asked),
+                  plan(config={"device_info": [BOTH], "device_classes": ["gpu.nvidia.com", "either"]}))
+    told = [f for f in found if f.check == "selectors and drivers"]
+    assert [f.found for f in told if f.level == WARN] == said
+    assert "DeviceClass either accepts A100 by gpu.nvidia.com and own.example" in [f.found for f in told]
+
+
+def test_one_driver_needs_no_class_for_several() -> None:
+    found = judge(cluster(class_selectors={"gpu.nvidia.com": [VENDORS]}), plan(config={"device_info": [TYPED]}))
+    assert [f for f in found if f.check == "selectors and drivers"] == []
 
 
 def test_every_stop_says_what_is_there_and_what_to_do(rng: random.Random) -> None:

@@ -1,0 +1,167 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How far each node is on its way from one DRA driver to another, and what of the cluster is in the way of all."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from ..module_utils.kube.objects import claims, cohdi, slices
+from ..module_utils.kube.objects.device_users import DeviceName, whole
+from ..module_utils.node.vendors import DRA_DRIVERS, VENDORS
+from ..module_utils.planning.device_info import DRIVER_LABEL
+from ..module_utils.planning.scheduling.filters.node_affinity import filter_node_affinity
+from ..module_utils.planning.settings import Settings
+
+MARK: t.Final = "composable.infra/moving-driver"
+"""Annotation of a node that is being moved: whether it was cordoned before (``kept``) or for the move (``opened``)."""
+AGENT: t.Final = {"app.kubernetes.io/name": "composable-infra", "app.kubernetes.io/component": "node-agent"}
+Json = dict[str, t.Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Raw objects of the cluster."""
+
+    nodes: Sequence[Json]
+    slices: Sequence[Json]
+    claims: Sequence[Json]
+    resources: Sequence[Json]
+    daemon_sets: Sequence[Json]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMove:
+    """One node. ``label``: the driver that its label names; ``others``: drivers to leave that show devices of it;
+    ``users``: claims with a device of such a driver there; ``missing``: attached devices that the new driver does not
+    show yet; ``adopt``: it has the new driver and only the label is missing; ``mark``: see MARK; ``done``: nothing is
+    left to do."""
+
+    name: str
+    label: str
+    others: tuple[str, ...]
+    users: tuple[str, ...]
+    missing: tuple[str, ...]
+    adopt: bool
+    cordoned: bool
+    mark: str
+    done: bool
+
+    @property
+    def sentence(self) -> str:
+        """What it waits for."""
+        if self.done:
+            return f"node {self.name} is done"
+        if self.users:
+            old = ", ".join(self.others) or "the old driver"
+            return f"node {self.name}: {', '.join(self.users)} use devices of {old}"
+        parts = [f"still shown by {', '.join(self.others)}" if self.others else "",
+                 f"not shown yet: {', '.join(self.missing)}" if self.missing else ""]
+        return f"node {self.name}: {'; '.join(filter(None, parts)) or 'ready to be moved'}"
+
+    def row(self) -> Json:
+        """As a playbook reads it."""
+        return {**asdict(self), "sentence": self.sentence}
+
+
+def drivers_of(settings: Settings, to: str) -> tuple[str, ...]:
+    """All drivers of models that have ``to``, sorted. Raises ValueError where a model cannot be moved."""
+    moving = {driver for model in settings.models if to in model.drivers for driver in model.drivers}
+    if not moving:
+        raise ValueError(f"no row of device_info has the driver {to}; add it to other-driver-names of each model that "
+                         "it shall have")
+    left = [m.cdi_model_name for m in settings.models if to not in m.drivers and moving & {*m.drivers}]
+    if left:
+        raise ValueError(f"other-driver-names of {', '.join(left)} in device_info has no {to}, and the model has a "
+                         "driver that would be left")
+    return tuple(sorted(moving))
+
+
+def moves(found: Objects, to: str, drivers: Sequence[str], names: Sequence[str]) -> list[NodeMove]:
+    """The nodes of these names, in that order."""
+    by_name = {raw["metadata"]["name"]: raw for raw in found.nodes}
+    return [_move(by_name[name], found, to, [d for d in drivers if d != to]) for name in names if name in by_name]
+
+
+def _move(raw: Json, found: Objects, to: str, leaving: Sequence[str]) -> NodeMove:
+    name, meta = raw["metadata"]["name"], raw["metadata"]
+    label = str((meta.get("labels") or {}).get(DRIVER_LABEL) or "")
+    mine = [item for item in found.slices if slices.node(item) == name]
+    shown = {slices.driver(item) for item in mine if slices.devices(item)}
+    others = tuple(sorted(shown & {*leaving}))
+    new = [item for item in mine if slices.driver(item) == to]
+    users, missing = tuple(_users(found.claims, name, leaving)), tuple(_missing(found.resources, name, new))
+    mark = str((meta.get("annotations") or {}).get(MARK) or "")
+    at_rest = not (others or users or missing)
+    return NodeMove(name, label, others, users, missing, adopt=not label and at_rest and bool(new), mark=mark,
+                    cordoned=bool((raw.get("spec") or {}).get("unschedulable")),
+                    done=label == to and at_rest and not mark)
+
+
+def _users(items: Sequence[Json], node: str, drivers: Sequence[str]) -> Iterator[str]:
+    """Claims that have a device of one of the drivers on the node."""
+    for claim in items:
+        if claims.node(claim) == node and any(result["driver"] in drivers for result in claims.results(claim)):
+            yield f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
+
+
+def _missing(resources: Sequence[Json], node: str, shown: Sequence[Json]) -> Iterator[str]:
+    """UUIDs of devices that are attached for good and that these slices do not show. A pool device is shown by none."""
+    for raw in resources:
+        uuid, leaves = (raw.get("status") or {}).get("device_id"), raw["metadata"].get("deletionTimestamp")
+        meant = raw["spec"]["target_node"] == node and not (leaves or cohdi.annotation(raw, cohdi.POOL_DEVICE))
+        if meant and uuid and whole(shown, DeviceName(str(uuid))) is None:
+            yield str(uuid)
+
+
+def problems(found: Objects, to: str, drivers: Sequence[str], names: Sequence[str]) -> list[str]:
+    """What keeps the nodes of these names from being moved, a sentence each."""
+    by_name = {raw["metadata"]["name"]: raw for raw in found.nodes}
+    said = [f"the cluster has no node {name}" for name in names if name not in by_name]
+    here = [by_name[name] for name in names if name in by_name]
+    said += [problem for driver in drivers if driver not in DRA_DRIVERS for problem in _of_agents(found, driver)]
+    return said + [problem for item in found.daemon_sets for problem in _of_plugin(item, to, drivers, here)]
+
+
+def _of_agents(found: Objects, driver: str) -> Iterator[str]:
+    agents = [item for item in found.daemon_sets if AGENT.items() <= _labels(item).items()]
+    if not agents:
+        yield f"no node agents run, which would be the driver {driver}"
+    for item in agents:
+        args = [str(word) for container in _pod(item)["containers"] for word in container.get("args") or ()]
+        own = args[args.index("--dra-driver") + 1] if "--dra-driver" in args[:-1] else ""
+        if own != driver:
+            are = own or "of nobody"
+            yield f"the node agents are the driver {are} and not {driver}; set controllers_agent_dra_driver"
+        elif "--dra-driver-by-label" not in args:
+            yield (f"the node agents would be the driver {driver} of all nodes at once; set "
+                   "controllers_agent_dra_driver_by_label")
+
+
+def _of_plugin(item: Json, to: str, drivers: Sequence[str], nodes: Sequence[Json]) -> Iterator[str]:
+    """A vendor's plugin has to leave by the label, and to come back by it."""
+    own = next((v.dra_driver for v in VENDORS for labels in v.plugin_selectors
+                if v.dra_driver in drivers and labels.items() <= _labels(item).items()), "")
+    wrong = [raw["metadata"]["name"] for raw in nodes if own and _runs_on(item, raw, to) is not (own == to)
+             and (own == to or _runs_on(item, raw, own))]
+    if wrong:
+        meta, verb = item["metadata"], "would not come to" if own == to else "would stay on"
+        yield (f"the DaemonSet {meta['namespace']}/{meta['name']} of {own} {verb} {', '.join(wrong)}; have it select "
+               f"nodes by the label {DRIVER_LABEL}: {own} (nvidia_dra_driver_node_selector)")
+
+
+def _runs_on(item: Json, node: Json, label: str) -> bool:
+    """Whether the pods would be on the node if its label were this."""
+    labels = {**(node["metadata"].get("labels") or {}), DRIVER_LABEL: label}
+    return not filter_node_affinity(_pod(item), node["metadata"]["name"], labels)
+
+
+def _pod(item: Json) -> Json:
+    return t.cast(Json, item["spec"]["template"]["spec"])
+
+
+def _labels(item: Json) -> Mapping[str, str]:
+    return t.cast("Mapping[str, str]", (item["spec"]["template"].get("metadata") or {}).get("labels") or {})

@@ -76,7 +76,7 @@ from ansible.errors import AnsibleFilterError
 
 from ..module_utils.planning.device_info import BadSetting
 from ..module_utils.planning.settings import Settings
-from ..plugin_utils.driver_move import Json, Objects, drivers_of, moves, problems
+from ..plugin_utils.driver_move import Json, Objects, moves, problems, way
 
 
 def driver_move(config: Mapping[str, t.Any], to: str, nodes: Sequence[Json], slices: Sequence[Json],
@@ -85,17 +85,17 @@ def driver_move(config: Mapping[str, t.Any], to: str, nodes: Sequence[Json], sli
     """See above. Raises AnsibleFilterError for a configuration in which models cannot be moved."""
     try:
         settings = Settings.from_dict({key: config[key] for key in ("device_info", "label_prefix") if key in config})
-        drivers = drivers_of(settings, to)
+        wanted = way(settings, to)
     except (BadSetting, ValueError) as error:
         raise AnsibleFilterError(str(error)) from None
     fabric = settings.label("fabric")
     meant = sorted(raw["metadata"]["name"] for raw in nodes
                    if fabric in (raw["metadata"].get("labels") or {})) if names is None else names
     found = Objects(nodes, slices, claims, resources, daemon_sets)
-    rows = moves(found, to, drivers, meant)
+    rows = moves(found, wanted, meant)
     at_rest = {row.name for row in rows if row.done or row.adopt}
     moving = [name for name in meant if name not in at_rest]
-    return {"drivers": list(drivers), "problems": problems(found, to, drivers, moving) if moving else [],
+    return {"drivers": [*wanted.drivers], "problems": problems(found, wanted, moving) if moving else [],
             "nodes": [row.row() for row in rows]}
 
 

@@ -37,8 +37,8 @@ class Objects:
 class NodeMove:
     """One node. ``label``: the driver that its label names; ``others``: drivers to leave that show devices of it;
     ``users``: claims with a device of such a driver there; ``missing``: attached devices that the new driver does not
-    show yet; ``adopt``: it has the new driver and only the label is missing; ``mark``: see MARK; ``done``: nothing is
-    left to do."""
+    show yet; ``adopt``: it has that driver already and only the label is missing; ``mark``: see MARK; ``done``: nothing
+    is left to do."""
 
     name: str
     label: str
@@ -64,11 +64,21 @@ class NodeMove:
 
     def row(self) -> Json:
         """As a playbook reads it."""
-        return {**asdict(self), "sentence": self.sentence}
+        lists = {name: [*value] for name, value in asdict(self).items() if isinstance(value, tuple)}
+        return {**asdict(self), **lists, "sentence": self.sentence}
 
 
-def drivers_of(settings: Settings, to: str) -> tuple[str, ...]:
-    """All drivers of models that have ``to``, sorted. Raises ValueError where a model cannot be moved."""
+@dataclass(frozen=True, slots=True)
+class Way:
+    """``drivers``: all of the models that have ``to``; ``without_label``: nodes without the label have ``to``."""
+
+    to: str
+    drivers: tuple[str, ...]
+    without_label: bool
+
+
+def way(settings: Settings, to: str) -> Way:
+    """Raises ValueError where a model cannot be moved."""
     moving = {driver for model in settings.models if to in model.drivers for driver in model.drivers}
     if not moving:
         raise ValueError(f"no row of device_info has the driver {to}; add it to other-driver-names of each model that "
@@ -77,16 +87,17 @@ def drivers_of(settings: Settings, to: str) -> tuple[str, ...]:
     if left:
         raise ValueError(f"other-driver-names of {', '.join(left)} in device_info has no {to}, and the model has a "
                          "driver that would be left")
-    return tuple(sorted(moving))
+    return Way(to, tuple(sorted(moving)), all(m.driver_name == to for m in settings.models if to in m.drivers))
 
 
-def moves(found: Objects, to: str, drivers: Sequence[str], names: Sequence[str]) -> list[NodeMove]:
+def moves(found: Objects, wanted: Way, names: Sequence[str]) -> list[NodeMove]:
     """The nodes of these names, in that order."""
     by_name = {raw["metadata"]["name"]: raw for raw in found.nodes}
-    return [_move(by_name[name], found, to, [d for d in drivers if d != to]) for name in names if name in by_name]
+    return [_move(by_name[name], found, wanted) for name in names if name in by_name]
 
 
-def _move(raw: Json, found: Objects, to: str, leaving: Sequence[str]) -> NodeMove:
+def _move(raw: Json, found: Objects, wanted: Way) -> NodeMove:
+    to, leaving = wanted.to, [driver for driver in wanted.drivers if driver != wanted.to]
     name, meta = raw["metadata"]["name"], raw["metadata"]
     label = str((meta.get("labels") or {}).get(DRIVER_LABEL) or "")
     mine = [item for item in found.slices if slices.node(item) == name]
@@ -96,7 +107,8 @@ def _move(raw: Json, found: Objects, to: str, leaving: Sequence[str]) -> NodeMov
     users, missing = tuple(_users(found.claims, name, leaving)), tuple(_missing(found.resources, name, new))
     mark = str((meta.get("annotations") or {}).get(MARK) or "")
     at_rest = not (others or users or missing)
-    return NodeMove(name, label, others, users, missing, adopt=not label and at_rest and bool(new), mark=mark,
+    return NodeMove(name, label, others, users, missing, mark=mark,
+                    adopt=not label and wanted.without_label and at_rest and bool(new),
                     cordoned=bool((raw.get("spec") or {}).get("unschedulable")),
                     done=label == to and at_rest and not mark)
 
@@ -117,13 +129,13 @@ def _missing(resources: Sequence[Json], node: str, shown: Sequence[Json]) -> Ite
             yield str(uuid)
 
 
-def problems(found: Objects, to: str, drivers: Sequence[str], names: Sequence[str]) -> list[str]:
+def problems(found: Objects, wanted: Way, names: Sequence[str]) -> list[str]:
     """What keeps the nodes of these names from being moved, a sentence each."""
     by_name = {raw["metadata"]["name"]: raw for raw in found.nodes}
     said = [f"the cluster has no node {name}" for name in names if name not in by_name]
     here = [by_name[name] for name in names if name in by_name]
-    said += [problem for driver in drivers if driver not in DRA_DRIVERS for problem in _of_agents(found, driver)]
-    return said + [problem for item in found.daemon_sets for problem in _of_plugin(item, to, drivers, here)]
+    said += [problem for driver in wanted.drivers if driver not in DRA_DRIVERS for problem in _of_agents(found, driver)]
+    return said + [problem for item in found.daemon_sets for problem in _of_plugin(item, wanted, here)]
 
 
 def _of_agents(found: Objects, driver: str) -> Iterator[str]:
@@ -141,10 +153,11 @@ def _of_agents(found: Objects, driver: str) -> Iterator[str]:
                    "controllers_agent_dra_driver_by_label")
 
 
-def _of_plugin(item: Json, to: str, drivers: Sequence[str], nodes: Sequence[Json]) -> Iterator[str]:
+def _of_plugin(item: Json, wanted: Way, nodes: Sequence[Json]) -> Iterator[str]:
     """A vendor's plugin has to leave by the label, and to come back by it."""
+    to = wanted.to
     own = next((v.dra_driver for v in VENDORS for labels in v.plugin_selectors
-                if v.dra_driver in drivers and labels.items() <= _labels(item).items()), "")
+                if v.dra_driver in wanted.drivers and labels.items() <= _labels(item).items()), "")
     wrong = [raw["metadata"]["name"] for raw in nodes if own and _runs_on(item, raw, to) is not (own == to)
              and (own == to or _runs_on(item, raw, own))]
     if wrong:

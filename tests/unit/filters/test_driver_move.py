@@ -109,7 +109,7 @@ def test_what_a_node_waits_for(raws: list[Json], said: str, done: bool) -> None:
 
 
 def test_claim_that_only_looks_on_counts_as_well() -> None:
-    assert only(look(node(), claim("c", adminAccess=True)))["users"] == ("default/c",)
+    assert only(look(node(), claim("c", adminAccess=True)))["users"] == ["default/c"]
 
 
 @pytest.mark.parametrize(("raws", "adopt"), [
@@ -117,6 +117,7 @@ def test_claim_that_only_looks_on_counts_as_well() -> None:
     ([shows(OLD), shows(NEW, "a")], False), ([shows(OLD), claim("c", NEW)], False)])
 def test_node_that_has_the_driver_and_no_label_only_gets_the_label(raws: list[Json], adopt: bool) -> None:
     assert only(look(node(), *raws, to=OLD))["adopt"] is adopt
+    assert not only(look(node(), *raws, shows(NEW), to=NEW))["adopt"]
     assert not only(look(node(label=NEW), *raws, to=OLD))["adopt"]
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods, slices
+from ansible_collections.composable.infra.plugins.module_utils.planning.device_info import DRIVER_LABEL
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 
@@ -135,9 +136,12 @@ class NodeGroups:
         return bool(self._state.settings.of_pool(result["pool"]) or self._state.slices.by("pool", result["pool"]))
 
     def _lacking(self, name: str) -> str:
-        """A driver of which the node has no whole pool of its own; an empty one counts."""
+        """A driver of which the node has no whole pool of its own; an empty one counts. Where models have several, it
+        is the one that the node's label names."""
+        labels = ((self._state.nodes.get(name) or {}).get("metadata") or {}).get("labels") or {}
+        wanted = sorted({m.driver_on(labels.get(DRIVER_LABEL) or "") for m in self._state.settings.models})
         there = {slices.driver(item) for item in self._state.slices.by("node", name) if self._is_whole(item)}
-        return next((driver for driver in self._state.settings.drivers if driver not in there), "")
+        return next((driver for driver in wanted if driver not in there), "")
 
     def _is_whole(self, item: Json) -> bool:
         pool = item["spec"]["pool"]

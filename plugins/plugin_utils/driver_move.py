@@ -177,4 +177,6 @@ def _pod(item: Json) -> Json:
 
 
 def _labels(item: Json) -> Mapping[str, str]:
-    return t.cast("Mapping[str, str]", (item["spec"]["template"].get("metadata") or {}).get("labels") or {})
+    # Ansible's own mappings have items that cannot be compared
+    labels = (item["spec"]["template"].get("metadata") or {}).get("labels") or {}
+    return {str(name): str(value) for name, value in labels.items()}

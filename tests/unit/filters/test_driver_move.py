@@ -72,14 +72,29 @@ def plugin(**spec: t.Any) -> Json:
 GOOD = agents("--dra-driver", NEW, "--dra-driver-by-label"), plugin(nodeSelector={LABEL: OLD})
 
 
+class Lazy(dict[str, t.Any]):
+    """As Ansible hands mappings to filters."""
+
+    def items(self) -> t.Any:
+        return iter([*super().items()])
+
+
+def lazy(value: t.Any) -> t.Any:
+    """The same with such mappings in it."""
+    if isinstance(value, dict):
+        return Lazy({key: lazy(each) for key, each in value.items()})
+    return [lazy(each) for each in value] if isinstance(value, list) else value
+
+
 def look(*raws: Json, to: str = NEW, settings: Json | None = None, names: list[str] | None = None,
          sets: t.Sequence[Json] = GOOD) -> Json:
     """What the filter says of objects of any kind."""
     def of(*keys: str) -> list[Json]:
         return [raw for raw in raws if all(key in raw.get("spec", {}) or key in raw.get("status", {}) for key in keys)]
 
-    return driver_move(settings or config(NEW), to=to, nodes=of("unschedulable"), slices=of("nodeName"),
-                       claims=of("allocation"), resources=of("target_node"), daemon_sets=sets, names=names)
+    return driver_move(lazy(settings or config(NEW)), to=to, nodes=lazy(of("unschedulable")),
+                       slices=lazy(of("nodeName")), claims=lazy(of("allocation")), resources=lazy(of("target_node")),
+                       daemon_sets=lazy([*sets]), names=names)
 
 
 def only(found: Json) -> Json:

@@ -13,12 +13,13 @@ import pytest
 
 from ansible_collections.composable.infra.controller.autoscaler.groups import NodeGroups
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import NodeFacts
+from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import NodeGroup, Shape
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.machines import Machines, regroup
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import Testbed
-from ansible_collections.composable.infra.tests.unit.planning.builders import settings
+from ansible_collections.composable.infra.tests.unit.planning.builders import row, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
 Json = dict[str, t.Any]
@@ -99,3 +100,20 @@ def test_nodes_are_read_before_the_first_decision(testbed: Testbed, monkeypatch:
     read.clear()
     testbed.cluster.plan((), ())
     assert read == []
+
+
+def test_node_is_judged_by_the_driver_that_its_label_names() -> None:
+    """Nodes of a group may have moved to another driver already, and others not."""
+    row_of_two = row(0, "A100 40G", "a100", **{"other-driver-names": ["own.example"]})
+    state = ClusterState(Settings.from_dict({"device_info": [row_of_two]}))
+    shown = {"node-0": "gpu.nvidia.com", "node-1": "own.example", "node-2": "gpu.nvidia.com"}
+    for name, driver in shown.items():
+        raw = objects.node(name, f"machine-{name}")
+        raw["metadata"]["labels"] |= {} if name == "node-0" else {"composable.infra/dra-driver": "own.example"}
+        item = objects.local_slice(f"GPU-{name}", node=name)
+        item["spec"]["driver"] = driver
+        state.nodes.upsert(raw)
+        state.slices.upsert(item)
+    groups = NodeGroups([NodeGroup("nodes", Shape())], state)
+    groups.look()
+    assert {name for name in shown if groups.of_node(name)} == {"node-0", "node-1"}

@@ -109,6 +109,11 @@ def plugin_nodes(stage: Stage) -> set[str]:
             and [c["ready"] for c in pod["status"].get("containerStatuses") or []] == [True]}
 
 
+def written(stage: Stage) -> dict[str, t.Any]:
+    """Versions of all that the playbook could write; the controllers renew their Leases meanwhile."""
+    return {kind: versions for kind, versions in stored_versions(stage).items() if kind not in ("leases", "events")}
+
+
 def at_rest(stage: Stage, node: str) -> bool:
     """Whether the node is open, and nothing says that it is being moved."""
     raw = stage.client.get(NODES, node)
@@ -142,11 +147,11 @@ def running(stage: Stage) -> list[tuple[str, int, bool]]:
 
 
 def test_check_mode_shows_the_label_and_writes_nothing(stage: Stage, run: Run, running: list[t.Any]) -> None:
-    before = stored_versions(stage)
+    before = written(stage)
     checked = well(run(OWN, "--check", "--diff", move_nodes=[MOVED]))
     diffs = [result["diff"] for name, result in checked.tasks if "label" in name and result.get("diff")]
     assert [diff["after"]["metadata"]["labels"] for diff in diffs] == [{LABEL: OWN}]
-    assert stored_versions(stage) == before
+    assert written(stage) == before
 
 
 def test_node_moves_with_its_idle_device_while_the_other_goes_on(stage: Stage, run: Run, running: list[t.Any]) -> None:

@@ -135,7 +135,7 @@ def problems(found: Objects, wanted: Way, names: Sequence[str]) -> list[str]:
     said = [f"the cluster has no node {name}" for name in names if name not in by_name]
     here = [by_name[name] for name in names if name in by_name]
     said += [problem for driver in wanted.drivers if driver not in DRA_DRIVERS for problem in _of_agents(found, driver)]
-    return said + [problem for item in found.daemon_sets for problem in _of_plugin(item, wanted, here)]
+    return [*said, *_of_plugins(found, wanted, here)]
 
 
 def _of_agents(found: Objects, driver: str) -> Iterator[str]:
@@ -153,17 +153,29 @@ def _of_agents(found: Objects, driver: str) -> Iterator[str]:
                    "controllers_agent_dra_driver_by_label")
 
 
-def _of_plugin(item: Json, wanted: Way, nodes: Sequence[Json]) -> Iterator[str]:
-    """A vendor's plugin has to leave by the label, and to come back by it."""
-    to = wanted.to
-    own = next((v.dra_driver for v in VENDORS for labels in v.plugin_selectors
-                if v.dra_driver in wanted.drivers and labels.items() <= _labels(item).items()), "")
-    wrong = [raw["metadata"]["name"] for raw in nodes if own and _runs_on(item, raw, to) is not (own == to)
-             and (own == to or _runs_on(item, raw, own))]
-    if wrong:
-        meta, verb = item["metadata"], "would not come to" if own == to else "would stay on"
-        yield (f"the DaemonSet {meta['namespace']}/{meta['name']} of {own} {verb} {', '.join(wrong)}; have it select "
-               f"nodes by the label {DRIVER_LABEL}: {own} (nvidia_dra_driver_node_selector)")
+def _of_plugins(found: Objects, wanted: Way, nodes: Sequence[Json]) -> Iterator[str]:
+    """A vendor's plugin has to leave by the label, and to come back by it; others of its DaemonSets are elsewhere."""
+    for own in wanted.drivers:
+        plugins = [item for item in found.daemon_sets if _is_of(item, own)]
+        if own == wanted.to:
+            away = [raw for raw in nodes if not any(_runs_on(item, raw, own) for item in plugins)]
+            yield from (_told(item, own, "would not come to", away) for item in plugins[:1] if away)
+        else:
+            staying = ((item, [raw for raw in nodes if _runs_on(item, raw, own) and _runs_on(item, raw, wanted.to)])
+                       for item in plugins)
+            yield from (_told(item, own, "would stay on", raws) for item, raws in staying if raws)
+
+
+def _is_of(item: Json, driver: str) -> bool:
+    """Whether a DaemonSet runs the plugin of a vendor's driver."""
+    return any(labels.items() <= _labels(item).items()
+               for vendor in VENDORS if vendor.dra_driver == driver for labels in vendor.plugin_selectors)
+
+
+def _told(item: Json, driver: str, verb: str, nodes: Sequence[Json]) -> str:
+    meta, names = item["metadata"], ", ".join(raw["metadata"]["name"] for raw in nodes)
+    return (f"the DaemonSet {meta['namespace']}/{meta['name']} of {driver} {verb} {names}; have it select nodes by the "
+            f"label {DRIVER_LABEL}: {driver} (nvidia_dra_driver_node_selector)")
 
 
 def _runs_on(item: Json, node: Json, label: str) -> bool:

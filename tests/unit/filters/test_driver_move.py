@@ -179,6 +179,13 @@ def test_plugin_that_would_not_come_back_is_told() -> None:
     assert said.startswith(f"the DaemonSet dra/plugin of {OLD} would not come to n; ")
 
 
+@pytest.mark.parametrize("to", [OLD, NEW])
+def test_plugin_of_other_nodes_says_nothing_of_these(to: str) -> None:
+    others = plugin(nodeSelector={"elsewhere": "true"})
+    for sets in ((*GOOD, others), (GOOD[0], others, GOOD[1])):
+        assert look(node(label=OLD if to == NEW else NEW), shows(OLD, "a"), to=to, sets=sets)["problems"] == []
+
+
 def test_nodes_that_are_done_need_nothing_of_it() -> None:
     assert look(node(label=NEW), shows(NEW, "a"), sets=())["problems"] == []
     assert look(node(), shows(OLD, "a"), sets=(), to=OLD)["problems"] == []

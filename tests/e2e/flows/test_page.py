@@ -23,7 +23,7 @@ from ansible_collections.composable.infra.lab.demo.stage import A100, H100, Stag
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import of_resource
 from ansible_collections.composable.infra.tests.browser.window import Browser, opened
-from ansible_collections.composable.infra.tests.e2e.support.support import OPENED, wait_for
+from ansible_collections.composable.infra.tests.e2e.support.support import OPENED, delete_all, wait_for
 
 STAGE = {"nodes": 3, "devices": {A100: 4, H100: 2}, "hold": 20.0, "handover": "gated", "attach": 1.5}
 PICTURES = os.environ.get("PAGE_PICTURES", "")
@@ -31,11 +31,17 @@ Json = dict[str, t.Any]
 
 
 @pytest.fixture(scope="module")
-def address(stage: Stage) -> Iterator[str]:
-    """Where a controller that leads shows its page."""
+def leader(stage: Stage) -> Iterator[front_doors.Process]:
+    """A controller that leads and has a page."""
     process = OPENED.add(front_doors.controller(stage, "--ui", "read-only"))
-    yield front_doors.page_address(process)
+    yield process
     OPENED.stop(process)
+
+
+@pytest.fixture(scope="module")
+def address(leader: front_doors.Process) -> str:
+    """Where it shows its page."""
+    return front_doors.page_address(leader)
 
 
 @pytest.fixture(scope="module")
@@ -140,9 +146,30 @@ def test_token_of_a_tenant_shows_its_own_claims_only(stage: Stage, address: str)
     wait_for("its claim is shown", lambda: "claim/mine/claim-of-mine" in shown(address, elsewhere))
     text = json.dumps(shown(address, elsewhere))
     assert not [word for word in ("rival", "default", "train", "node-") if word in text]
-    everything = get(address, "snapshot")
-    assert everything is not None
-    assert "claim/rival/claim-of-rival" in everything["rows"]
+    wait_for("who may see everything sees both", lambda: "claim/rival/claim-of-rival" in (
+        get(address, "snapshot") or {"rows": {}})["rows"])
+
+
+def test_waits_of_the_day_outlive_the_process_and_the_devices(stage: Stage, leader: front_doors.Process) -> None:
+    """The last test: it stops the controller. Its accounts are those that are shipped."""
+    before = waits(front_doors.page_address(leader))
+    assert {"attach", "bind", "total"} <= before.keys()
+    assert before["total"] >= 3
+    delete_all(stage)
+    wait_for("no device keeps a timeline", lambda: not stage.client.list(COMPOSABLE_RESOURCES).items)
+    leader.stop()
+    other = OPENED.add(front_doors.controller(stage, "--ui", "read-only"))
+    try:
+        assert waits(front_doors.page_address(other)) == before
+    finally:
+        OPENED.stop(other)
+
+
+def waits(address: str) -> dict[str, int]:
+    """How many claims of the last day are counted, by hop."""
+    told = get(address, "waits")
+    assert told is not None
+    return {row["hop"]: row["count"] for row in told["waits"]}
 
 
 def shown(address: str, headers: dict[str, str]) -> Json:

@@ -51,7 +51,7 @@ class Packer:
     def unpack(self, packed: bytes) -> Trimmed:
         """The object."""
         text = self._decoders[packed[0]].copy().decompress(packed[1:])
-        obj = Trimmed(json.loads(text))
+        obj = Trimmed(json.loads(text.decode()))
         obj.length = len(text)
         return obj
 

@@ -217,13 +217,13 @@ _AGREEMENT = (("wait_p50", "wait, half of the pods (s)"), ("wait_p90", "wait, 90
 
 def whatif_table(rows: list[dict[str, t.Any]]) -> str:
     """What the lab showed beside what replays of the same arrivals say."""
-    lines = ["| | lab | replay, steps of these minutes | may differ by | within | replay, steps of the capture |",
-             "|---|---|---|---|---|---|"]
+    lines = ["| run | | lab | replay, steps of these minutes | may differ by | within | replay, steps of the capture |",
+             "|---|---|---|---|---|---|---|"]
     spread = "{median:g} ({low:g} to {high:g})"
-    for row in rows:
+    for number, row in enumerate(rows, start=1):
         for name, words in _AGREEMENT:
             found = row["figures"][name]
-            lines.append(f"| {words} | {found['lab']:g} | {spread.format(**found['minutes'])} | "
+            lines.append(f"| {number} | {words} | {found['lab']:g} | {spread.format(**found['minutes'])} | "
                          f"{found['minutes']['bound']:g} | {'yes' if found['minutes']['within'] else '**no**'} | "
                          f"{spread.format(**found['capture'])} |")
     return "\n".join(lines)

@@ -8,6 +8,7 @@ The actions of a plan are carried out at the same time; here stands how each kin
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,7 @@ from ..gating.controller import GatingController
 from ..keys import Key, NodeKey, NodeRecordsKey, Result
 from ..rescheduling.rescheduler import Rescheduler
 from ..runtime.event_reporter import EventReporter
-from ..runtime.threads import Threads, run_all
+from ..runtime.threads import Stopped, Threads, run_all
 from ..runtime.work_queue import WorkQueue
 from ..state import adapters
 from ..state.cluster_state import ClusterState
@@ -76,7 +77,8 @@ class Executor:
         if len(work) == 1:
             work[0]()
         else:
-            run_all(self._threads, [*work])
+            with contextlib.suppress(Stopped):  # the next engine plans it again
+                run_all(self._threads, [*work])
 
     def _mark_claim(self, action: act.MarkClaim) -> None:
         """Let the scheduler know. Where it is to allocate anew the devices are kept for the claim before, and its pods

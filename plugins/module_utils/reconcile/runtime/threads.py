@@ -13,6 +13,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 Done = t.TypeVar("Done")
 
 
+class Stopped(RuntimeError):
+    """The threads were stopped: this engine begins nothing more."""
+
+
 class Background:
     """Writes that nobody waits for: some at a time. What they raise is lost, so they must handle it themselves."""
 
@@ -94,8 +98,11 @@ class FabricExecutors:
 
 
 def run_all(executor: ThreadPoolExecutor, work: list[Callable[[], object]]) -> None:
-    """Run everything at the same time; the first error is raised after all have ended."""
-    waiting: list[Future[object]] = [executor.submit(each) for each in work]
+    """Run everything at the same time; the first error is raised after all have ended. Raises Stopped."""
+    try:
+        waiting: list[Future[object]] = [executor.submit(each) for each in work]
+    except RuntimeError as ended:
+        raise Stopped(str(ended)) from None
     errors = [error for future in waiting if (error := future.exception())]
     if errors:
         raise errors[0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+import typing as t
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -26,10 +27,11 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     Step,
     moment,
 )
-from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import FinishRequest, WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, PoolKey, Result
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import controller
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.controller import Executor
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import controller_manager as module
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
@@ -391,3 +393,17 @@ def test_claims_of_nodes_and_of_held_pods_have_wait_reasons(quiet: Live) -> None
     at_node, held = WaitReason("ns/a", "1 x A100", 5.0, {}), WaitReason("ns/c", "a node", 7.0, {"position": 2})
     engine.nodes.wait_reasons, engine.gating.wait_reasons = {"node-0": (at_node,)}, (held,)
     assert engine.wait_reasons() == [at_node, held]
+
+
+def test_a_pass_that_the_end_cut_short_is_no_trouble(quiet: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has planned, and the engine ends before anything is carried out: the next one will."""
+    engine, bench = quiet
+    carry_out = Executor.carry_out
+
+    def ended(self: Executor, *args: t.Any) -> None:
+        engine.threads.cancel()
+        return carry_out(self, [FinishRequest("node-0", "it is over", name) for name in ("a", "b")])
+
+    monkeypatch.setattr(Executor, "carry_out", ended)
+    engine.reconcile(NodeKey("node-0"))
+    assert bench.told("Trouble") == []

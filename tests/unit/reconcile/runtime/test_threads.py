@@ -9,7 +9,11 @@ import threading
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.threads import Threads, run_all
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.threads import (
+    Stopped,
+    Threads,
+    run_all,
+)
 
 
 def test_work_is_done_without_being_waited_for() -> None:
@@ -66,3 +70,11 @@ def test_all_work_is_done_before_the_first_error_is_raised() -> None:
         run_all(threads.executor(2, "test"), [fail, lambda: done.append(1), lambda: done.append(2)])
     assert sorted(done) == [1, 2]
     threads.stop(10.0)
+
+
+def test_nothing_is_run_once_the_threads_were_stopped() -> None:
+    threads = Threads()
+    executor = threads.executor(2, "test")
+    threads.cancel()
+    with pytest.raises(Stopped, match="shutdown"):
+        run_all(executor, [lambda: pytest.fail("it was run")])

@@ -15,7 +15,13 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.gated.test_gated import lead
-from ansible_collections.composable.infra.tests.e2e.support.support import await_served, counted, states, wait_for
+from ansible_collections.composable.infra.tests.e2e.support.support import (
+    await_served,
+    counted,
+    delete_all,
+    states,
+    wait_for,
+)
 
 pytestmark = pytest.mark.e2e
 BURST = 8
@@ -45,6 +51,7 @@ def test_pods_of_the_second_burst_wait_for_devices_that_come_back(
         it = timeline.claims[name]
         assert it.first_node, f"{name} went without a node"
         assert (it.node, it.allocated) == (it.first_node, None), f"{name} did not run where its device was to come"
+    delete_all(stage)
 
 
 def test_pod_waits_for_the_device_of_a_pod_that_leaves(

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
+from collections.abc import Iterable
 
 from ...fabric.api import FabricSnapshot
 from ...kube.objects import claims
@@ -16,16 +18,26 @@ from ..state.cluster_state import ClusterState
 
 def returning(state: ClusterState, snapshot: FabricSnapshot) -> Counter[tuple[str, int]]:
     """Devices on their way back to the fabric, by (model, fabric): those that are being given up and are not stuck, and
-    those that came back after the look at the fabric began."""
-    found: Counter[tuple[str, int]] = Counter(state.returns.since(snapshot.taken))
+    those that came back after the look at the fabric began.
+
+    A device is one of them at each moment until a look shows it: its ComposableResource is looked at first, and what
+    came back is noted before that goes.
+    """
+    found: dict[str, tuple[str, str]] = {}
     for raw in state.resources.by("deleting", True):
-        status = raw.get("status") or {}
-        if status.get("error"):
-            continue
-        fabric = fabric_of(state, raw["spec"]["target_node"], snapshot)
-        if fabric is not None and (status.get("cdi_device_id") or status.get("state") == DELETING):
-            found[raw["spec"]["model"], fabric] += 1
-    return found
+        uid, status = raw["metadata"]["uid"], raw.get("status") or {}
+        has_device = status.get("cdi_device_id") or status.get("state") == DELETING
+        if has_device and not status.get("error") and uid not in state.returns:
+            found[uid] = raw["spec"]["model"], raw["spec"]["target_node"]
+    back = {uid: (each.model, each.node) for uid, each in state.returns.since(snapshot.taken).items()}
+    return _by_fabric(state, snapshot, (back | found).values())
+
+
+def _by_fabric(state: ClusterState, snapshot: FabricSnapshot,
+               devices: Iterable[tuple[str, str]]) -> Counter[tuple[str, int]]:
+    """How many of these, each (model, node), are of which fabric."""
+    fabrics = functools.cache(lambda node: fabric_of(state, node, snapshot))
+    return Counter((model, fabric) for model, node in devices if (fabric := fabrics(node)) is not None)
 
 
 def ending(state: ClusterState, snapshot: FabricSnapshot) -> Counter[tuple[str, int]]:
@@ -36,11 +48,8 @@ def ending(state: ClusterState, snapshot: FabricSnapshot) -> Counter[tuple[str, 
     for claim in state.ending_claims.until(now, now + state.settings.hold_timeout):
         uids.add(claim["metadata"]["uid"])
         nodes.add(claims.node(claim) or "")
-    found: Counter[tuple[str, int]] = Counter()
-    for node in nodes - {""}:
-        used = [name for name, user in state.users(node).items() if user["metadata"]["uid"] in uids]
-        fabric = fabric_of(state, node, snapshot) if used else None
-        kept = (raw for name in used if (raw := state.resources.get(name)))
-        found.update((raw["spec"]["model"], fabric) for raw in kept
-                     if fabric is not None and not raw["metadata"].get("deletionTimestamp"))
-    return found
+    used = ((name, node) for node in nodes - {""} for name, user in state.users(node).items()
+            if user["metadata"]["uid"] in uids)
+    kept = ((raw, node) for name, node in used if (raw := state.resources.get(name)))
+    return _by_fabric(state, snapshot, [(raw["spec"]["model"], node) for raw, node in kept
+                                        if not raw["metadata"].get("deletionTimestamp")])

@@ -65,6 +65,8 @@ class DetachOperations:
             hops.asked("detach", model, error)
             self._tell(action.resource, "DetachFailed", str(error), str(error))
             return
+        if raw := self._state.resources.get(action.resource):
+            self._state.note_return(raw)  # before its ComposableResource can go
         self._writer.resource_status(action.resource, state=DELETING, error="", cdi_device_id="")
         self._reporter.tell(action.resource, "Detached", f"device {action.device} returned to the pool")
 

@@ -57,7 +57,6 @@ from ..node.machine_reader import MachineReader
 from ..node.planner import NodePlanner
 from ..node.request_controller import RequestController
 from ..pool.controller import PoolController, pool_keys
-from ..pool.snapshot import fabric_of
 from ..prewarm.arrivals_keeper import ArrivalsKeeper
 from ..prewarm.controller import FloorsController, concerns_floors
 from ..prewarm.taken import taken
@@ -322,12 +321,12 @@ class ControllerManager:
             self.state.forget_slice(name)
 
     def _note_return(self, resource: Json) -> None:
-        """A ComposableResource is gone, and its device is on the fabric; the next look shows it."""
-        snapshot, status = self.state.snapshot, resource.get("status") or {}
-        fabric = fabric_of(self.state, resource["spec"]["target_node"], snapshot) if snapshot else None
-        if fabric is not None and status.get("state") == DELETING:
-            self.state.returns.note(resource["spec"]["model"], fabric, time.time())
+        """A ComposableResource is gone, and its device, if it had one, is on the fabric; the next look shows it."""
+        uid = resource["metadata"]["uid"]
+        if (resource.get("status") or {}).get("state") == DELETING:
+            self.state.note_return(resource)
             self._look_soon.set()
+        self.state.returns.gone(uid)
 
     def _node_changed(self, kind: str, node: Json, old: Json | None) -> None:
         """A node came, went or changed; another that says it is the same machine is concerned too."""

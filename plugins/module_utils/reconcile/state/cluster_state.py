@@ -119,6 +119,11 @@ class ClusterState:
         self.doubts.end(resource)
         self.handovers.forget(resource)
 
+    def note_return(self, resource: Json) -> None:
+        """The device of a ComposableResource is on the fabric again, as of now unless it is known already."""
+        spec = resource["spec"]
+        self.returns.note(resource["metadata"]["uid"], spec["model"], spec["target_node"], time.time())
+
     def forget_slice(self, name: str) -> None:
         """A ResourceSlice is gone."""
         self._shown.forget(name)

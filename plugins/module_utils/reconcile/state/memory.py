@@ -149,24 +149,51 @@ class HeldPods:
             return HeldPods(self._pods)
 
 
-class Returns:
-    """Devices that were given back to the fabric, until a look at it shows them. Thread-safe."""
+@dataclass(frozen=True, slots=True)
+class Return:
+    """A device of a model that came back from a node. ``when``: in seconds since the epoch; ``gone``: its
+    ComposableResource is, too."""
 
-    def __init__(self, returned: Iterable[tuple[float, str, int]] = ()) -> None:
-        self._returned = list(returned)
+    model: str
+    node: str
+    when: float
+    gone: bool = False
+
+
+class Returns:
+    """Devices that were given back to the fabric, by the uid of their ComposableResource. Thread-safe.
+
+    Each is kept until that is gone, and for a minute more: a plan that began before the newest look at the fabric needs
+    what the look before it does not show.
+    """
+
+    KEPT_SECONDS: t.Final = 60.0
+
+    def __init__(self, returned: Mapping[str, Return] | None = None) -> None:
+        self._returned = dict(returned or {})
         self._lock = threading.Lock()
 
-    def note(self, model: str, fabric: int, when: float) -> None:
-        """One is back on a fabric, in seconds since the epoch."""
+    def note(self, uid: str, model: str, node: str, when: float) -> None:
+        """One is back; what was noted of it first stays."""
         with self._lock:
-            self._returned.append((when, model, fabric))
+            self._returned.setdefault(uid, Return(model, node, when))
 
-    def since(self, taken: float) -> list[tuple[str, int]]:
-        """(model, fabric) of each that a look which began then may not show; older ones are forgotten, as later looks
-        show them, too."""
+    def gone(self, uid: str) -> None:
+        """Its ComposableResource is gone."""
         with self._lock:
-            self._returned = [each for each in self._returned if each[0] >= taken]
-            return [(model, fabric) for _when, model, fabric in self._returned]
+            if known := self._returned.get(uid):
+                self._returned[uid] = replace(known, gone=True)
+
+    def __contains__(self, uid: str) -> bool:
+        with self._lock:
+            return uid in self._returned
+
+    def since(self, taken: float) -> dict[str, Return]:
+        """Those that a look at the fabric which began then may not show, by uid."""
+        with self._lock:
+            self._returned = {uid: each for uid, each in self._returned.items()
+                              if not each.gone or each.when >= taken - self.KEPT_SECONDS}
+            return {uid: each for uid, each in self._returned.items() if each.when >= taken}
 
     def copy(self) -> Returns:
         """Those of now."""

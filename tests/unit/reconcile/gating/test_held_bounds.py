@@ -20,6 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import controller
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.pass_record import PassRecord
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.returning import returning
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NodeKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
@@ -305,8 +306,8 @@ class TestDeviceOnItsWayBack:
         ask(held)
         held.reconcile(GatesKey())
         assert (gate_names(held), reserved(held)) == ([pods.GATE], [])
+        held.state.note_return(leaving)
         held.drop(leaving)
-        held.state.returns.note("A100 40G", 1, time.time())
         held.reconcile(GatesKey())
         assert gate_names(held) == [pods.GATE], "the look at the fabric is older"
         held.fabric.free_count = 1
@@ -333,9 +334,10 @@ def test_engine_notes_a_device_that_came_back(quiet: tuple[ControllerManager, Be
     raw = objects.resource("gpu-a", device="", asked=60, state="Deleting")
     engine.object_changed("DELETED", COMPOSABLE_RESOURCES, raw, None)
     assert engine.state.snapshot is not None
-    assert engine.state.returns.since(engine.state.snapshot.taken) == [("A100 40G", 1)]
+    assert dict(returning(engine.state, engine.state.snapshot)) == {("A100 40G", 1): 1}
     bench.look()
-    assert engine.state.returns.since(engine.state.snapshot.taken) == []
+    assert engine.state.snapshot is not None
+    assert not returning(engine.state, engine.state.snapshot)
 
 
 class TestNamespaceThatDidNotOptIn:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A device whose pod is about to leave is waited for as one that is on its way back."""
+"""What is not free yet and will be in some moments: no device is missing in any of them, and none counts twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.returning import ending
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.returning import ending, returning
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -90,3 +90,64 @@ def test_device_of_a_node_without_a_machine_comes_back_to_no_fabric(taken: Bench
     taken.put(old(leaves_in=1))
     taken.put(objects.node("node-0", None))
     assert ends(taken) == {}
+
+
+class TestOnItsWayBack:
+    """From the moment in which it is given up to the look that shows it."""
+
+    @pytest.fixture
+    def leaving(self, held: Bench) -> Bench:
+        held.look()
+        held.put(objects.resource("gpu-a", device="d1", serial="GPU-d1", state="Detaching", deleted=True))
+        return held
+
+    def count(self, bench: Bench) -> int:
+        assert bench.state.snapshot
+        return returning(bench.state, bench.state.snapshot)[A100, 1]
+
+    def test_between_the_answer_of_the_manager_and_the_news_that_its_resource_is_gone(self, leaving: Bench) -> None:
+        assert self.count(leaving) == 1
+        (raw,) = leaving.state.resources.list()
+        leaving.state.note_return(raw)
+        assert self.count(leaving) == 1
+        leaving.state.resources.remove(raw)  # the answer to the write that ends it comes before the watch
+        assert self.count(leaving) == 1
+
+    def test_it_is_free_when_a_look_shows_it_though_its_resource_is_there_still(self, leaving: Bench) -> None:
+        (raw,) = leaving.state.resources.list()
+        leaving.state.note_return(raw)
+        leaving.look()
+        assert self.count(leaving) == 0
+
+    def test_what_an_earlier_process_detached(self, leaving: Bench) -> None:
+        leaving.put(objects.resource("gpu-a", device="", state="Deleting", deleted=True))
+        assert self.count(leaving) == 1
+
+    def test_another_resource_of_the_same_name(self, leaving: Bench) -> None:
+        (raw,) = leaving.state.resources.list()
+        leaving.state.note_return(raw)
+        leaving.look()
+        new = objects.resource("gpu-a", device="d2", serial="GPU-d2", state="Detaching", deleted=True)
+        leaving.put({**new, "metadata": {**new["metadata"], "uid": "another"}})
+        assert self.count(leaving) == 1
+
+    def test_a_plan_of_the_look_before_has_it_still(self, leaving: Bench) -> None:
+        before = leaving.state.snapshot
+        (raw,) = leaving.state.resources.list()
+        leaving.state.note_return(raw)
+        leaving.state.resources.remove(raw)
+        leaving.state.returns.gone(raw["metadata"]["uid"])
+        leaving.look()
+        assert self.count(leaving) == 0
+        assert before is not None
+        assert returning(leaving.state, before)[A100, 1] == 1
+
+    def test_what_is_gone_is_forgotten(self, leaving: Bench) -> None:
+        (raw,) = leaving.state.resources.list()
+        uid = raw["metadata"]["uid"]
+        leaving.state.note_return(raw)
+        leaving.state.returns.since(time.time() + 3600)
+        assert uid in leaving.state.returns, "its resource is there"
+        leaving.state.returns.gone(uid)
+        leaving.state.returns.since(time.time() + 3600)
+        assert uid not in leaving.state.returns

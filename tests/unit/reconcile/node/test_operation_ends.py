@@ -57,6 +57,7 @@ def test_adopted_device_is_written_down(bench: Bench) -> None:
     bench.put(objects.resource("gpu-a", asked=5))
     bench.fabric.attached["d9"] = device("d9")
     bench.operations.adopt(Adopt("node-0", "unanswered", "gpu-a", "d9"))
+    bench.idle()
     assert (bench.status()["cdi_device_id"], bench.status()["device_id"]) == ("d9", "GPU-d9")
     assert bench.told("Adopted") == ["device d9 was attached by an earlier request"]
     assert bench.finished == ["node-0"]

@@ -32,6 +32,8 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelin
 
 Json = dict[str, t.Any]
 DEVICE: t.Final = "device"
+# Of a node's story.
+MOST_EVENTS: t.Final = 30
 # What of a ComposableResource was noted with a moment, by annotation.
 _RELEASED, _HELD = "asked to let the device go", "kept for a claim"
 
@@ -56,7 +58,7 @@ class Stories:
         if kind == DEVICE:
             return self._device(rest)
         row = view.row(key) if kind in (NODE, MACHINE) else None
-        return {"row": row, "objects": self._node_objects(row)} if row else None
+        return {"row": row, "events": self._node_events(row), "objects": self._node_objects(row)} if row else None
 
     def _claim(self, raw: Json, row: Json) -> Json:
         uid = raw["metadata"]["uid"]
@@ -86,6 +88,13 @@ class Stories:
                 "objects": [_named("ComposableResource", raw), {"kind": "Node", "name": raw["spec"]["target_node"]},
                             *({"kind": "ComposabilityRequest", "name": name}
                               for name in [(raw["metadata"].get("labels") or {}).get(cohdi.MANAGED_BY)] if name)]}
+
+    def _node_events(self, row: Json) -> list[Json]:
+        """What happened there last, the latest first, as far as the devices that are there tell it."""
+        if not row.get("is_node"):
+            return []
+        found = (event for raw in self._state.resources.by("node", row["name"]) for event in _events(raw))
+        return sorted(found, key=lambda event: (-event["at"], event["device"]))[:MOST_EVENTS]
 
     def _node_objects(self, row: Json) -> list[Json]:
         if not row.get("is_node"):
@@ -122,6 +131,14 @@ def _steps(raw: Json) -> list[Json]:
              (_HELD, since if held else 0.0), (_RELEASED, parse_time(cohdi.annotation(raw, cohdi.RELEASE))),
              *((step.step, parse_time(step.at)) for step in (evidence.steps if evidence else ()))]
     return [{"step": name, "at": at} for name, at in noted if at]
+
+
+def _events(raw: Json) -> list[Json]:
+    """The steps of a device, and the trouble that it has."""
+    name, found, steps = raw["metadata"]["name"], adapters.read_evidence(raw), _steps(raw)
+    if found and found.trouble and (since := parse_time(found.trouble.since)):
+        steps.append({"step": f"trouble: {found.trouble.message}", "at": since})
+    return [{"device": name, **step} for step in steps]
 
 
 def _evidence(raw: Json) -> Json:

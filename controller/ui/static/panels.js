@@ -1,6 +1,7 @@
 // GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 // What is wrong, the sums, the claims, the waits.
 
+import { link, pages, remedy } from "./docs.js";
 import { STATES, count, drawn, element, seconds, ticking } from "./format.js";
 
 const MOST_TROUBLES = 12, MOST_CLAIMS = 100;
@@ -22,10 +23,10 @@ export function troubles(model, open) {
     document.getElementById("troubles").classList.toggle("bad", all.length > 0);
     if (all.length === 0) return [element("p", { class: model.rows.size ? "ok" : "quiet", text: model.rows.size ? "✓ Nothing is wrong." : "Nothing is known yet." })];
     const list = element("ul", {}, ...first.map(([what, text, key]) => element("li", {},
-      key ? element("button", { type: "button", data: { key }, onclick: () => open(key), text: what }) : element("strong", { text: what }), element("span", { text }))));
+      key ? element("button", { type: "button", data: { key }, onclick: () => open(key), text: what }) : element("strong", { text: what }), element("span", { text }),
+      link(docs, remedy(what, text), "what to do", `what to do about ${what}`))));
     const more = all.length > first.length ? element("p", { class: "more", text: `and ${count(all.length - first.length)} more; the search finds them by name` }) : null;
-    const help = docs ? element("p", { class: "more" }, element("a", { href: `${docs}/guides/troubleshooting.md`, rel: "noreferrer" }, "What to do: troubleshooting")) : null;
-    return [list, ...[more, help].filter(Boolean)];
+    return more ? [list, more] : [list];
   });
 }
 
@@ -106,5 +107,7 @@ export function process(model) {
   const leaders = (row.leader ?? []).map((name) => name.split("/")[0]).join(", ");
   const leads = row.leads ? `${leaders || "this process"} leads` : leaders ? `${leaders} leads, this process stands by` : "nobody is known to lead";
   const text = row.version ? [`${leads}`, `handover ${row.handover}`, row.manager && `manager ${row.manager}`, `version ${row.version}`].filter(Boolean).join(" · ") : "";
+  const docs = row.docs ?? "";
+  show("docs", docs, () => pages(docs));
   if (place.textContent !== text) { place.textContent = text; place.title = (row.leader ?? []).join("\n"); }
 }

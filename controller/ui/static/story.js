@@ -64,6 +64,7 @@ export class Story {
     if (told.timeline) parts.push(heading("Timeline"), timeline(told.timeline, row));
     for (const each of told.timelines ?? []) parts.push(heading(`Timeline of claim ${each.claim}`), timeline(each, {}));
     if (told.steps?.length) parts.push(heading("Steps"), steps(told.steps));
+    if (told.events?.length) parts.push(heading("What happened last"), events(told.events));
     if (!key.startsWith("device/") && row.devices?.length && key.startsWith("node/")) parts.push(heading("Devices"), devices(row.devices, (name) => this.open(`device/${name}`, this.from)));
     if (told.objects?.length) parts.push(heading("Objects"), ...told.objects.map((each) => element("p", {}, element("code", { text: command(each) }))));
     return parts;
@@ -102,6 +103,10 @@ function devices(rows, open) {
 function steps(rows) {
   const begin = rows[0].at;
   return element("table", {}, element("tbody", {}, ...rows.map((each) => element("tr", {}, element("td", { text: each.step }), element("td", { text: moment(each.at) }), element("td", { text: `+${seconds(each.at - begin)}` })))));
+}
+
+function events(rows) {
+  return element("table", {}, element("tbody", {}, ...rows.map((each) => element("tr", {}, element("th", { scope: "row", text: each.step }), element("td", { text: each.device }), element("td", { text: moment(each.at) })))));
 }
 
 // One line a hop; who it waited for is said by colour, by words, and by the hop itself.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.clai
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.tests.browser.window import Browser, opened
 from ansible_collections.composable.infra.tests.integration.page.shown import Shown, serving
+from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
 
@@ -82,6 +84,32 @@ def test_what_is_wrong_is_said_first_and_leads_to_its_story(browser: Browser, sh
     assert state_of(browser, "gpu-1-0") == "faulty"
     browser.one('#troubles [data-key="device/gpu-1-0"]').click()
     browser.until(lambda: "kubectl get composableresource gpu-1-0" in browser.text("#story"))
+    browser.one("#story-close").click()
+
+
+def test_troubles_and_footer_lead_to_the_documentation(browser: Browser, shown: Shown) -> None:
+    assert browser.all("#docs a, #troubles a") == []
+    broken = shown.resource(1, 0)
+    broken["status"]["error"] = "the device fell off the bus"
+    shown.said(docs="https://docs.example.com/tree/main/docs", troubles=("the CDI Manager does not answer",))
+    shown.put(broken)
+    browser.until(lambda: len(browser.all("#troubles a")) == 2)
+    links = browser.all("#docs a, #troubles a")
+    assert {each.get_attribute("rel") for each in links} == {"noreferrer noopener"}
+    places = [(each.get_attribute("href") or "").removeprefix("https://docs.example.com/tree/main/") for each in links]
+    assert "docs/guides/troubleshooting.md#trouble-on-a-node" in places
+    assert {"docs/handover.md", "docs/gated.md", "docs/whatif.md"} <= set(places)
+    for place in places:
+        file, _unused, anchor = place.partition("#")
+        heads = re.findall(r"^#+ (.+)$", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+        assert not anchor or anchor in {head.lower().replace(" ", "-").replace(",", "") for head in heads}
+
+
+def test_story_of_a_node_has_its_last_steps(browser: Browser, shown: Shown) -> None:
+    shown.put(shown.resource(0, 0, created=60))
+    browser.until(lambda: browser.one("#rows button.node")).click()
+    browser.until(lambda: "WHAT HAPPENED LAST" in browser.text("#story").upper())
+    assert "created\tgpu-0-0" in browser.text("#story table")
     browser.one("#story-close").click()
 
 

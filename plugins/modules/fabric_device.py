@@ -185,6 +185,7 @@ devices:
       serial: GPU-2f6c1d9e-7a3b-4f5e-9c8d-1a2b3c4d5e6f
       name: GPU-0
       size: null
+      box: null
 count:
   description: Number of devices of the model that the machine has after the task.
   returned: when O(attachments) is not given and O(model) is

@@ -138,8 +138,11 @@ machines:
           serial: GPU-2f6c1d9e-7a3b-4f5e-9c8d-1a2b3c4d5e6f
           name: GPU-0
           size: null
+          box: box-a
 devices:
-  description: Devices, sorted by uid.
+  description:
+    - Devices, sorted by uid. C(box) is the CDI Manager's id of the chassis that a device sits in, and null where it
+      does not tell one.
   returned: when O(gather) has V(devices) and O(query) is not given
   type: list
   elements: dict
@@ -154,6 +157,7 @@ devices:
       serial: GPU-2f6c1d9e-7a3b-4f5e-9c8d-1a2b3c4d5e6f
       name: GPU-0
       size: null
+      box: box-a
 free:
   description: Free devices per model and fabric, for the models asked for.
   returned: when O(gather) has V(free) and O(query) is not given

@@ -16,7 +16,8 @@ class Device:
 
     ``kind``: ``gpu``, ``memory``, …; ``state``: ``free``, ``attaching``, ``attached``, ``detaching`` or
     ``unavailable``; ``health``: ``OK``, ``Warning``, ``Critical`` or ``Unknown``; ``machine``: uid of the machine that
-    has it; ``size``: MiB of a memory device.
+    has it; ``size``: MiB of a memory device; ``box``: the manager's id of the chassis that it sits in, None where the
+    manager does not tell it.
     """
 
     uid: str
@@ -29,6 +30,7 @@ class Device:
     serial: str | None = None
     name: str | None = None
     size: int | None = None
+    box: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class FabricSnapshot:
     A count that could not be had is absent from ``free``; the reason is in ``problems`` under
     ``"<model>/<fabric>"``. ``taken``: seconds since the epoch, before the first question was asked; ``read``: after
     the last answer, 0 when nobody noted it. ``sizes``: by machine uid and model, where the manager limits them.
+    ``free_in_boxes``: of the ``free`` ones those whose box the manager told, by (model, fabric, box).
     """
 
     machines: Mapping[str, Machine]
@@ -68,6 +71,7 @@ class FabricSnapshot:
     problems: Mapping[str, str] = field(default_factory=dict)
     read: float = 0.0
     sizes: Mapping[str, Mapping[str, Size]] = field(default_factory=dict)
+    free_in_boxes: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,6 +78,32 @@ def test_a_free_gpu_is_for_the_machine_of_its_zone(fabric: RedfishDriver) -> Non
     assert refused.value.exhausted
 
 
+def boxes(fabric: RedfishDriver) -> dict[str, str | None]:
+    """Box by device."""
+    return {device.uid: device.box for device in fabric.devices()}
+
+
+@example("public-composability")
+def test_boxes_are_the_chassis_that_blocks_and_drives_link_to(fabric: RedfishDriver) -> None:
+    assert boxes(fabric) == {
+        **{f"DriveBlock{number}": "ComposableModule3" for number in (3, 4, 5, 6)},
+        "DriveBlock7": "ComposableModule4", "DriveBlock10": "ComposableModule7",
+        "NetworkBlock8": "ComposableModule5", "OffloadBlock9": "ComposableModule6",
+    }
+    model = "Contoso Workstation VID2000"
+    assert fabric.snapshot([model]).free_in_boxes == {(model, 2, "ComposableModule6"): 1}
+    (machine,) = (each for each in fabric.machines() if each.uid == COMPOSED)
+    assert {device.box for device in machine.devices} == {"ComposableModule3"} == {
+        device.box for device in fabric.machine(COMPOSED).devices}
+
+
+@example("public-cxl")
+def test_boxes_are_the_chassis_of_what_endpoints_stand_for(fabric: RedfishDriver) -> None:
+    """Processors and chunks link to no chassis here; they are subordinate to one."""
+    pooled = {"CXL/T1": "PooledCXLType1", "CXL/T2": "PooledCXLType2", "CXL/T3": "PooledCXLType3"}
+    assert boxes(fabric) == {**pooled, "CXL/T4": "PooledCXLType3", "CXL/T5": "CXLType3"}
+
+
 @example("public-compose-action")
 def test_compose_action(fabric: RedfishDriver) -> None:
     """Eight systems with one and the same UUID; one block is listed twice, SASSled-2 is forgotten."""

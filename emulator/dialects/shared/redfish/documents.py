@@ -175,7 +175,8 @@ class Documents:
             "Status": status(device.health),
             "Memory" if memory else "Processors": [ref(part_path(device))],
             "CompositionStatus": _composition("Composing" if moving else "Composed" if users else "Unused"),
-            "Links": {"ComputerSystems": refs(users), "Zones": [ref(self.zone_path(device.spec.fabric))]},
+            "Links": {"ComputerSystems": refs(users), "Zones": [ref(self.zone_path(device.spec.fabric))],
+                      "Chassis": [ref(box_path(device))]},
         }
 
     def _machine_block(self, machine: MachineSpec) -> Json:
@@ -208,7 +209,7 @@ class Documents:
         spec, model = device.spec, self.context.spec.models[device.spec.model]
         body: Json = {
             "Id": spec.uid, "Name": spec.name, "Model": model.name, "SerialNumber": spec.serial,
-            "Status": status(device.health),
+            "Status": status(device.health), "Links": {"Chassis": ref(box_path(device))},
         }
         if device.kind == MEMORY:
             size = {"CapacityMiB": spec.size, "MemoryDeviceType": "Logical"}

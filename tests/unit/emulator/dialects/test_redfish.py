@@ -130,6 +130,16 @@ def test_the_views_of_one_device_agree() -> None:
     assert endpoints == [ref(f"{ROOT}/Fabrics/1/Endpoints/{one}") for one in (NODE, uid)]
 
 
+@pytest.mark.parametrize("kind", ["gpu", "memory"])
+def test_a_block_and_what_it_holds_link_to_their_box(kind: str) -> None:
+    found = service()
+    (uid, *_others) = uids(found, kind)
+    block = get(found, f"/CompositionService/ResourceBlocks/{uid}")
+    assert block["Links"]["Chassis"] == [ref(f"{ROOT}/Chassis/box-1")]
+    (part,) = (block.get("Processors") or block["Memory"])
+    assert get(found, part["@odata.id"].removeprefix(ROOT))["Links"] == {"Chassis": ref(f"{ROOT}/Chassis/box-1")}
+
+
 def test_what_is_not_offered_is_not_there() -> None:
     found = service({"dialects": ["Zones"]})
     for path in ("/CompositionService", "/CompositionService/ResourceBlocks", "/Fabrics/1/Connections", "/Fabrics/9"):

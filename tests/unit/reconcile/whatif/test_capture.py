@@ -136,7 +136,7 @@ def test_what_prewarm_learned_is_in_a_capture(bench: Bench, captured: TakeCaptur
 
 
 FABRIC = FabricSnapshot(
-    {"m": Machine("m", "node-0", 1, (device("d1", size=4), Device("d2", "T4")), power="On")},
+    {"m": Machine("m", "node-0", 1, (device("d1", size=4, box="box-a"), Device("d2", "T4")), power="On")},
     {(A100, 1): 2}, 5.0, {"T4/1": "not counted"}, 6.0, {"m": {A100: Size(None, 2)}})
 EMPTY = Capture(7.0, {"device_info": rows()}, "fm", 180.0, "ssh", {}, {}, FABRIC)
 
@@ -145,6 +145,14 @@ def test_round_trip() -> None:
     capture = Capture(7.0, {"device_info": rows()}, "fm", 180.0, "agent", {"node-0": True},
                       {"pods": (held_pods.pod("train"),)}, FABRIC)
     assert of_document(json.loads(json.dumps(as_document(capture))), "x") == capture
+
+
+def test_a_capture_of_before_boxes_were_told_is_read() -> None:
+    document = as_document(EMPTY)
+    for found in document["fabric"]["machines"][0]["devices"]:
+        del found["box"]
+    (machine,) = of_document(document, "x").fabric.machines.values()
+    assert [each.box for each in machine.devices] == [None, None]
 
 
 def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:

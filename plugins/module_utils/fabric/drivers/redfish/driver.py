@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 import typing as t
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -81,8 +82,11 @@ class RedfishDriver:
         shown = self.service_model()
         through = {host.fabric: host for host in reversed(list(shown.hosts.values())) if host.fabric is not None}
         keys = [(model, fabric) for model in dict.fromkeys(models) for fabric in sorted(through)]
-        free = {key: sum(1 for _unit in candidates(shown, through[key[1]], key[0], None)) for key in keys}
-        return FabricSnapshot({machine.uid: machine for machine in shown.machines()}, free, taken)
+        free = {key: tuple(candidates(shown, through[key[1]], key[0], None)) for key in keys}
+        return FabricSnapshot({machine.uid: machine for machine in shown.machines()},
+                              {key: len(units) for key, units in free.items()}, taken,
+                              free_in_boxes=Counter((*key, unit.box) for key, units in free.items()
+                                                    for unit in units if unit.box))
 
     def devices(self) -> tuple[Device, ...]:
         """Every composable device, free ones included."""

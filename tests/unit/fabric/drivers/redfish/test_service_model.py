@@ -196,6 +196,28 @@ def test_a_block_and_an_endpoint_of_one_thing_are_one_unit() -> None:
     assert shown.units["t1"].fabric_uri == FABRIC
 
 
+def inside(box: str) -> t.Any:
+    return {"Chassis": refs([f"{ROOT}/Chassis/{box}"])}
+
+
+def test_a_box_is_told_by_a_block_or_by_what_an_endpoint_stands_for() -> None:
+    told = block("t0")
+    told["Links"] |= inside("box-a")
+    documents = {**switched([], SHARED, ["t0", "t1", "t2"]), **composable([told, block("t1"), block("t2")])}
+    documents[ROOT] = root()
+    documents[f"{PARTS}/t1"]["Links"] = inside("box-b")
+    shown = seen(documents)
+    assert {uid: shown.device(unit).box for uid, unit in shown.units.items()} == {
+        "t0": "box-a", "t1": "box-b", "t2": "box"}
+
+
+def test_the_box_of_a_fabrics_target() -> None:
+    documents = switched([], SHARED, ["t0"])
+    documents[f"{PARTS}/t0"]["Links"] = inside("box-a")
+    shown = seen(documents)
+    assert shown.device(shown.units["1/t0"]).box == "box-a"
+
+
 def test_the_compose_action_is_the_last_resort() -> None:
     documents = composable([block("a"), block("b", "Composed", on=["m0"])],
                            [system("m0", ["m0", "b"], actions=False), system("m1", ["m1"], actions=False)])

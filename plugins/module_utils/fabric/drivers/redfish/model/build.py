@@ -140,6 +140,7 @@ def _block_unit(
         uid=uid, traits=device_kinds.traits(parts, block.types), name=block.name or block.uri,
         health="Critical" if block.composition == "Failed" else device_kinds.worst(*statuses), usable=ready,
         hosts=() if moving else has, held=held and not moving, moving=moving, block=block, zones=zones,
+        box=device_kinds.box_of((*parts, block)),
     )
 
 
@@ -169,6 +170,7 @@ def _endpoint_unit(fabric: FabricTree, endpoint: Endpoint, parts: list[Part], ha
         name=endpoint.name or endpoint.uri, health=device_kinds.worst(*statuses),
         usable=not device_kinds.is_gone(*statuses),
         hosts=has, endpoint=endpoint, fabric_uri=fabric.fabric.uri, chunk=next(chunks, None),
+        box=device_kinds.box_of(parts),
     )
 
 
@@ -206,7 +208,8 @@ def _merged(block: Unit, endpoint: Unit) -> Unit:
         block, hosts=tuple(dict.fromkeys([*block.hosts, *endpoint.hosts])), usable=block.usable and endpoint.usable,
         held=block.held or endpoint.held, moving=block.moving or endpoint.moving,
         endpoint=block.endpoint or endpoint.endpoint, fabric_uri=block.fabric_uri or endpoint.fabric_uri,
-        chunk=block.chunk or endpoint.chunk, health=device_kinds.graver(block.health, endpoint.health),
+        chunk=block.chunk or endpoint.chunk, box=block.box or endpoint.box,
+        health=device_kinds.graver(block.health, endpoint.health),
     )
 
 

@@ -38,6 +38,7 @@ class Unit:
 
     ``hosts``: uids of machines that have it; ``held``: one has it that the service does not show, another tenant's
     for instance. ``usable``: whether it could be given to a machine when none has it. ``moving``: it is under way.
+    ``box``: Id of its chassis.
     """
 
     uid: str
@@ -53,6 +54,7 @@ class Unit:
     endpoint: Endpoint | None = None
     fabric_uri: str | None = None
     chunk: str | None = None
+    box: str | None = None
 
     @property
     def is_free(self) -> bool:
@@ -101,6 +103,7 @@ class ServiceModel:
             uid=unit.uid, model=unit.traits.model, kind=unit.traits.kind,
             fabric=owner.fabric if owner else self.number(unit), machine=owner.uid if owner else None,
             state=unit.state(), health=unit.health, serial=unit.traits.serial, name=unit.name, size=unit.traits.size,
+            box=unit.box,
         )
 
     def number(self, unit: Unit) -> int | None:

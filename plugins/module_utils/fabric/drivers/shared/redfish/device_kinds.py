@@ -35,6 +35,7 @@ ENTITY_ORDER: t.Final = (
     "NetworkController", "PCIeDevice", "CXLDevice",
 )
 _HEALTHS: t.Final = ("Critical", "Warning", "OK")
+_CHASSIS: t.Final = "/redfish/v1/Chassis/"
 _GONE: t.Final = frozenset({"Absent", "Disabled", "UnavailableOffline", "InTest", "Updating", "Quiesced"})
 
 
@@ -108,6 +109,20 @@ def serial_of(part: Part, kind: str) -> str | None:
     if nvidia and part.uuid and not (part.serial or "").startswith("GPU-"):
         return f"GPU-{part.uuid}"
     return part.serial or part.uuid
+
+
+def box_of(resources: Sequence[Part | ResourceBlock]) -> str | None:
+    """Id of the chassis that the first resource which links to any is in; what is spread over several is in none.
+
+    Without links it is the chassis that one is subordinate to, by its path. The Id is the last segment of a chassis'
+    path (DSP0266), so it need not be read.
+    """
+    linked = next((resource.chassis for resource in resources if resource.chassis), None)
+    if linked:
+        return linked[0].rpartition("/")[2] if len(linked) == 1 else None
+    paths = (resource.uri.removeprefix(_CHASSIS).split("/") for resource in resources
+             if resource.uri.startswith(_CHASSIS))
+    return next((path[0] for path in paths if len(path) > 1), None)
 
 
 def worst(*statuses: Status) -> str:

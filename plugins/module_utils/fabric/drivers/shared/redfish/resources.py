@@ -115,6 +115,7 @@ class ResourceBlock(Described):
     systems = Field("Links/ComputerSystems", links)
     own_systems = Field("ComputerSystems", links)
     zones = Field("Links/Zones", links)
+    chassis = Field("Links/Chassis", links)
 
     def within(self, property_name: str) -> tuple[str, ...]:
         """Links of one of the lists of what the block holds: Processors, Memory, Drives, …"""
@@ -195,6 +196,7 @@ class Part(Described):
     interleaves = Field("InterleaveSets", objects)
     functions = Field("PCIeFunctions", link)
     device_class = Field("DeviceClass", text)
+    chassis = Field("Links/Chassis", links)
     odata_type = Field("@odata.type", text)
 
     def type_name(self) -> str:

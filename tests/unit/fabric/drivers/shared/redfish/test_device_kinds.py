@@ -39,6 +39,27 @@ def test_kinds(made: Part, kind: str) -> None:
     assert device_kinds.kind_of(made) == kind
 
 
+def inside(*chassis: str, listed: bool = True) -> dict[str, t.Any]:
+    found = [{"@odata.id": f"/redfish/v1/Chassis/{name}"} for name in chassis]
+    return {"Links": {"Chassis": found if listed else found[0]}}
+
+
+@pytest.mark.parametrize(("resources", "box"), [
+    ([processor("GPU", **inside("box-a", listed=False))], "box-a"),
+    ([part("PCIeDevice", **inside("box-a"))], "box-a"),
+    ([processor("GPU"), ResourceBlock(inside("box-b"))], "box-b"),
+    ([processor("GPU", **inside("box-a", listed=False)), ResourceBlock(inside("box-b"))], "box-a"),
+    ([processor("GPU"), ResourceBlock(inside("box-a", "box-b"))], None),
+    ([processor("GPU", Links={"Chassis": "nothing"}), ResourceBlock({"Links": []})], None),
+    ([Part({}, "/redfish/v1/Chassis/box-a/Processors/1")], "box-a"),
+    ([Part({}, "/redfish/v1/Chassis/box-a/Processors/1"), ResourceBlock(inside("box-b"))], "box-b"),
+    ([Part({}, "/redfish/v1/Chassis/box-a"), Part({}, "/redfish/v1/Systems/1/Processors/1")], None),
+    ([], None),
+])
+def test_box(resources: list[Part | ResourceBlock], box: str | None) -> None:
+    assert device_kinds.box_of(resources) == box
+
+
 @pytest.mark.parametrize(("parts", "traits"), [
     ([processor("GPU", Model="A100", SerialNumber="s")], Traits("gpu", "A100", None, "s")),
     ([processor("GPU", PartNumber="900-1")], Traits("gpu", "900-1")),

@@ -35,13 +35,13 @@ def told_version(store: Store, name: str) -> int | None:
 
 def test_it_agrees_with_a_copy_of_what_was_told(store: Store, rng: random.Random) -> None:
     told: dict[str, int] = {}
-    for version in range(1, 400):
+    for version in range(3, 400):
         name, step = rng.choice(NAMES), rng.randrange(4)
         if step == 0:
             store.upsert(obj(name, version))
         elif step == 1:
             store.remove(obj(name, version))
-        elif step == 2:  # an event, at times of a version from before a write
+        elif step == 2:  # an event, at times of a version from before a write, and of 1 at least
             event = obj(name, version - rng.randrange(3))
             store.upsert(store.trimmed(event))
             store.tell(("ns", name), event)

@@ -21,6 +21,7 @@ from ansible_collections.composable.infra.controller.ui.rows import (
     UNMANAGED,
     UNUSED,
     WAITING,
+    BoxRow,
     ClaimRow,
     DeviceRow,
     FabricRow,
@@ -87,7 +88,7 @@ def _devices(state: ClusterState, resources: Iterable[Json], machine: Machine | 
 def _strange(device: Device) -> DeviceRow:
     """A device that no ComposableResource knows."""
     return DeviceRow(device.uid, device.model, UNMANAGED, uid=device.uid, serial=device.serial or "",
-                     trouble=f"its health is {BAD_HEALTH}" if device.health == BAD_HEALTH else "")
+                     trouble=f"its health is {BAD_HEALTH}" if device.health == BAD_HEALTH else "", box=device.box or "")
 
 
 def device_row(state: ClusterState, raw: Json, device: Device | None = None) -> DeviceRow:
@@ -104,7 +105,7 @@ def device_row(state: ClusterState, raw: Json, device: Device | None = None) -> 
         uid=status.get("cdi_device_id") or "", serial=adapters.serial(raw), claim=claim,
         pods=tuple(str(pod["name"]) for pod in claims.consumers(user)) if user else (),
         until=_hold_ends(state, raw) if where == IDLE and not trouble else 0.0,
-        trouble=trouble, warning=work.trouble if work.warning else "")
+        trouble=trouble, warning=work.trouble if work.warning else "", box=(device.box if device else None) or "")
 
 
 def _claim_and_state(state: ClusterState, raw: Json, user: Json | None) -> tuple[str, str]:
@@ -149,6 +150,19 @@ def fabric_row(state: ClusterState, fabric: int, counts: Mapping[tuple[int, str]
     return FabricRow(fabric, sum(machine.fabric == fabric for machine in seen.machines.values()),
                      tuple(row for row in rows if row.free or row.in_pool or row.states),
                      tuple(sorted({said for where, said in seen.problems.items() if where.endswith(f"/{fabric}")})))
+
+
+def free_in_boxes(state: ClusterState) -> dict[tuple[int, str], dict[str, int]]:
+    """Free devices by fabric and box, then by model, as the last look shows them; empty where no box is told."""
+    found: dict[tuple[int, str], dict[str, int]] = {}
+    for (model, fabric, box), number in (state.snapshot.free_in_boxes if state.snapshot else {}).items():
+        found.setdefault((fabric, box), {})[model] = number
+    return found
+
+
+def box_row(fabric: int, box: str, free: Mapping[str, int], states: Counter[str]) -> BoxRow | None:
+    """One box; None for one that has no device any more."""
+    return BoxRow(fabric, box, free, dict(+states)) if free or +states else None
 
 
 def _in_pool(state: ClusterState, model: str, fabric: int) -> int:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the page shows, as values: one row for each fabric, node, claim, and one for the process itself.
+"""What the page shows, as values: one row for each fabric, box, node, claim, and one for the process itself.
 
 A row goes to browsers as JSON without its empty fields. Times are seconds since the epoch, 0.0 for never.
 """
@@ -24,7 +24,8 @@ class DeviceRow:
 
     ``state``: of STATES. ``claim``: namespace/name of the one that uses it, or that it is kept or attached for;
     ``pods``: those of the claim. ``until``: when an idle device's hold ends. ``trouble``: what is wrong, in a sentence;
-    ``warning``: what is not as it should be, though the device is used.
+    ``warning``: what is not as it should be, though the device is used. ``box``: id of the chassis that it is in, empty
+    where the CDI Manager does not tell it.
     """
 
     name: str
@@ -37,6 +38,7 @@ class DeviceRow:
     until: float = 0.0
     trouble: str = ""
     warning: str = ""
+    box: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,17 @@ class FabricRow:
     machines: int
     models: tuple[ModelCount, ...] = ()
     problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BoxRow:
+    """A box (chassis) of a fabric. ``free``: devices by model, as the CDI Manager counts; ``states``: its devices that
+    machines have, by state."""
+
+    fabric: int
+    box: str
+    free: t.Mapping[str, int]
+    states: t.Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ import typing as t
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 
-from ansible_collections.composable.infra.controller.ui.scope import CLAIM, MACHINE, NODE, Scope
+from ansible_collections.composable.infra.controller.ui.scope import BOX, CLAIM, MACHINE, NODE, Scope
 from ansible_collections.composable.infra.controller.ui.view import View
-from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.nearness import Place
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.day_of_waits import Rows, waits_of
@@ -57,7 +58,7 @@ class Stories:
             return None
         if kind == DEVICE:
             return self._device(rest)
-        row = view.row(key) if kind in (NODE, MACHINE) else None
+        row = view.row(key) if kind in (NODE, MACHINE, BOX) else None
         return {"row": row, "events": self._node_events(row), "objects": self._node_objects(row)} if row else None
 
     def _claim(self, raw: Json, row: Json) -> Json:
@@ -84,7 +85,7 @@ class Stories:
             return None
         steps = sorted(_steps(raw), key=lambda step: step["at"])
         return {"steps": steps, "timelines": [told(each) for each in reversed(of_resource(raw))],
-                "node": raw["spec"]["target_node"], "evidence": _evidence(raw),
+                "node": raw["spec"]["target_node"], "evidence": {**_evidence(raw), **self._published(raw)},
                 "objects": [_named("ComposableResource", raw), {"kind": "Node", "name": raw["spec"]["target_node"]},
                             *({"kind": "ComposabilityRequest", "name": name}
                               for name in [(raw["metadata"].get("labels") or {}).get(cohdi.MANAGED_BY)] if name)]}
@@ -95,6 +96,14 @@ class Stories:
             return []
         found = (event for raw in self._state.resources.by("node", row["name"]) for event in _events(raw))
         return sorted(found, key=lambda event: (-event["at"], event["device"]))[:MOST_EVENTS]
+
+    def _published(self, raw: Json) -> Json:
+        """Through which switch its node reaches the device, as the device's driver publishes it."""
+        uuid, node = adapters.serial(raw), raw["spec"]["target_node"]
+        entry = next((each for item in self._state.slices.by("node", node) for each in slices.devices(item)
+                      if uuid and slices.attribute(each, "uuid") == uuid), None)
+        found = Place.of(entry).switch if entry else None
+        return {"switch": found} if found else {}
 
     def _node_objects(self, row: Json) -> list[Json]:
         if not row.get("is_node"):

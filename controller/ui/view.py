@@ -13,14 +13,23 @@ import logging
 import secrets
 import threading
 import typing as t
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from ansible_collections.composable.infra.controller.ui import read_rows
+from ansible_collections.composable.infra.controller.ui.device_counts import DeviceCounts
 from ansible_collections.composable.infra.controller.ui.rows import NodeRow, ProcessRow, plain
-from ansible_collections.composable.infra.controller.ui.scope import FABRIC, MACHINE, NODE, PROCESS, Scope, claim_key
+from ansible_collections.composable.infra.controller.ui.scope import (
+    BOX,
+    FABRIC,
+    MACHINE,
+    NODE,
+    PROCESS,
+    Scope,
+    claim_key,
+)
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
@@ -95,8 +104,7 @@ class View:
     def _forget(self) -> None:
         self._rows: dict[str, Json] = {}
         self._texts: dict[str, str] = {}
-        self._counted: dict[str, Counter[tuple[int, str, str]]] = {}
-        self._counts: dict[tuple[int, str], Counter[str]] = {}
+        self._counts = DeviceCounts()
         self._reasons: Mapping[str, WaitReason] = {}
         self._seen: FabricSnapshot | None = None
         self._changes: deque[Change] = deque(maxlen=KEPT_CHANGES)
@@ -201,7 +209,7 @@ class View:
         self._seen = new
         before = old.machines if old else {}
         found = {uid for uid in {*new.machines, *before} if new.machines.get(uid) is not before.get(uid)}
-        if found or old is None or (new.free, new.problems) != (old.free, old.problems):
+        if found or old is None or _free(new) != _free(old):
             self._note({node["metadata"]["name"] for uid in found for node in self._state.nodes.by("machine", uid)},
                        fabrics=True)
         return found
@@ -211,14 +219,25 @@ class View:
         counted = False
         for key, read in self._node_readers(due, machines):
             row = _safely(key, read)
-            counted = self._count(key, row) or counted
+            counted = self._counts.count(key, row) or counted
             yield key, plain(row) if row else None
         for place in due.claims:
             yield claim_key(*place), self._claim(*place)
         if due.fabrics or counted:
-            for number in sorted(read_rows.fabrics(self._state) | {place[0] for place in self._counts}):
-                yield f"{FABRIC}/{number}", plain(read_rows.fabric_row(self._state, number, self._counts))
+            models = self._counts.models
+            for number in sorted(read_rows.fabrics(self._state) | {place[0] for place in models}):
+                yield f"{FABRIC}/{number}", plain(read_rows.fabric_row(self._state, number, models))
+            yield from self._boxes(looked=due.fabrics)
         yield PROCESS, plain(self._sources.process())
+
+    def _boxes(self, *, looked: bool) -> Iterator[tuple[str, Json | None]]:
+        """Boxes that may be other now; after a look at the fabric that is all of them."""
+        free = read_rows.free_in_boxes(self._state)
+        if looked:
+            self._counts.seen(free)
+        for place in self._counts.changed():
+            row = read_rows.box_row(*place, free.get(place, {}), self._counts.boxes[place])
+            yield f"{BOX}/{place[0]}/{place[1]}", plain(row) if row else None
 
     def _node_readers(self, due: _Due, machines: set[str]) -> Iterator[tuple[str, Callable[[], NodeRow | None]]]:
         state = self._state
@@ -227,20 +246,6 @@ class View:
             yield f"{NODE}/{name}", partial(read_rows.node_row, state, name)
         for uid in uids:
             yield f"{MACHINE}/{uid}", partial(read_rows.machine_row, state, uid)
-
-    def _count(self, key: str, row: NodeRow | None) -> bool:
-        """Note what devices a node or machine has; False when that is what it had."""
-        new: Counter[tuple[int, str, str]] = Counter()
-        if row and row.fabric is not None:
-            new.update((row.fabric, device.model, device.state) for device in row.devices)
-        old = self._counted.pop(key, Counter())
-        if new:
-            self._counted[key] = new
-        for (fabric, model, where), number in (new - old).items():
-            self._counts.setdefault((fabric, model), Counter())[where] += number
-        for (fabric, model, where), number in (old - new).items():
-            self._counts[fabric, model][where] -= number
-        return new != old
 
     def _claim(self, namespace: str, name: str) -> Json | None:
         raw, reason = self._state.claims.get(name, namespace), self._reasons.get(f"{namespace}/{name}")
@@ -278,6 +283,11 @@ class View:
             missed = self.number - int(number)
             found = [change for change in self._changes if change.number > int(number)]
             return found if len(found) == missed else None
+
+
+def _free(seen: FabricSnapshot) -> tuple[object, ...]:
+    """What a look at the fabric shows beside machines."""
+    return seen.free, seen.problems, seen.free_in_boxes
 
 
 def _safely(what: str, read: Callable[[], t.Any]) -> t.Any:

@@ -5,6 +5,7 @@ export const STATES = {
   "in-use": ["▶", "in use"], idle: ["○", "attached, idle"], reserved: ["◆", "reserved"], attaching: ["↑", "attaching"],
   leaving: ["↓", "leaving"], faulty: ["!", "faulty"], unmanaged: ["?", "unmanaged"], free: ["·", "free"],
 };
+export const ORDER = ["in-use", "reserved", "attaching", "idle", "leaving", "faulty", "unmanaged", "free"];
 
 export function element(name, properties = {}, ...children) {
   const made = document.createElement(name);

@@ -1,9 +1,9 @@
 // GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 // Fabrics, their nodes and devices: only the rows in sight are in the document, whatever their number.
 
-import { STATES, count, element, ticking, told } from "./format.js";
+import { ORDER, STATES, count, element, ticking, told } from "./format.js";
 
-const BEYOND = 6, MOST_CELLS = 40, MOST_FREE = 24;
+const BEYOND = 6, MOST_CELLS = 40, MOST_FREE = 24, MOST_BOXES = 16;
 
 export class Grid {
   // open(key): show a story.
@@ -27,20 +27,29 @@ export class Grid {
   // Which lines there are; then those in sight are drawn.
   update() {
     const order = this.model.groups(), plain = this.words.length === 0 && this.states.size === 0;
-    const shape = plain ? [...this.folded, "|", ...this.model.fabrics.keys()].join() : null;
-    if (plain && order === this.order && shape === this.shape) return this.draw();
-    Object.assign(this, { order, shape, lines: [] });
+    const shape = plain ? [...this.folded, "|", ...this.model.fabrics.keys()].join() : null, boxes = this.model.boxGroups();
+    if (plain && order === this.order && boxes === this.boxes && shape === this.shape) return this.draw();
+    Object.assign(this, { order, boxes, shape, lines: [] });
     for (const [fabric, keys] of order) {
       const shown = keys.filter((key) => this.shows(this.model.nodes.get(key)));
       this.lines.push({ key: `group/${fabric}`, group: fabric, total: keys.length, shown: shown.length });
       if (this.folded.has(fabric)) continue;
       if (this.words.length === 0 && this.model.fabrics.has(`fabric/${fabric}`)) this.lines.push({ key: `free/${fabric}`, free: fabric });
+      if (plain) this.listBoxes(fabric, boxes.get(fabric) ?? []);
       for (const key of shown) this.lines.push({ key });
     }
     this.body.style.height = `${this.lines.length * this.height}px`;
     this.box.style.height = `${this.lines.length * this.height + 2}px`;
     this.box.setAttribute("aria-rowcount", this.lines.length);
     this.draw();
+  }
+
+  // Many boxes are folded until somebody asks for them, so that they keep no nodes out of sight.
+  listBoxes(fabric, keys) {
+    if (keys.length === 0) return;
+    const folded = this.folded.has(`boxes/${fabric}`) !== keys.length > MOST_BOXES;
+    this.lines.push({ key: `boxes/${fabric}`, boxes: fabric, number: keys.length, folded });
+    if (!folded) for (const key of keys) this.lines.push({ key });
   }
 
   shows(row) {
@@ -66,10 +75,11 @@ export class Grid {
   }
 
   place(line, number) {
-    const source = line.group !== undefined ? JSON.stringify(line) : line.free !== undefined ? this.model.fabrics.get(`fabric/${line.free}`) : this.model.nodes.get(line.key);
+    const head = line.group !== undefined || line.boxes !== undefined;
+    const source = head ? JSON.stringify(line) : line.free !== undefined ? this.model.fabrics.get(`fabric/${line.free}`) : this.model.rows.get(line.key);
     let known = this.made.get(line.key);
     if (!known || known.source !== source) {
-      const made = line.group !== undefined ? this.group(line) : line.free !== undefined ? this.free(source) : this.node(line.key, source);
+      const made = line.group !== undefined ? this.group(line) : line.boxes !== undefined ? this.boxesHead(line) : line.free !== undefined ? this.free(source) : source.box !== undefined ? this.inBox(line.key, source) : this.node(line.key, source);
       made.setAttribute("role", "row");
       if (known) known.made.replaceWith(made); else this.body.append(made);
       known = { source, made };
@@ -83,11 +93,34 @@ export class Grid {
   group({ group, total, shown }) {
     const name = group < 0 ? "On no fabric" : `Fabric ${group}`;
     const folded = this.folded.has(group);
-    const fold = () => { if (folded) this.folded.delete(group); else this.folded.add(group); this.update(); this.target()?.focus({ preventScroll: true }); };
     const text = shown === total ? told(total, "machine", "machines") : `${count(shown)} of ${told(total, "machine", "machines")}`;
     return element("div", { class: "row group" },
-      element("span", { role: "gridcell" }, element("button", { type: "button", tabindex: -1, "aria-expanded": String(!folded), onclick: fold }, `${folded ? "▸" : "▾"} ${name}`)),
+      element("span", { role: "gridcell" }, element("button", { type: "button", tabindex: -1, "aria-expanded": String(!folded), onclick: () => this.fold(group) }, `${folded ? "▸" : "▾"} ${name}`)),
       element("span", { role: "gridcell", class: "quiet", text }));
+  }
+
+  fold(what) {
+    if (!this.folded.delete(what)) this.folded.add(what);
+    this.update();
+    this.target()?.focus({ preventScroll: true });
+  }
+
+  boxesHead({ key, number, folded }) {
+    return element("div", { class: "row" }, element("span", { class: "link", "aria-hidden": "true" }),
+      element("span", { role: "gridcell" }, element("button", { type: "button", class: "node", tabindex: -1, "aria-expanded": String(!folded), onclick: () => this.fold(key) }, `${folded ? "▸" : "▾"} ${told(number, "box", "boxes")}`)));
+  }
+
+  // A box: its devices by state, the free ones among them.
+  inBox(key, row) {
+    const free = Object.entries(row.free ?? {}), states = { ...row.states };
+    if (free.length) states.free = free.reduce((sum, [, number]) => sum + number, 0);
+    const parts = ORDER.filter((state) => states[state]), cells = element("span", { class: "cells" });
+    for (const state of parts.flatMap((each) => Array(states[each]).fill(each)).slice(0, MOST_FREE)) cells.append(element("span", { class: `cell ${state}`, "aria-hidden": "true", text: STATES[state][0] }));
+    const models = free.map(([model, number]) => `${count(number)} × ${model}`).join(", ");
+    const text = parts.map((state) => (state === "free" ? `free: ${models}` : `${count(states[state])} ${STATES[state][1]}`)).join(" · ");
+    return element("div", { class: "row inbox" }, element("span", { class: "link", "aria-hidden": "true" }),
+      element("span", { role: "gridcell" }, element("button", { type: "button", class: "node", tabindex: -1, title: row.box, "aria-label": `box ${row.box}, ${text}`, onclick: () => this.open(key) }, row.box)),
+      cells, element("span", { role: "gridcell", class: "note", text }));
   }
 
   // The devices that are still on the fabric.

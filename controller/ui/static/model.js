@@ -13,7 +13,9 @@ export class Model {
     this.nodes = new Map();
     this.claims = new Map();
     this.fabrics = new Map();
+    this.boxes = new Map();
     this.order = null;
+    this.inBoxes = null;
     this.bad = new Map();
     this.texts = new WeakMap();
     for (const [key, row] of rows) this.put(key, row);
@@ -21,7 +23,7 @@ export class Model {
 
   table(key) {
     const kind = key.slice(0, key.indexOf("/"));
-    return kind === "node" || kind === "machine" ? this.nodes : kind === "claim" ? this.claims : kind === "fabric" ? this.fabrics : null;
+    return kind === "node" || kind === "machine" ? this.nodes : { claim: this.claims, fabric: this.fabrics, box: this.boxes }[kind] ?? null;
   }
 
   put(key, row) {
@@ -30,6 +32,7 @@ export class Model {
     if (table === null) return;
     const known = table.get(key);
     if (table === this.nodes && (!known || known.fabric !== row.fabric)) this.order = null;
+    if (table === this.boxes && !known) this.inBoxes = null;
     table.set(key, row);
     if (table === this.nodes) this.note(key, row);
   }
@@ -50,7 +53,10 @@ export class Model {
     for (const key of gone) {
       this.rows.delete(key);
       const table = this.table(key);
-      if (table?.delete(key) && table === this.nodes) this.order = null;
+      if (table?.delete(key)) {
+        if (table === this.nodes) this.order = null;
+        if (table === this.boxes) this.inBoxes = null;
+      }
       this.bad.delete(key);
     }
   }
@@ -76,11 +82,34 @@ export class Model {
     return this.order;
   }
 
+  // Keys of boxes by fabric, each in the order of their names; none where the CDI Manager tells no boxes.
+  boxGroups() {
+    if (this.inBoxes === null) {
+      this.inBoxes = new Map();
+      for (const [key, row] of this.boxes) {
+        if (!this.inBoxes.has(row.fabric)) this.inBoxes.set(row.fabric, []);
+        this.inBoxes.get(row.fabric).push(key);
+      }
+      for (const keys of this.inBoxes.values()) keys.sort((a, b) => collator.compare(this.boxes.get(a).box, this.boxes.get(b).box));
+    }
+    return this.inBoxes;
+  }
+
+  // Devices of machines that are in a box.
+  devicesIn({ fabric, box }) {
+    const found = [];
+    for (const node of this.nodes.values()) {
+      if (node.fabric !== fabric) continue;
+      for (const device of node.devices ?? []) if (device.box === box) found.push({ ...device, node: node.name });
+    }
+    return found;
+  }
+
   // What a search looks through, made once for each row.
   text(row) {
     let text = this.texts.get(row);
     if (text === undefined) {
-      const devices = (row.devices ?? []).flatMap((d) => (typeof d === "string" ? [d] : [d.name, d.model, d.uid, d.serial, d.claim, ...(d.pods ?? []), d.state]));
+      const devices = (row.devices ?? []).flatMap((d) => (typeof d === "string" ? [d] : [d.name, d.model, d.uid, d.serial, d.claim, d.box, ...(d.pods ?? []), d.state]));
       text = [row.name, row.namespace, row.machine, row.node, row.wants, row.waits_for, row.problem, ...(row.pods ?? []), ...devices].filter(Boolean).join("\n").toLowerCase();
       this.texts.set(row, text);
     }

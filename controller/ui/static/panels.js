@@ -2,10 +2,9 @@
 // What is wrong, the sums, the claims, the waits.
 
 import { link, pages, remedy } from "./docs.js";
-import { STATES, count, drawn, element, seconds, ticking } from "./format.js";
+import { ORDER, STATES, count, drawn, element, seconds, ticking } from "./format.js";
 
 const MOST_TROUBLES = 12, MOST_CLAIMS = 100;
-const ORDER = ["in-use", "reserved", "attaching", "idle", "leaving", "faulty", "unmanaged", "free"];
 
 // Replace what is shown only when it is another, so that nothing is read out or loses the focus for nothing.
 function show(id, key, make) {

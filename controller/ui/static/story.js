@@ -40,7 +40,7 @@ export class Story {
       told = await this.feed.json("story", { key });
     } catch { /* gone, or not reachable: what was shown stays beside the sentence */ }
     if (key !== this.key || asked !== this.asked) return;
-    const text = JSON.stringify([told, this.row(key)]);
+    const text = JSON.stringify([told, this.row(key), key.startsWith("box/") ? this.model.devicesIn(this.row(key) ?? {}) : null]);
     if (text === this.text) return;
     this.text = text;
     this.body.replaceChildren(...(told || this.row(key) ? this.parts(key, told ?? {}) : [element("p", { text: "It is gone." })]));
@@ -58,7 +58,7 @@ export class Story {
 
   parts(key, told) {
     const row = this.row(key) ?? told.row ?? {};
-    const facts = key.startsWith("claim/") ? claimFacts(row) : key.startsWith("device/") ? deviceFacts(row, told) : nodeFacts(row);
+    const facts = key.startsWith("claim/") ? claimFacts(row) : key.startsWith("device/") ? deviceFacts(row, told) : key.startsWith("box/") ? boxFacts(row) : nodeFacts(row);
     const list = element("dl", {}, ...facts.filter(([, value]) => value !== undefined && value !== null && value !== "").flatMap(([name, value]) => [element("dt", { text: name }), element("dd", {}, value)]));
     const parts = [list];
     if (told.timeline) parts.push(heading("Timeline"), timeline(told.timeline, row));
@@ -66,12 +66,16 @@ export class Story {
     if (told.steps?.length) parts.push(heading("Steps"), steps(told.steps));
     if (told.events?.length) parts.push(heading("What happened last"), events(told.events));
     if (!key.startsWith("device/") && row.devices?.length && key.startsWith("node/")) parts.push(heading("Devices"), devices(row.devices, (name) => this.open(`device/${name}`, this.from)));
+    const inside = key.startsWith("box/") && row.box ? this.model.devicesIn(row) : [];
+    if (inside.length) parts.push(heading("Devices on machines"), devices(inside, (name) => this.open(`device/${name}`, this.from)));
     if (told.objects?.length) parts.push(heading("Objects"), ...told.objects.map((each) => element("p", {}, element("code", { text: command(each) }))));
     return parts;
   }
 }
 
 const heading = (text) => element("h3", { text });
+
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 function command({ kind, name, namespace }) {
   return `kubectl get ${kind.toLowerCase()} ${name}${namespace ? ` -n ${namespace}` : ""} -o yaml`;
@@ -84,8 +88,13 @@ function claimFacts(row) {
 
 function deviceFacts(row, told) {
   const word = row.state ? STATES[row.state]?.[1] ?? row.state : "";
-  const facts = [["State", word], ["Trouble", row.trouble], ["Warning", row.warning], ["Hold", row.until ? ticking("until", row.until) : ""], ["Claim", row.claim], ["Pods", (row.pods ?? []).join(", ")], ["Model", row.model], ["Node", row.node], ["UUID", row.serial], ["CDI Manager's name", row.uid]];
-  return [...facts, ...Object.entries(told.evidence ?? {}).map(([name, value]) => [name[0].toUpperCase() + name.slice(1), value])];
+  const facts = [["State", word], ["Trouble", row.trouble], ["Warning", row.warning], ["Hold", row.until ? ticking("until", row.until) : ""], ["Claim", row.claim], ["Pods", (row.pods ?? []).join(", ")], ["Model", row.model], ["Node", row.node], ["Box", row.box], ["UUID", row.serial], ["CDI Manager's name", row.uid]];
+  return [...facts, ...Object.entries(told.evidence ?? {}).map(([name, value]) => [capital(name), value])];
+}
+
+function boxFacts(row) {
+  const free = Object.entries(row.free ?? {}).map(([model, number]) => [`Free ${model}`, String(number)]);
+  return [["Fabric", String(row.fabric)], ...free, ...Object.entries(row.states ?? {}).map(([state, number]) => [capital(STATES[state]?.[1] ?? state), String(number)])];
 }
 
 function nodeFacts(row) {
@@ -96,7 +105,7 @@ function devices(rows, open) {
   return element("ul", { class: "claims" }, ...rows.map((device) => {
     const [glyph, word] = STATES[device.state] ?? ["?", device.state];
     return element("li", {}, element("button", { type: "button", onclick: () => open(device.name) }, element("span", { class: "top" },
-      element("span", { class: `cell ${device.state}`, "aria-hidden": "true", text: glyph }), element("b", { text: device.model }), element("span", { text: [word, device.claim].filter(Boolean).join(", ") }))));
+      element("span", { class: `cell ${device.state}`, "aria-hidden": "true", text: glyph }), element("b", { text: device.model }), element("span", { text: [word, device.claim, device.node && `on ${device.node}`].filter(Boolean).join(", ") }))));
   }));
 }
 

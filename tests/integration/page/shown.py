@@ -66,12 +66,15 @@ class Shown:
         return objects.resource(name, **{"device": f"d-{name}", "serial": f"GPU-{name}", "state": "Online",
                                          "node": f"node-{number}", **more})
 
-    def look(self, free: int) -> None:
-        """The fabric was looked at: each machine has its devices."""
+    def look(self, free: int, boxes: int = 0) -> None:
+        """The fabric was looked at: each machine has its devices. ``boxes``: how many the manager tells; its free
+        devices are in the last one, each machine's in one of them."""
         machines = {f"machine-{n}": Machine(f"machine-{n}", f"node-{n}", 1, tuple(
-            Device(f"d-gpu-{n}-{place}", A100, fabric=1, machine=f"machine-{n}") for place in range(self.devices)))
+            Device(f"d-gpu-{n}-{place}", A100, fabric=1, machine=f"machine-{n}",
+                   box=f"box-{n % boxes}" if boxes else None) for place in range(self.devices)))
             for n in range(self.nodes)}
-        self.state.snapshot = FabricSnapshot(machines, {(A100, 1): free}, 1.0)
+        inside = {(A100, 1, f"box-{boxes - 1}"): free} if boxes else {}
+        self.state.snapshot = FabricSnapshot(machines, {(A100, 1): free}, 1.0, free_in_boxes=inside)
 
     def put(self, *raws: objects.Json) -> None:
         """The watches see these."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -16,6 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
 from ansible_collections.composable.infra.tests.browser.window import Browser, opened
 from ansible_collections.composable.infra.tests.integration.page.shown import Shown, serving
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
 
@@ -170,6 +172,72 @@ def test_all_of_it_can_be_done_with_keys(browser: Browser) -> None:
     browser.until(lambda: browser.all("#rows button.node") == [])
 
 
+def in_boxes(browser: Browser) -> dict[str, str]:
+    """What the page says of each box."""
+    return {each.text: each.get_attribute("aria-label") or "" for each in browser.all("#rows .inbox button")}
+
+
+def test_where_the_manager_tells_no_box_the_page_has_none(browser: Browser) -> None:
+    assert browser.one("#grid").get_attribute("aria-rowcount") == "4"
+    assert "box" not in browser.text("#rows").lower()
+
+
+def test_boxes_have_their_devices_by_state(browser: Browser, shown: Shown) -> None:
+    shown.look(free=3, boxes=2)
+    browser.until(lambda: in_boxes(browser) == {
+        "box-0": "box box-0, 2 attached, idle", "box-1": "box box-1, 2 attached, idle · free: 3 × A100 40G"})
+    shown.put(shown.resource(1, 0, state="Detaching"))
+    browser.until(lambda: in_boxes(browser)["box-1"] == (
+        "box box-1, 1 attached, idle · 1 leaving · free: 3 × A100 40G"))
+    shown.look(free=3)
+    browser.until(lambda: in_boxes(browser) == {})
+
+
+def test_box_and_device_lead_to_each_other(browser: Browser, shown: Shown) -> None:
+    shown.look(free=3, boxes=2)
+    published = objects.local_slice("GPU-gpu-0-0")
+    published["spec"]["devices"][0]["attributes"]["switch"] = {"string": "0000:80:00.0"}
+    shown.put(published)
+    browser.until(lambda: browser.one("#rows .inbox button")).click()
+    browser.until(lambda: "box 1/box-0" in browser.text("#story-title"))
+    browser.until(lambda: "Devices on machines".upper() in browser.text("#story").upper())
+    assert [each.text.split("\n")[-1] for each in browser.all("#story .claims button")] == [
+        "attached, idle, on node-0"] * 2
+    assert browser.violations() == []
+    browser.one("#story .claims button").click()
+    browser.until(lambda: "device gpu-0-0" in browser.text("#story-title"))
+    browser.until(lambda: "0000:80:00.0" in browser.text("#story"))
+    facts = browser.text("#story dl").split("\n")
+    assert (facts[facts.index("Box") + 1], facts[facts.index("Switch") + 1]) == ("box-0", "0000:80:00.0")
+
+
+def test_boxes_are_walked_and_folded_with_keys(browser: Browser, shown: Shown) -> None:
+    def press(key: str) -> str:
+        browser.driver.switch_to.active_element.send_keys(key)
+        return str(browser.script("return document.activeElement.innerText"))
+
+    shown.look(free=3, boxes=2)
+    browser.until(lambda: len(in_boxes(browser)) == 2)
+    browser.script("document.querySelector('#grid [tabindex=\"0\"]').focus()")
+    press(Keys.HOME)
+    assert [press(Keys.ARROW_DOWN) for _unused in range(4)] == ["▾ 2 boxes", "box-0", "box-1", "node-0"]
+    assert [press(Keys.ARROW_UP) for _unused in range(3)] == ["box-1", "box-0", "▾ 2 boxes"]
+    assert press(Keys.ENTER) == "▸ 2 boxes"
+    assert in_boxes(browser) == {}
+
+
+def test_many_boxes_are_folded_until_they_are_asked_for(browser: Browser, shown: Shown) -> None:
+    shown.look(free=3)
+    seen = shown.state.snapshot
+    assert seen is not None
+    many = {(A100, 1, f"box-{number}"): 1 for number in range(17)}
+    shown.state.snapshot = replace(seen, free_in_boxes=many)
+    head = browser.until(lambda: browser.one('#rows [aria-expanded="false"]'))
+    assert (head.text, in_boxes(browser)) == ("▸ 17 boxes", {})
+    head.click()
+    browser.until(lambda: list(in_boxes(browser))[:3] == ["box-0", "box-1", "box-2"])
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 400])
 def test_axe_core_finds_nothing(browser: Browser, shown: Shown, scheme: str, width: int) -> None:
@@ -177,6 +245,7 @@ def test_axe_core_finds_nothing(browser: Browser, shown: Shown, scheme: str, wid
     browser.size(width, 900)
     broken = shown.resource(1, 0)
     broken["status"]["error"] = "the device fell off the bus"
+    shown.look(free=3, boxes=2)
     shown.reasons["default/more"] = WaitReason("default/more", "1 x A100 40G", 1.0)
     shown.put(broken, shown.resource(1, 1, state="Detaching"), shown.resource(0, 1, device="", state="Attaching"),
               objects.local_slice("GPU-gpu-0-0"), objects.claim("train", objects.local_result()), objects.claim("more"))

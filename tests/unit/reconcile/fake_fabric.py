@@ -59,6 +59,7 @@ class FakeFabric:
     hangs: dict[str, threading.Event] = field(default_factory=dict)
     stuck: dict[str, threading.Event] = field(default_factory=dict)
     fabrics: dict[str, int] = field(default_factory=dict)
+    free_in_boxes: dict[tuple[str, int, str], int] = field(default_factory=dict)
     queued: Callable[[], object] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -92,7 +93,8 @@ class FakeFabric:
         if self.snapshot_error:
             raise self.snapshot_error
         free = {(m, number): self.free_count for m in models for number in {1, *self.fabrics.values()}}
-        return FabricSnapshot({m.uid: m for m in self.machines()}, free, time.time())
+        return FabricSnapshot({m.uid: m for m in self.machines()}, free, time.time(),
+                              free_in_boxes=dict(self.free_in_boxes))
 
     @staticmethod
     def _reply(answer: BaseException | None) -> None:

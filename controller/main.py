@@ -138,6 +138,7 @@ def serve(engine: ControllerManager, leadership: LeaderElection, stop: threading
     """
     engine.fence.require(lambda: leadership.held)
     engine.watch()
+    engine.read_ahead()
     if leadership.lead(stop):
         log.info("leading as %s", ", ".join(sorted(engine.roles)))
         if _all_read(stop, engine):

@@ -156,6 +156,7 @@ _LARGE = (
     ("all lists read (s)", "list_seconds", "{:.2f}"),
     ("first pass over all nodes and pools (s)", "first_pass_seconds", "{:.2f}"),
     ("a look at the fabric (s)", "look_seconds", "{:.2f}"),
+    ("what plans need, read ahead in the background (s)", "read_ahead_seconds", "{:.2f}"),
     ("first plan of a held pod (s)", "plan_first_seconds", "{:.2f}"),
     ("next plan of a held pod (s)", "plan_again_seconds", "{:.3f}"),
     ("plan of 100 held pods at once (s)", "plan_burst_seconds", "{:.3f}"),

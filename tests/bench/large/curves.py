@@ -134,6 +134,10 @@ def measure(nodes: int, url: str) -> dict[str, t.Any]:
     with cpu() as spent:
         found["keys"] = recorded.work()
     found["first_pass_seconds"] = spent.seconds
+    with cpu() as spent:
+        for _step in made.gating.read_ahead():
+            pass
+    found["read_ahead_seconds"] = spent.seconds
     for name, count in (("first", 1), ("again", 1), ("burst", 100)):
         with cpu() as spent:
             _plan(made, f"plan-{name}", count)

@@ -158,6 +158,9 @@ class FakeEngine:
     def watch(self) -> None:
         self.log.append("watch")
 
+    def read_ahead(self) -> None:
+        self.log.append("read ahead")
+
     def work(self) -> None:
         self.log.append("work")
 
@@ -262,7 +265,8 @@ def test_stop_on_request(controller: Callable[..., int], monkeypatch: pytest.Mon
     (engine,) = FakeEngine.made
     # How often everything was looked at meanwhile depends on the machine.
     log = [what for what in engine.log if what not in ("all", "keep")]
-    assert log == ["watch", "spare", "work", "gates open in composable-infra", "gates closed", "waits", "stop"]
+    assert log == ["watch", "read ahead", "spare", "work", "gates open in composable-infra", "gates closed", "waits",
+                   "stop"]
     assert FakeLeadership.log == ["composable-infra: operator, publisher, scaler", "left"]
 
 
@@ -295,7 +299,7 @@ def test_lost_lease(controller: Callable[..., int], monkeypatch: pytest.MonkeyPa
 def test_never_led(controller: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeLeadership, "wins", False)
     assert controller() == 0
-    assert FakeEngine.made[0].log == ["watch", "stop"]
+    assert FakeEngine.made[0].log == ["watch", "read ahead", "stop"]
 
 
 def test_everything_is_looked_at_from_time_to_time(controller: Callable[..., int],
@@ -323,7 +327,7 @@ def test_pods_are_not_gated_where_no_scaler_runs(controller: Callable[..., int],
     assert controller("--only", "operator") == 0
     # a resync may come before the signal
     did = [entry for entry in FakeEngine.made[0].log if entry not in ("all", "keep", "waits")]
-    assert did == ["watch", "spare", "work", "stop"]
+    assert did == ["watch", "read ahead", "spare", "work", "stop"]
 
 
 def test_refused_lease_is_one_sentence_and_all_is_stopped(
@@ -334,7 +338,7 @@ def test_refused_lease_is_one_sentence_and_all_is_stopped(
 
     monkeypatch.setattr(FakeLeadership, "then", staticmethod(refuse))
     assert controller() == 2
-    assert FakeEngine.made[0].log == ["watch", "stop"]
+    assert FakeEngine.made[0].log == ["watch", "read ahead", "stop"]
     assert FakeLeadership.log[-1] == "left"
     assert "leases may not be created" in capsys.readouterr().err
 

@@ -25,8 +25,7 @@ _TOMBSTONES = 2000
 
 
 class Changes:
-    """Keys of the objects that came into a store, were replaced or left it since ``take`` was called last. Those that
-    are there in the beginning count as just come."""
+    """Keys of the objects that came into a store, were replaced or left it since ``take`` was called last."""
 
     def __init__(self, keys: Indexer, lock: threading.RLock) -> None:
         self._keys, self._lock = keys, lock
@@ -65,11 +64,12 @@ class Store:
         self._followers: list[Changes] = []
         self._untold: Untold | None = None
 
-    def follow(self, keys: Indexer) -> Changes:
-        """From now on the keys that ``keys`` gives of each changed object are collected; for ever."""
+    def follow(self, keys: Indexer, *, known: bool = True) -> Changes:
+        """From now on the keys that ``keys`` gives of each changed object are collected; for ever. ``known``: as if
+        those that are here had just come."""
         with self._lock:
             made = Changes(keys, self._lock)
-            for obj in self._objects:
+            for obj in self._objects if known else ():
                 made.note(obj)
             self._followers.append(made)
             return made
@@ -212,7 +212,7 @@ class Store:
     def count(self, index: str, key: Hashable) -> int:
         """How many objects ``by`` finds."""
         with self._lock:
-            return len([*_keys(self._indexes[index].get(key))])
+            return len(_keys(self._indexes[index].get(key)))
 
     def first(self, index: str, key: Hashable) -> Object | None:
         """One of the objects that ``by`` finds, or None; for keys that one object has, such as a uid."""
@@ -298,7 +298,7 @@ class Store:
                     _log.warning("index %s leaves out %s: %s", name, who, type(problem).__name__)
 
 
-def _keys(there: Key | dict[Key, None] | None) -> Iterable[Key]:
+def _keys(there: Key | dict[Key, None] | None) -> Collection[Key]:
     """One object is the rule where an index finds a uid or a device."""
     if isinstance(there, dict):
         return there

@@ -11,6 +11,7 @@ that waits there.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 import typing as t
 
@@ -34,7 +35,7 @@ from .held_pods_log import HeldPodsLog
 from .node_facts import KnownNodes
 from .nominations import Nominations
 from .pass_record import PassRecord
-from .planner import plan_held_pods
+from .planner import plan_held_pods, read_ahead
 from .reservation_ends import GATHER, ReservationEnds, pools_of
 from .reservation_tracker import ReservationTracker
 from .second_judgement import SecondJudgement
@@ -59,7 +60,7 @@ class GatingController:
         self._second_judgement = SecondJudgement(state, self.ends)
         self._opener = GateOpener(state, writer, self.ends, reporter, hops, threads)
         self._tracker = ReservationTracker(state, self.ends, queue, reporter, hops)
-        self._cache, self._known_nodes = ParseCache(), KnownNodes()
+        self._cache, self._known_nodes, self._planning = ParseCache(), KnownNodes(), threading.Lock()
         self._coming = Batcher(GATHER, GATHER_MOST)
         self._some_wait, self._took = True, 0.0
         self._errors: list[ApiError] = []
@@ -110,7 +111,8 @@ class GatingController:
         with self._later():
             self._opener.open_ready()
         overdue = self._second_judgement.run(now)
-        plan = plan_held_pods(self._state, self._cache, self._known_nodes)
+        with self._planning:
+            plan = plan_held_pods(self._state, self._cache, self._known_nodes)
         self.wait_reasons, self._took = plan.wait_reasons, time.monotonic() - began
         self._some_wait = bool(plan.wait_reasons) or self._state.snapshot is None
         with self._later():
@@ -131,6 +133,15 @@ class GatingController:
             yield
         except ApiError as error:
             self._errors.append(error)
+
+    def read_ahead(self) -> t.Iterator[None]:
+        """Read what the next plan would have to, some at each step, so that nobody waits for it. On any thread: a plan
+        waits for one step at most."""
+        steps, more = read_ahead(self._state, self._cache, self._known_nodes), True
+        while more:
+            with self._planning:
+                more = next(steps, steps) is not steps
+            yield
 
     def copy_cache(self) -> ParseCache:
         """What was read of raw objects so far, for a forecast beside the live plans."""

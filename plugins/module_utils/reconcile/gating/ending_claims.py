@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import typing as t
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 
 from ...kube.objects import claims, pods
 from ...kube.times import parse_time
@@ -20,32 +20,53 @@ from ...kube.watch.store import Changes, Store
 Json = dict[str, t.Any]
 # A pod that should be gone for longer hangs, as one does whose node is away.
 OVERDUE_SECONDS: t.Final = 10.0
+# Claims that are judged in one step.
+STEP: t.Final = 20
 
 
 class EndingClaims:
-    """Follows the pods from the first question on: later only claims of pods that changed are judged. Thread-safe."""
+    """Follows the pods from the first question on: later only claims of pods that changed are judged. All others are
+    judged once, by ``ahead`` or for the first question. Thread-safe."""
 
     def __init__(self, claims_: Store, pods_: Store) -> None:
         self._claims, self._pods = claims_, pods_
         self._changes: Changes | None = None
+        self._unjudged: list[Hashable] = []
         self._ending: set[Hashable] = set()
         self._lock = threading.Lock()
 
     def until(self, now: float, end: float) -> list[Json]:
         """Those whose pods are gone, or should be between ``now`` and ``end``, in seconds since the epoch."""
         with self._lock:
-            if self._changes is None:
-                self._changes = self._pods.follow(_claim_keys)
-                self._ending = {key for key, _kept in self._claims.all_handles()}
-            asked = self._changes.take() | self._ending
-            found = {key: claim for key in asked if (claim := self._allocated(key)) and self._all_leave(claim)}
+            asked = self._follow().take() | self._ending | set(self._unjudged)
+            self._unjudged = []
+            found = {key: claim for key in asked if (claim := self._ends(key))}
             self._ending = set(found)
         return [claim for claim in found.values() if now - OVERDUE_SECONDS <= self._gone(claim, now) <= end]
 
-    def _allocated(self, key: Hashable) -> Json | None:
+    def ahead(self) -> Iterator[None]:
+        """Judge the claims that no question was about yet, some at each step."""
+        more = True
+        while more:
+            with self._lock:
+                self._follow()
+                self._unjudged, some = self._unjudged[:-STEP], self._unjudged[-STEP:]
+                self._ending.update(key for key in some if self._ends(key))
+                more = bool(self._unjudged)
+            yield
+
+    def _follow(self) -> Changes:
+        """Changes of pods since all claims were to be judged."""
+        if self._changes is None:
+            self._changes = self._pods.follow(_claim_keys, known=False)
+            self._unjudged = [key for key, _kept in self._claims.all_handles()]
+        return self._changes
+
+    def _ends(self, key: Hashable) -> Json | None:
+        """The claim, if it is allocated and all its pods leave."""
         namespace, name = t.cast("tuple[str, str]", key)
         claim = self._claims.get(name, namespace)
-        return claim if claim and claims.results(claim) else None
+        return claim if claim and claims.results(claim) and self._all_leave(claim) else None
 
     def _all_leave(self, claim: Json) -> bool:
         return all(pods.ended(pod) for pod in self._consumers(claim))

@@ -49,19 +49,26 @@ class KnownNodes:
 
     def facts(self, state: ClusterState, read: Read) -> dict[str, NodeFacts]:
         """Facts of all nodes by name; ``read`` gives those of one that changed."""
-        found: dict[str, NodeFacts] = {}
-        before, self._known = self._known, {}
-        busy = {*state.tainted, *state.operations.names(), *state.holds.names()}
+        before, self._known, busy = self._known, {}, _busy(state)
+        return {name: self._facts_of(state, name, known, busy, read)
+                for (_namespace, name), node in state.nodes.all_handles()
+                if (known := self._note(state, name, node, before.get(name)))}
+
+    def ahead(self, state: ClusterState, read: Read) -> Iterator[NodeFacts]:
+        """The same of one node after the other; plans may be made between."""
         for (_namespace, name), node in state.nodes.all_handles():
-            known = before.get(name)
-            if known is None or known.node is not node:
-                raw = state.nodes.get(name)
-                if raw is None:
-                    continue
-                known = _Known(node, _thin(raw), nodes.machine(raw))
+            there = state.nodes.get(name) is not None
+            if there and (known := self._note(state, name, node, self._known.get(name))):
+                yield self._facts_of(state, name, known, _busy(state), read)
+
+    def _note(self, state: ClusterState, name: str, node: object, known: _Known | None) -> _Known | None:
+        """What is known of a node from now on; None when it is gone."""
+        if known is None or known.node is not node:
+            raw = state.nodes.get(name)
+            known = _Known(node, _thin(raw), nodes.machine(raw)) if raw else None
+        if known:
             self._known[name] = known
-            found[name] = self._facts_of(state, name, known, busy, read)
-        return found
+        return known
 
     def _facts_of(self, state: ClusterState, name: str, known: _Known, busy: set[str], read: Read) -> NodeFacts:
         resources = state.resources.handles("node", name)
@@ -71,8 +78,14 @@ class KnownNodes:
         sources = _sources(state, name, known, resources)
         if known.facts is None or known.sources is None or not _same(known.sources, sources):
             known.facts = read(state, known.raw)
-            known.sources = sources if _at_rest(state, name) else None
+            calm = _at_rest(state, name) and not _disturbed(state, name, resources, _busy(state))
+            known.sources = sources if calm else None
         return known.facts
+
+
+def _busy(state: ClusterState) -> set[str]:
+    """ComposableResources of which the memory of this process knows more than their objects say."""
+    return {*state.tainted, *state.operations.names(), *state.holds.names()}
 
 
 def _thin(node: Json) -> Json:

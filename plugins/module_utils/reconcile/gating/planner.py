@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ...planning.scheduling.parse_cache import ParseCache
@@ -12,7 +13,15 @@ from ...planning.scheduling.plan import plan_placements
 from ...planning.scheduling.snapshot import Release, SchedulingPlan
 from ..state.cluster_state import ClusterState
 from .node_facts import KnownNodes
-from .snapshot import scheduling_snapshot, waiting
+from .snapshot import facts_ahead, scheduling_snapshot, waiting
+
+
+def read_ahead(state: ClusterState, cache: ParseCache, known: KnownNodes) -> Iterator[None]:
+    """Read what the next plan would have to, some at each step."""
+    for facts in facts_ahead(state, known):
+        cache.node(facts)
+        yield
+    yield from state.ending_claims.ahead()
 
 
 def plan_held_pods(state: ClusterState, cache: ParseCache, known: KnownNodes | None = None) -> SchedulingPlan:

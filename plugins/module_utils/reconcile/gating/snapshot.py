@@ -50,10 +50,11 @@ OPT_IN_SECONDS = 2.0
 def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
                         known: KnownNodes | None = None) -> SchedulingSnapshot:
     """Everything that is needed to choose nodes for these pods, at this moment."""
+    now = state.now()  # before nodes are read: no pod has waited for as long as that takes
     nodes = (known or KnownNodes()).facts(state, _facts)
     fabric = state.snapshot  # one look for all: what a newer one shows as free is on its way back for an older one
     return SchedulingSnapshot(
-        now=state.now(), nodes=nodes, waiting=pods,
+        now=now, nodes=nodes, waiting=pods,
         placements=(*(_placement(state, reservation) for reservation in state.reservations.all()),
                     *requested_placements(state, state.now())),
         free=_free(state, fabric) if fabric else {},
@@ -64,6 +65,11 @@ def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
         excluded=state.settings.ungated_models, of_groups=frozenset(state.settings.direct_models),
         unseen=_unseen(state), used=usage(state) if state.settings.shares.quotas else {},
         attached=state.attaches.recent(state.now()))
+
+
+def facts_ahead(state: ClusterState, known: KnownNodes) -> t.Iterator[NodeFacts]:
+    """Those of one node after the other, as a snapshot would read them."""
+    return known.ahead(state, _facts)
 
 
 def _unseen(state: ClusterState) -> str:

@@ -85,6 +85,8 @@ RUNNING = "Running"
 # Seconds between two passes over held pods when nothing happens.
 PASS_SECONDS = 5.0
 SLOW_SECONDS = 1.0
+# Seconds between two rounds of reading ahead, and for how long it reads at once.
+READ_AHEAD_SECONDS, READ_AHEAD_SLICE = 30.0, 0.05
 # Seconds until a key is worked on again that failed: by an error of the API server or the CDI Manager, by any other.
 RETRY_SECONDS, RETRY_UNEXPECTED_SECONDS = 1.0, 5.0
 # Connections to the API server that are kept open, and how often they are used for that.
@@ -164,6 +166,32 @@ class ControllerManager:
         self.watches.start()
         if self.looks:
             self.threads.start(self._look_again_and_again, "look")
+
+    def read_ahead(self) -> None:
+        """Begin to read what plans of held pods need before there are any, at intervals; change nothing. The first plan
+        of whoever begins to lead is then quick, though there are thousands of nodes."""
+        if self.gates:
+            self.threads.start(self._read_ahead, "read-ahead")
+
+    def _read_ahead(self) -> None:
+        while not self.stopping.wait(RETRY_SECONDS):
+            if self.ready():
+                try:
+                    self._read_round()
+                    self.reporter.once("read-ahead", "")
+                except Exception as error:  # a plan would say so, too
+                    self.reporter.once("read-ahead", f"{type(error).__name__}: {error}")
+                self.stopping.wait(READ_AHEAD_SECONDS)
+
+    def _read_round(self) -> None:
+        """Half of the time at most, and a moment at once: watches, workers and Leases go on meanwhile."""
+        began = time.monotonic()
+        for _step in self.gating.read_ahead():
+            worked = time.monotonic() - began
+            if worked >= READ_AHEAD_SLICE:
+                if self.stopping.wait(worked):
+                    return
+                began = time.monotonic()
 
     def work(self) -> None:
         """Begin to act, once what an earlier leader wrote was read anew: a watch may be behind."""

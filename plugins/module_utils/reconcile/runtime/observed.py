@@ -9,9 +9,9 @@ import math
 import time
 import typing as t
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
-from ...kube.objects import slices
+from ...kube.objects import cohdi, slices
 from ...planning.prewarm import Floor
 from ...planning.prewarm_learned import Peaks
 from ..pool.controller import pool_keys
@@ -27,8 +27,7 @@ def observed(engine: ControllerManager) -> dict[str, Values]:
 
     What is not played here has no number: another process has it.
 
-    One look at everything, once for each scrape, costs some 75 ms of processor time where there are 5,000 nodes and
-    40,000 devices.
+    Indexes tell: no object of a device that is attached is decoded for a scrape.
     """
     state, now = engine.state, time.time()
     leads = engine.fence.required and engine.fence.open and not engine.stopping.is_set()
@@ -81,20 +80,28 @@ def _pool_devices(state: ClusterState) -> dict[str, float]:
 
 
 def _devices(state: ClusterState) -> dict[str, Values]:
-    """Who has devices, and what belongs to nobody, in one pass over each kind: there are tens of thousands."""
-    nodes = {raw["metadata"]["name"] for raw in state.nodes.each()}
-    attached, nodeless = dict.fromkeys(_models(state), 0.0), 0
-    owned: set[str] = set()
-    for raw in state.resources.each():
-        spec, uid = raw["spec"], (raw.get("status") or {}).get("cdi_device_id")
-        nodeless += spec["target_node"] not in nodes
-        if uid:
-            owned.add(uid)
-            attached[spec["model"]] = attached.get(spec["model"], 0.0) + 1
-    return {"attached_devices": attached, "orphans": {"device": _ownerless(state, owned), "resource": nodeless}}
+    """Who has devices, and what belongs to nobody, by what is indexed: there are tens of thousands."""
+    nodes, models = state.nodes.names(), {*_models(state), *map(str, state.resources.keys("model"))}
+    attached = {model: state.resources.count("model", model) - state.resources.count("unattached", model)
+                for model in models}
+    nodeless = sum(state.resources.count("node", name) for name in state.resources.keys("node")
+                   if name not in nodes)
+    return {"attached_devices": {model: float(n) for model, n in attached.items() if n or model in _models(state)},
+            "orphans": {"device": _ownerless(state, _owned(state)), "resource": nodeless}}
 
 
-def _ownerless(state: ClusterState, owned: set[str]) -> int:
+def _owned(state: ClusterState) -> set[Hashable]:
+    """Devices that a ComposableResource has, without those that one was only made for (``cohdi.reclaimed``)."""
+    made_for = {cohdi.reclaimed(raw) for model in state.resources.keys("unattached")
+                for raw in state.resources.each_by("unattached", model)}
+    return {*state.resources.keys("device")} - {uid for uid in made_for if not _attached(state, uid)}
+
+
+def _attached(state: ClusterState, uid: str) -> bool:
+    return any((raw.get("status") or {}).get("cdi_device_id") == uid for raw in state.resources.by("device", uid))
+
+
+def _ownerless(state: ClusterState, owned: set[Hashable]) -> int:
     """Devices of our models on machines of our nodes that no ComposableResource has."""
     machines = state.snapshot.machines.values() if state.snapshot else ()
     strays = ((machine, device) for machine in machines for device in machine.devices if device.uid not in owned)

@@ -59,6 +59,11 @@ def _device_uid(obj: Json) -> Iterable[Hashable]:
     return (uid,) if uid else ()
 
 
+def _unattached(obj: Json) -> Iterable[Hashable]:
+    """By its model: few have no device, so that those that have one are counted without a table of them."""
+    return () if (obj.get("status") or {}).get("cdi_device_id") else (obj["spec"]["model"],)
+
+
 def _held_for(obj: Json) -> Iterable[Hashable]:
     uid = cohdi.read_hold(obj)[0]
     return (uid,) if uid else ()
@@ -136,6 +141,7 @@ NODES: t.Final[Indexes] = {"machine": _machine}
 REQUESTS: t.Final[Indexes] = {"node": _target, "scale up": _scaled_up}
 RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device": _device_uid, "held": _held_for,
                                "pool device": _pool_device,
-                               "model": lambda o: (o["spec"]["model"],), "asked": _asked, "deleting": _deleting}
+                               "model": lambda o: (o["spec"]["model"],), "asked": _asked, "deleting": _deleting,
+                               "unattached": _unattached}
 PODS: t.Final[Indexes] = {"uid": _uid, "node": _pod_node, "gated": _gated,
                           "grouped": _grouped, "unschedulable": _unschedulable, "waiting": _waiting}

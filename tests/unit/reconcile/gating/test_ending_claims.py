@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import ending_claims
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -88,11 +89,15 @@ def everything(state: ClusterState) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_changes_of_pods_are_enough(bench: Bench, seed: int) -> None:
+def test_changes_of_pods_are_enough(bench: Bench, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng, several = random.Random(seed), 0
     for number in range(6):
         bench.put(allocated(f"p{number}"), objects.pod(f"p{number}", phase="Running"))
+    monkeypatch.setattr(ending_claims, "STEP", 1)
+    ahead = bench.state.ending_claims.ahead()
     for _unused in range(60):
+        if rng.random() < 0.5:
+            next(ahead, None)
         name = f"p{rng.randrange(6)}"
         pod = bench.state.pods.get(name, "default")
         if pod is None or rng.random() < 0.3:
@@ -103,6 +108,28 @@ def test_changes_of_pods_are_enough(bench: Bench, seed: int) -> None:
             bench.put(leaving(name))
         else:
             bench.put(objects.claim(name) if pods.ended(pod) else allocated(name))
-        assert names(bench) == everything(bench.state)
+        if rng.random() < 0.7:
+            assert names(bench) == everything(bench.state)
         several += len(names(bench)) > 1
     assert several, f"seed {seed}: several claims must end at a time"
+
+
+def test_claims_that_were_judged_ahead_are_not_judged_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3 * ending_claims.STEP):
+        bench.put(allocated(f"p{number}"), objects.pod(f"p{number}", phase="Running" if number else "Failed"))
+    assert len([*bench.state.ending_claims.ahead()]) == 3
+    judged = looked_up(bench, monkeypatch)
+    assert (names(bench), judged) == (["p0"], ["p0"]), "only what ends is asked about again"
+
+
+def looked_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the claims that are read from now on."""
+    found: list[str] = []
+    get = bench.state.claims.get
+
+    def noted(name: str, namespace: str = "") -> Json | None:
+        found.append(name)
+        return get(name, namespace)
+
+    monkeypatch.setattr(bench.state.claims, "get", noted)
+    return found

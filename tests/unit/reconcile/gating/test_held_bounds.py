@@ -18,13 +18,16 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import NodeFacts
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import controller
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes, Read
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.pass_record import PassRecord
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.returning import returning
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NodeKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
@@ -281,6 +284,40 @@ def test_record_of_passes() -> None:
     record.succeeded(10.0)
     now[0] = 45.0
     assert record.problem() == "", "a slow plan has its time"
+
+
+class TestFirstPlanThatTakesLong:
+    """A new leader reads thousands of nodes for it."""
+
+    @pytest.fixture
+    def slow(self, held: Bench, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch) -> Bench:
+        """Nodes take longer to read than a pod may wait."""
+        facts = KnownNodes.facts
+
+        def read(known: KnownNodes, state: ClusterState, of_node: Read) -> dict[str, NodeFacts]:
+            later(HOLD + 1)
+            return facts(known, state, of_node)
+
+        monkeypatch.setattr(KnownNodes, "facts", read)
+        return held
+
+    def test_pod_is_not_let_go_for_that(self, slow: Bench) -> None:
+        slow.fabric.free_count = 0
+        slow.look()
+        raw = objects.resource("gpu-a", device="d9", serial="GPU-d9", asked=60, state="Detaching")
+        raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        slow.put(raw)
+        ask(slow)
+        slow.reconcile(GatesKey())
+        assert gate_names(slow) == [pods.GATE], "it waits for the device that is on its way back"
+
+    def test_pods_are_gated_once_it_is_made(self, slow: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        clock = [0.0]
+        monkeypatch.setattr(slow.gating, "passes", PassRecord(lambda: clock[0]))
+        ask(slow)
+        assert slow.gating.passes.problem() == "held pods were not planned yet", "before, no new pod is held"
+        slow.reconcile(GatesKey())
+        assert (slow.gating.passes.problem(), reserved(slow)) == ("", [("train", "node-0")])
 
 
 def test_new_reservation_is_looked_at_by_its_node(held: Bench) -> None:

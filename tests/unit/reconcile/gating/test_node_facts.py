@@ -145,11 +145,13 @@ def test_what_is_kept_is_what_would_be_read_anew(bench: Bench, rng: random.Rando
         reads.append(raw["metadata"]["name"])
         return _facts(state, raw)
 
-    done, nodes = [], 0
+    done, nodes, ahead = [], 0, known.ahead(history.state, _facts)
     for number in range(MOST_STEPS):
         if number >= STEPS and len(reads) < nodes:
             break
         done.append(history.step())
+        if rng.random() < 0.5 and next(ahead, None) is None:
+            ahead = known.ahead(history.state, _facts)
         assert known.facts(history.state, read) == rebuilt(history.state), done
         nodes += len(bench.state.nodes)
     assert len(reads) < nodes, "nothing was ever kept"
@@ -186,6 +188,34 @@ def test_without_a_change_nothing_is_read(resting: Bench) -> None:
     assert read_anew(resting, known) == []
     resting.look()
     assert read_anew(resting, known) == [], "a look that shows the same is no change"
+
+
+def test_what_was_read_ahead_is_not_read_for_a_plan(resting: Bench) -> None:
+    known = KnownNodes()
+    assert [facts.name for facts in known.ahead(resting.state, _facts)] == [name_of(number) for number in NUMBERS]
+    assert read_anew(resting, known) == []
+
+
+def test_plan_amid_reading_ahead_reads_the_rest(resting: Bench) -> None:
+    known = KnownNodes()
+    steps = known.ahead(resting.state, _facts)
+    first = next(steps).name
+    assert read_anew(resting, known) == sorted({name_of(number) for number in NUMBERS} - {first})
+    resting.drop(resting.state.nodes.get("node-3") or {})
+    assert [facts.name for facts in steps] == ["node-1", "node-2"], "a node that went meanwhile is left out"
+
+
+def test_node_that_was_disturbed_while_it_was_read_is_read_again(resting: Bench) -> None:
+    known = KnownNodes()
+
+    def read(state: ClusterState, raw: dict[str, t.Any]) -> NodeFacts:
+        if raw["metadata"]["name"] == "node-1":
+            state.operations.begin("gpu-node-1-0")
+        return _facts(state, raw)
+
+    assert len([*known.ahead(resting.state, read)]) == len(NUMBERS)
+    resting.state.operations.end("gpu-node-1-0")
+    assert read_anew(resting, known) == ["node-1"]
 
 
 def changed_node(bench: Bench) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 import typing as t
@@ -407,3 +408,62 @@ def test_a_pass_that_the_end_cut_short_is_no_trouble(quiet: Live, monkeypatch: p
     monkeypatch.setattr(Executor, "carry_out", ended)
     engine.reconcile(NodeKey("node-0"))
     assert bench.told("Trouble") == []
+
+
+class TestReadingAhead:
+    """What the first plan needs is read before somebody waits for it."""
+
+    def test_one_who_waits_to_lead_reads_and_writes_nothing(self, live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+        engine, bench = live
+        rounds = self.rounds(engine, monkeypatch)
+        engine.fence.require(lambda: False)
+        engine.read_ahead()
+        bench.wait(lambda: rounds, "a round")
+        assert "node-0" in engine.gating._known_nodes._known
+        assert bench.api.writes() == []
+
+    def test_trouble_is_told_and_the_next_round_comes(self, live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+        engine, bench = live
+        rounds = self.rounds(engine, monkeypatch)
+        troubles = iter(["no such node"])
+
+        def read() -> Iterator[None]:
+            for said in troubles:
+                raise ValueError(said)
+            yield
+
+        monkeypatch.setattr(engine.gating, "read_ahead", read)
+        engine.read_ahead()
+        bench.wait(lambda: rounds, "the round after it")
+
+    def test_other_work_goes_on_between_the_steps(self, live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A plan is made, and the gate lease may be renewed, though the round never ends."""
+        engine, bench = live
+        monkeypatch.setattr(module, "READ_AHEAD_SLICE", 0.0)
+        steps = engine.gating.read_ahead()
+        next(steps)
+        monkeypatch.setattr(engine.gating, "read_ahead", lambda: itertools.repeat(None))
+        engine.read_ahead()
+        engine.work()
+        assert engine.gates_problem()
+        bench.wait(lambda: not engine.gates_problem(), "a pass over held pods")
+
+    def test_nobody_reads_where_no_pod_is_held(self, config: EngineConfig) -> None:
+        bench = Bench()
+        engine = ControllerManager(bench.api.client, bench.fabric, config, roles=["operator"], events=False)
+        engine.read_ahead()
+        assert "read-ahead" not in {thread.name for thread in engine.threads._threads}
+        engine.stop()
+
+    def rounds(self, engine: ControllerManager, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+        """Grows with each round that was ended."""
+        found: list[None] = []
+        one = engine._read_round
+
+        def counted() -> None:
+            one()
+            found.append(None)
+
+        monkeypatch.setattr(module, "READ_AHEAD_SECONDS", 0.01)
+        monkeypatch.setattr(engine, "_read_round", counted)
+        return found

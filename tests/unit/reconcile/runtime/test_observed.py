@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import math
+import random
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
 from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, PoolKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
@@ -125,3 +128,59 @@ def test_what_is_kept_for_claims_to_come_and_what_it_costs(quiet: Quiet) -> None
     engine.state.settings = settings(prewarm=rows)
     assert observed(engine)["prewarm_devices"] == {**MODELS, A100: 4, T4: 2}
     assert observed(engine)["prewarm_device_hours_per_week"] == {**MODELS, A100: 4 * 168, T4: 2 * 168}
+
+
+def recounted(engine: ControllerManager) -> tuple[dict[str, float], int]:
+    """Attached devices by model and ComposableResources without a node, by a look at every object."""
+    found, nodes = dict.fromkeys(MODELS, 0.0), engine.state.nodes.names()
+    raws = engine.state.resources.list()
+    for raw in raws:
+        if (raw.get("status") or {}).get("cdi_device_id"):
+            found[raw["spec"]["model"]] = found.get(raw["spec"]["model"], 0.0) + 1
+    return found, sum(raw["spec"]["target_node"] not in nodes for raw in raws)
+
+
+def test_devices_are_counted_as_a_look_at_each_would(quiet: Quiet, rng: random.Random) -> None:
+    engine, bench = quiet
+    for _unused in range(60):
+        number = rng.randrange(8)
+        raw = objects.resource(f"gpu-{number}", device=rng.choice(["", f"d{number}"]),
+                               node=rng.choice(["node-0", "gone"]), model=rng.choice([A100, H100, "Another"]))
+        if engine.state.resources.get(f"gpu-{number}") and rng.random() < 0.3:
+            bench.drop(raw)
+        else:
+            bench.put(raw)
+        now = observed(engine)
+        orphans = now["orphans"]
+        assert isinstance(orphans, dict)
+        assert (now["attached_devices"], orphans["resource"]) == recounted(engine)
+
+
+def test_device_that_a_resource_was_only_made_for_belongs_to_nobody_yet(quiet: Quiet) -> None:
+    engine, bench = quiet
+    bench.fabric.attached["stray"] = device("stray", A100)
+    made = objects.resource("gpu-a")
+    made["metadata"]["labels"] = {**(made["metadata"].get("labels") or {}), cohdi.RECLAIMED: "stray"}
+    bench.put(made)
+    bench.look()
+    assert observed(engine)["orphans"] == {"device": 1, "resource": 0}
+    bench.put({**made, "status": {"cdi_device_id": "stray"}})
+    assert observed(engine)["orphans"] == {"device": 0, "resource": 0}
+
+
+def test_no_attached_device_is_read_for_a_scrape(quiet: Quiet, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, bench = quiet
+    bench.put(*(objects.resource(f"gpu-{number}", device=f"d{number}") for number in range(5)))
+    reads: list[object] = []
+    for name in ("get", "list", "each", "by", "each_by", "first"):
+        one = getattr(engine.state.resources, name)
+        monkeypatch.setattr(engine.state.resources, name, lambda *args, one=one: note(reads, one(*args)))
+    assert observed(engine)["attached_devices"] == {**MODELS, A100: 5}
+    assert reads == []
+
+
+def note(reads: list[object], found: object) -> object:
+    """What a store gives, taken down."""
+    given = [*found] if isinstance(found, Iterable) else [found]
+    reads += given
+    return given

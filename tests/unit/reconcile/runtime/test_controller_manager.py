@@ -435,6 +435,7 @@ class TestReadingAhead:
         monkeypatch.setattr(engine.gating, "read_ahead", read)
         engine.read_ahead()
         bench.wait(lambda: rounds, "the round after it")
+        assert any("no such node" in said for said in bench.told("Trouble"))
 
     def test_other_work_goes_on_between_the_steps(self, live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
         """A plan is made, and the gate lease may be renewed, though the round never ends."""
@@ -444,8 +445,8 @@ class TestReadingAhead:
         next(steps)
         monkeypatch.setattr(engine.gating, "read_ahead", lambda: itertools.repeat(None))
         engine.read_ahead()
-        engine.work()
         assert engine.gates_problem()
+        engine.work()
         bench.wait(lambda: not engine.gates_problem(), "a pass over held pods")
 
     def test_nobody_reads_where_no_pod_is_held(self, config: EngineConfig) -> None:

@@ -16,17 +16,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
-from ansible_collections.composable.infra.controller.access import OK, UNAUTHORIZED, UNAVAILABLE, Access
+from ansible_collections.composable.infra.controller.access import FORBIDDEN, OK, UNAUTHORIZED, UNAVAILABLE, Access
 from ansible_collections.composable.infra.controller.ui.bundle import SECURITY, StaticFile, bundle
 from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.stream import Broadcaster
 from ansible_collections.composable.infra.controller.ui.view import View, compact
+from ansible_collections.composable.infra.controller.ui.whatif.bounded import BUSY, WhatIf
+from ansible_collections.composable.infra.controller.ui.whatif.question import BadQuestion, Question, read_question
 
 ROOT: t.Final = "/ui/"
-SNAPSHOT, CHANGES, STORY, WAITS = "snapshot", "changes", "story", "waits"
+SNAPSHOT, CHANGES, STORY, WAITS, WHAT_IF = "snapshot", "changes", "story", "waits", "what-if"
 # A proxy of the API server takes the header Authorization for itself.
 TOKEN_HEADER: t.Final = "X-Composable-Infra-Token"
+# A what-if costs time. No page from elsewhere can send this header: a browser asks first whether it may (CORS), by
+# OPTIONS, which is answered by 501. So it is safe though it is a GET and loopback needs no token. There are no cookies.
+PAGE_HEADER: t.Final = "X-Composable-Infra-Page"
+NOT_THE_PAGE: t.Final = f"the header {PAGE_HEADER}: 1 is needed, so that no other site can have it asked"
+NOT_FOR_ONE: t.Final = "what-if is about the whole cluster, so it is only for who may see everything, not one namespace"
+NO_WHAT_IF: t.Final = "what-if is not served here"
 _LABEL: t.Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _TEXT: t.Final = "text/plain; charset=utf-8"
 _STREAM: t.Final = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store",
@@ -53,9 +61,11 @@ class Answer:
 
 
 class Ui:
-    """Answers for paths below ``ROOT``. ``refusals``: sentences by status."""
+    """Answers for paths below ``ROOT``. ``refusals``: sentences by status. ``what_if``: None where there is none."""
 
-    def __init__(self, view: View, stories: Stories, access: Access, refusals: Mapping[int, str]) -> None:
+    def __init__(self, view: View, stories: Stories, access: Access, refusals: Mapping[int, str],
+                 what_if: WhatIf | None = None) -> None:
+        self._what_if = what_if
         self._view, self._stories, self._access, self._refusals = view, stories, access, refusals
         self._files = bundle()
         self.broadcaster = Broadcaster(view)
@@ -67,6 +77,8 @@ class Ui:
     def stop(self) -> None:
         """End all streams."""
         self.broadcaster.stop()
+        if self._what_if:
+            self._what_if.stop()
 
     @staticmethod
     def has(path: str) -> bool:
@@ -82,7 +94,8 @@ class Ui:
         name = asked.path.removeprefix(ROOT)
         if (found := self._files.get(name)) is not None:
             return _file(found, request.headers.get("If-None-Match") or "")
-        answers = {SNAPSHOT: self._snapshot, CHANGES: self._changes, STORY: self._story, WAITS: self._waits}
+        answers = {SNAPSHOT: self._snapshot, CHANGES: self._changes, STORY: self._story, WAITS: self._waits,
+                   WHAT_IF: self._ask}
         if name not in answers:
             return _said(404, f"{asked.path} is not served; the page is {ROOT}")
         query = {key: values[0] for key, values in parse_qs(asked.query).items()}
@@ -117,6 +130,26 @@ class Ui:
 
     def _waits(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
         return _json(compact(self._stories.waits(scope)), request)
+
+
+    def _ask(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
+        if self._what_if is None:
+            return _said(404, NO_WHAT_IF)
+        if scope.namespace is not None:
+            return _said(FORBIDDEN, NOT_FOR_ONE)
+        if request.headers.get(PAGE_HEADER) != "1":
+            return _said(400, NOT_THE_PAGE)
+        try:
+            question = read_question(query)
+        except BadQuestion as error:
+            return _said(400, str(error))
+        return _said(UNAVAILABLE, BUSY) if self._what_if.busy else _told_later(self._what_if, question)
+
+
+def _told_later(what_if: WhatIf, question: Question) -> Answer:
+    """The connection is given away, since an answer takes longer than a request may."""
+    headers = {"Content-Type": "application/json", "Cache-Control": "no-store", **SECURITY}
+    return Answer(OK, headers, stream=lambda connection: what_if.adopt(connection, question))
 
 
 def _file(found: StaticFile, known: str) -> Answer:

@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.controller.ui.endpoint import Ui
 from ansible_collections.composable.infra.controller.ui.rows import ProcessRow
 from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.view import Sources, View
+from ansible_collections.composable.infra.controller.ui.whatif.captured import what_if_of
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import as_planned
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
@@ -48,7 +49,8 @@ def page(engine: ControllerManager, access: Access, refusals: Mapping[int, str],
                       partial(process_row, engine, leaders, version(), documentation()))
     view = View(sources)
     engine.listeners.append(view.object_changed)
-    return Ui(view, Stories(engine.state, engine.timelines, engine.waits.known), access, refusals)
+    stories = Stories(engine.state, engine.timelines, engine.waits.known)
+    return Ui(view, stories, access, refusals, what_if_of(engine.state, engine.config))
 
 
 def process_row(engine: ControllerManager, leaders: Callable[[], Sequence[str]], build: str,

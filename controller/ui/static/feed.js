@@ -38,14 +38,15 @@ export class Feed {
     const address = new URL(name, document.baseURI);
     for (const [key, value] of Object.entries(query)) address.searchParams.set(key, value);
     if (this.namespace) address.searchParams.set("namespace", this.namespace);
-    const headers = this.token ? { "X-Composable-Infra-Token": this.token } : {};
+    // The first one shows that this page asks: no other site's page can send it.
+    const headers = { "X-Composable-Infra-Page": "1", ...(this.token ? { "X-Composable-Infra-Token": this.token } : {}) };
     const answer = await fetch(address, { headers, cache: "no-store", credentials: "same-origin", ...options });
     if (!answer.ok) throw new Refused(answer.status, await answer.text());
     return answer;
   }
 
-  async json(name, query) {
-    return (await this.get(name, query)).json();
+  async json(name, query, options) {
+    return (await this.get(name, query, options)).json();
   }
 
   async snapshot() {

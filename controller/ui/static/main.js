@@ -7,6 +7,7 @@ import { Grid } from "./grid.js";
 import { Model } from "./model.js";
 import * as panels from "./panels.js";
 import { Story } from "./story.js";
+import { WhatIf } from "./whatif.js";
 
 const WAITS_SECONDS = 15, STORY_MILLISECONDS = 400;
 const model = new Model(), chosen = new Set();
@@ -22,6 +23,7 @@ const feed = new Feed({
   },
 }, login);
 const story = new Story(model, feed);
+const whatIf = new WhatIf(model, feed);
 const open = (key) => story.open(key);
 const grid = new Grid(model, open);
 
@@ -38,6 +40,7 @@ function draw() {
   panels.sums(model);
   panels.claims(model, words, open);
   grid.update();
+  whatIf.update();
 }
 
 async function waits() {

@@ -16,18 +16,22 @@ from ansible_collections.composable.infra.controller.ui.endpoint import Ui
 from ansible_collections.composable.infra.controller.ui.rows import ProcessRow
 from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.view import Sources, View
+from ansible_collections.composable.infra.controller.ui.whatif.captured import what_if_of
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot, Machine
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import NodeHands
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import TimelineRecorder
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.waits_keeper import WaitsKeeper
 from ansible_collections.composable.infra.tests.unit.controller.test_health import FakeEngine
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100, settings
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, rows, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import kind_of
+from ansible_collections.composable.infra.tests.unit.reconcile.conftest import MANAGER
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 
+CONFIG = EngineConfig.from_dict({"device_info": rows(), "fabric": MANAGER, "node_hands": "ssh"})
 PROCESS = ProcessRow("1.0.0", "fm", "gated", 600.0, True, True, ("composable-infra-0",))
 
 
@@ -46,7 +50,8 @@ class Shown:
             counted=self.waits.count)
         self.view = View(Sources(self.state, lambda: dict(self.reasons), lambda: self.process))
         access = Access()
-        self.ui = Ui(self.view, Stories(self.state, self.recorder, self.waits.known), access, REFUSALS)
+        self.what_if = what_if_of(self.state, CONFIG)
+        self.ui = Ui(self.view, Stories(self.state, self.recorder, self.waits.known), access, REFUSALS, self.what_if)
         self.server = HealthServer("127.0.0.1:0", FakeEngine(), PrometheusMetrics(), dict, access, None, self.ui)
         self._version = 1
         for number in range(self.nodes):
@@ -79,7 +84,8 @@ class Shown:
     def put(self, *raws: objects.Json) -> None:
         """The watches see these."""
         stores = {"ResourceClaim": self.state.claims, "ResourceSlice": self.state.slices, "Node": self.state.nodes,
-                  "ComposableResource": self.state.resources, "Pod": self.state.pods}
+                  "ComposableResource": self.state.resources, "Pod": self.state.pods,
+                  "Namespace": self.state.namespaces, "DeviceClass": self.state.classes}
         for raw in raws:
             self._version += 1
             raw["metadata"]["resourceVersion"] = str(self._version)

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
@@ -113,6 +115,44 @@ def test_story_of_a_node_has_its_last_steps(browser: Browser, shown: Shown) -> N
     browser.until(lambda: "WHAT HAPPENED LAST" in browser.text("#story").upper())
     assert "created\tgpu-0-0" in browser.text("#story table")
     browser.one("#story-close").click()
+
+
+def choose(browser: Browser, name: str, value: str) -> None:
+    """Choose or fill in a field of the what-if form."""
+    field = browser.one(f'#what-if-form [name="{name}"]')
+    if field.tag_name == "select":
+        Select(field).select_by_value(value)
+    else:
+        field.clear()
+        field.send_keys(value)
+
+
+def test_what_if_shows_the_answer_beside_today(browser: Browser, shown: Shown) -> None:
+    shown.put({"apiVersion": "v1", "kind": "Namespace", "metadata": objects.meta("default")})
+    browser.until(lambda: "A100 40G, fabric 1" in browser.text("#what-if-form"))
+    choose(browser, "count", "4")
+    choose(browser, "model", f'[1,"{A100}"]')
+    choose(browser, "per_hour", "6")
+    choose(browser, "hours", "1")
+    browser.one("#what-if-ask").click()
+    browser.until(lambda: "devices in use" in browser.text("#what-if-result"), seconds=150)
+    rows = [each.text.split() for each in browser.all("#what-if-result tr")]
+    assert [*A100.split(), "free", "on", "fabric", "1", "3", "7"] in rows
+    assert "1 h in simulated time, 3 seeds" in browser.text("#what-if-result")
+    assert browser.one("#what-if-stop").get_attribute("disabled")
+    assert browser.violations() == []
+    choose(browser, "change", "hold")
+    assert not browser.one('#what-if-form [name="count"]').is_displayed()
+    assert browser.one('#what-if-form [name="seconds"]').is_displayed()
+
+
+def test_what_if_that_is_stopped_is_not_worked_on(browser: Browser, shown: Shown) -> None:
+    shown.what_if._program = (sys.executable, "-c", "import time; time.sleep(1000)")
+    browser.one("#what-if-ask").click()
+    browser.until(lambda: shown.what_if.busy)
+    browser.one("#what-if-stop").click()
+    browser.until(lambda: browser.text("#what-if-result") == "Stopped.")
+    browser.until(lambda: not shown.what_if.busy)
 
 
 def test_story_of_a_claim_has_its_timeline_as_a_picture(browser: Browser, shown: Shown) -> None:

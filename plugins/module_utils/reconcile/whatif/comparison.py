@@ -34,9 +34,10 @@ class Comparison:
 
     def table(self) -> list[str]:
         """Sums, then one line for each claim that differs or waits; the longest texts come last."""
-        return [*aligned(self._sums()), "", *aligned(self._rows())] if self._shown() else aligned(self._sums())
+        return [*aligned(self.sums()), "", *aligned(self.rows())] if self._shown() else aligned(self.sums())
 
-    def _sums(self) -> Iterator[list[str]]:
+    def sums(self) -> Iterator[list[str]]:
+        """Rows of a table, its head first: claims by state, devices to attach and to return, free ones."""
         before, after = self.before.counts(), self.after.counts()
         yield ["", "BEFORE", "AFTER"]
         for state in STATES:
@@ -57,7 +58,8 @@ class Comparison:
         waits = {name for name, each in self.after.claims.items() if each.state in (WAITING, RELEASED)}
         return sorted({*self.differs(), *waits})
 
-    def _rows(self) -> Iterator[list[str]]:
+    def rows(self) -> Iterator[list[str]]:
+        """Rows of a table, its head first: the claims that differ or wait, MOST_ROWS at most."""
         names = self._shown()
         yield ["CLAIM", "BEFORE", "AFTER", "WHY"]
         for name in names[:MOST_ROWS]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
+import threading
 import typing as t
 from collections.abc import Iterator
 
@@ -19,11 +21,12 @@ from ansible_collections.composable.infra.controller.access import Access
 from ansible_collections.composable.infra.controller.health import REFUSALS, HealthServer
 from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
 from ansible_collections.composable.infra.controller.ui.bundle import FOLDER, KINDS, bundle
-from ansible_collections.composable.infra.controller.ui.endpoint import TOKEN_HEADER, Ui
+from ansible_collections.composable.infra.controller.ui.endpoint import PAGE_HEADER, TOKEN_HEADER, Ui
 from ansible_collections.composable.infra.controller.ui.stream import Broadcaster
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.tests.unit.controller.test_health import FakeEngine
 from ansible_collections.composable.infra.tests.unit.controller.ui.conftest import Looked
+from ansible_collections.composable.infra.tests.unit.controller.ui.whatif.test_bounded import ECHO, Hanging, asking
 from ansible_collections.composable.infra.tests.unit.house.files import files, text
 from ansible_collections.composable.infra.tests.unit.house.import_rules import uses
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -59,7 +62,7 @@ def reviews() -> Reviews:
 def server(looked: Looked, reviews: Reviews, monkeypatch: pytest.MonkeyPatch) -> Iterator[HealthServer]:
     """The endpoints with the page. Clients count as coming from elsewhere when they name the host so."""
     access = Access(t.cast(Client, reviews))
-    ui = Ui(looked.view, looked.stories, access, REFUSALS)
+    ui = Ui(looked.view, looked.stories, access, REFUSALS, asking(ECHO))
     made = HealthServer("127.0.0.1:0", FakeEngine(), PrometheusMetrics(), dict, access, None, ui)
     made.start()
     yield made
@@ -100,7 +103,7 @@ def test_way_to_the_page_is_relative_so_that_a_prefix_before_it_stays(server: He
 
 
 @pytest.mark.parametrize("path", ["/ui/", "/ui/main.js", "/ui/snapshot", "/ui/story?key=node/node-0", "/ui/waits",
-                                  "/ui/changes", "/ui/nothing"])
+                                  "/ui/changes", "/ui/nothing", "/ui/what-if"])
 def test_every_answer_tells_browsers_what_they_may_do(server: HealthServer, path: str) -> None:
     headers = get(server, path).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
@@ -140,7 +143,7 @@ def test_loopback_is_named_so(server: HealthServer, host: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/ui/snapshot", "/ui/changes", "/ui/story?key=node/node-0", "/ui/waits",
-                                  "/ui/snapshot?namespace=mine"])
+                                  "/ui/snapshot?namespace=mine", "/ui/what-if?change=hold&seconds=5"])
 def test_name_from_elsewhere_that_leads_to_loopback_needs_a_token(server: HealthServer, path: str) -> None:
     answer = get(server, path, **ELSEWHERE)
     assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
@@ -223,6 +226,74 @@ def test_long_answers_are_packed_where_the_browser_unpacks(server: HealthServer,
     assert len(packed.read()) < len(plain) / 3
 
 
+HOLD = "/ui/what-if?change=hold&seconds=60"
+FROM_THE_PAGE: t.Final = {PAGE_HEADER: "1"}
+
+
+def test_what_if_is_answered_by_a_process_of_its_own(server: HealthServer) -> None:
+    answer = get(server, HOLD, **FROM_THE_PAGE)
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
+    assert json.loads(json.loads(answer.read())["read"])["changes"][0]["settings"] == {"device_no_removal_duration": 60}
+
+
+def test_what_if_outlives_the_time_that_a_request_may_take(
+        server: HealthServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, lock = os.pipe()
+    asked = asking(f"open('/proc/{os.getpid()}/fd/{gate}').read(); print('[1]')")
+    monkeypatch.setattr(server._ui, "_what_if", asked)
+    answer = get(server, HOLD, **FROM_THE_PAGE)
+    while not asked.busy:
+        threading.Event().wait(0.01)
+    monkeypatch.setattr(health, "REQUEST_SECONDS", 0.0)
+    server._server.service_actions()
+    os.close(lock)
+    assert json.loads(answer.read()) == [1]
+    os.close(gate)
+
+
+def test_one_what_if_at_a_time(server: HealthServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging = Hanging()
+    monkeypatch.setattr(server._ui, "_what_if", hanging.asked)
+    assert get(server, HOLD, **FROM_THE_PAGE).status == 503
+    hanging.page.close()
+    assert hanging.ended()
+
+
+def test_other_sites_cannot_have_anything_asked(server: HealthServer) -> None:
+    """Their pages reach loopback too. A header of ours makes the browser ask first, by a method that is refused."""
+    answer = get(server, HOLD, Origin="https://example.com", Sec_Fetch_Site="cross-site")
+    assert answer.status == 400
+    assert PAGE_HEADER in answer.read().decode()
+    host, _unused, port = server.address.partition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=10)
+    connection.request("OPTIONS", HOLD, headers={"Origin": "https://example.com",
+                                                 "Access-Control-Request-Headers": PAGE_HEADER})
+    refused = connection.getresponse()
+    assert (refused.status, refused.headers["Access-Control-Allow-Origin"]) == (501, None)
+
+
+def test_who_sees_one_namespace_asks_nothing_about_the_cluster(server: HealthServer) -> None:
+    tenant = {**ELSEWHERE, **FROM_THE_PAGE, TOKEN_HEADER: "tenant"}
+    assert get(server, HOLD, **tenant).status == 403
+    own = get(server, f"{HOLD}&namespace=mine", **tenant)
+    assert own.status == 403
+    assert "only for who may see everything" in own.read().decode()
+    assert get(server, HOLD, **{**tenant, TOKEN_HEADER: "admin"}).status == 200
+
+
+@pytest.mark.parametrize("query", ["", "?change=lose_node&node=node-0", "?change=hold&seconds=99999999", "?change=hold",
+                                   "?change=hold&seconds=5&capture=/etc/passwd"])
+def test_question_that_is_out_of_bounds_is_refused(server: HealthServer, query: str) -> None:
+    answer = get(server, f"/ui/what-if{query}", **FROM_THE_PAGE)
+    assert answer.status == 400
+    assert answer.read()
+
+
+def test_without_what_if_it_is_not_served(server: HealthServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server._ui, "_what_if", None)
+    assert get(server, HOLD, **FROM_THE_PAGE).status == 404
+
+
 def test_without_the_page_there_is_nothing_at_its_address() -> None:
     made = HealthServer("127.0.0.1:0", FakeEngine(), PrometheusMetrics(), dict)
     made.start()
@@ -259,7 +330,8 @@ def test_what_answers_for_the_page_reaches_nothing_that_writes() -> None:
     """Read-only by construction: the parts that answer never import a writer, an engine or a driver's changes."""
     sources = {str(path): text(path) for path in files(".py") if path.parts[0] in ("controller", "plugins")}
     used, reached = uses(sources), set[str]()
-    waiting = [f"controller/ui/{name}.py" for name in ("view", "stream", "story", "scope", "read_rows", "bundle")]
+    waiting = [f"controller/ui/{name}.py" for name in (
+        "view", "stream", "story", "scope", "read_rows", "bundle", "whatif/bounded", "whatif/question")]
     assert not {path for each in waiting for path in used[each] if "/kube/client/" in path}
     while waiting:
         path = waiting.pop()

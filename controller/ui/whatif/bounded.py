@@ -1,0 +1,171 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Has one child process answer one question at a time, within bounds, while the page that asked waits for it.
+
+The child is killed when its time is over, when the page leaves, and when the process stops. It is given an input, an
+output and no more: no credentials, no other open file, and of the environment what Python needs to start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+import time
+import typing as t
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ansible_collections.composable.infra.controller.ui.whatif.question import Question
+
+Json = dict[str, t.Any]
+Write = Callable[[Json, t.IO[str]], str]
+"""Writes question and capture into a file; returns a sentence where there is none, else an empty text."""
+# Seconds for an answer, and for sending it; bytes of an answer.
+SECONDS, SEND_SECONDS, MOST_ANSWER = 120, 5.0, 1_000_000
+# Bytes that the child may have: at most, at least, and what is left to the controller itself.
+MOST_MEMORY, LEAST_MEMORY, LEFT = 1 << 30, 96 << 20, 64 << 20
+CGROUP = Path("/sys/fs/cgroup")
+BUSY = "Another question is being answered; ask again when that is done."
+LATE = f"It took longer than {SECONDS} s; ask about fewer hours or pods, or the module fabric_whatif."
+NO_MEMORY = "The controller has too little memory left for a question; ask the module fabric_whatif."
+BROKEN = "The question ended without an answer; the controller's memory or time may be too short for it."
+
+
+class WhatIf:
+    """Answers the questions of pages. ``write``: writes what this process knows. ``program``: how the child is started,
+    without its limits; it answers with JSON. ``seconds``: of an answer."""
+
+    def __init__(self, write: Write, program: Sequence[str], seconds: float = SECONDS) -> None:
+        self._write, self._program, self._seconds = write, program, seconds
+        self._turn, self._lock = threading.Lock(), threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a question is being answered."""
+        return self._turn.locked()
+
+    def stop(self) -> None:
+        """Kill what is under way, and answer no more."""
+        with self._lock:
+            self._stopped = True
+            if self._child:
+                self._child.kill()
+
+    def adopt(self, connection: socket.socket, question: Question) -> bool:
+        """Answer on a thread of its own, which has the connection from then on."""
+        threading.Thread(target=self._serve, args=(connection, question), name="what-if", daemon=True).start()
+        return True
+
+    def _serve(self, connection: socket.socket, question: Question) -> None:
+        with contextlib.closing(connection), contextlib.suppress(OSError):
+            if not self._turn.acquire(blocking=False):
+                answer = _error(BUSY)
+            else:
+                try:
+                    answer = self._answer(connection, question)
+                finally:
+                    self._turn.release()
+            connection.settimeout(SEND_SECONDS)
+            connection.sendall(answer)
+
+    def _answer(self, connection: socket.socket, question: Question) -> bytes:
+        until = time.monotonic() + self._seconds
+        with _spool() as file:
+            if said := self._write(question.as_dict(), file):
+                return _error(said)
+            file.seek(0)
+            memory = room()
+            if memory < LEAST_MEMORY:
+                return _error(NO_MEMORY)
+            child = self._started(file, memory)
+        if child is None:
+            return b""
+        try:
+            return _watched(child, connection, until)
+        finally:
+            with self._lock:
+                self._child = None
+            child.kill()
+            child.wait()
+            if child.stdout:
+                child.stdout.close()
+
+    def _started(self, file: t.IO[str], memory: int) -> subprocess.Popen[bytes] | None:
+        """None when there is nothing to start any more."""
+        kept = {name: value for name, value in os.environ.items() if name == "PATH" or name.startswith("PYTHON")}
+        with self._lock:
+            if self._stopped:
+                return None
+            self._child = subprocess.Popen(
+                [*self._program, str(max(1, round(self._seconds))), str(memory)], stdin=file, bufsize=0,
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=kept, start_new_session=True)
+            return self._child
+
+
+def _spool() -> t.IO[str]:
+    """A file that has no name: in memory, since a container's file system may be read-only."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("what-if"), "w+", encoding="utf-8")
+    return tempfile.TemporaryFile("w+", encoding="utf-8")
+
+
+def _watched(child: subprocess.Popen[bytes], connection: socket.socket, until: float) -> bytes:
+    """The child's answer; nothing when the page has left."""
+    output, found = t.cast("t.IO[bytes]", child.stdout), bytearray()
+    connection.setblocking(False)
+    with selectors.DefaultSelector() as selector:
+        selector.register(output, selectors.EVENT_READ)
+        selector.register(connection, selectors.EVENT_READ)
+        while (left := until - time.monotonic()) > 0:
+            ready = [key.fileobj for key, _unused in selector.select(left)]
+            if connection in ready and _has_left(connection):
+                return b""
+            if output in ready:
+                data = os.read(output.fileno(), 65536)
+                found += data
+                if not data or len(found) > MOST_ANSWER:
+                    return bytes(found) if not data and _ended_well(child, left) else _error(BROKEN)
+    return _error(LATE)
+
+
+def _ended_well(child: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether a child that has closed its output has said all that it had to say."""
+    try:
+        return child.wait(seconds) == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def _has_left(connection: socket.socket) -> bool:
+    """Whether a page is gone. It has said all that it has to say, so what comes is the end."""
+    try:
+        connection.recv(1024)
+    except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def room(cgroup: Path = CGROUP) -> int:
+    """Bytes of memory that a child may have: what the container's limit leaves, so that the controller is not ended."""
+    try:
+        limit = int((cgroup / "memory.max").read_text(encoding="ascii"))
+        rows = dict(line.split() for line in (cgroup / "memory.stat").read_text(encoding="ascii").splitlines())
+        return min(MOST_MEMORY, limit - int(rows["anon"]) - int(rows["shmem"]) - LEFT)
+    except (OSError, ValueError, KeyError):
+        return MOST_MEMORY  # no such limit
+
+
+def _error(said: str) -> bytes:
+    return json.dumps({"error": said}).encode()

@@ -1,0 +1,71 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a process knows of cluster and fabric, as a capture for the child process: from memory, nobody is asked.
+
+A store keeps less of a pod that is bound than a capture does, so changes that move pods are the module's alone.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import typing as t
+from functools import partial
+
+from ansible_collections.composable.infra.controller.ui.whatif.bounded import WhatIf
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABILITY_REQUESTS,
+    COMPOSABLE_RESOURCES,
+    DEVICE_CLASSES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SLICES,
+    ApiResource,
+)
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import AGENT
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture import Capture
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture_file import as_document
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.kept import keepers
+
+Json = dict[str, t.Any]
+NOT_SEEN: t.Final = "There is nothing to replay: this process has not looked at the fabric yet. Ask the one that leads."
+
+
+PROGRAM: t.Final = (sys.executable, "-m", "ansible_collections.composable.infra.controller.ui.whatif.program")
+
+
+def what_if_of(state: ClusterState, config: EngineConfig) -> WhatIf:
+    """Questions about what an engine has seen."""
+    return WhatIf(partial(write_captured, state, config), PROGRAM)
+
+
+def write_captured(state: ClusterState, config: EngineConfig, question: Json, file: t.IO[str]) -> str:
+    """A line with question and fabric, then one for each object, so that they need not be in memory together.
+
+    Returns a sentence instead where there is nothing to write, else an empty text."""
+    if state.snapshot is None:
+        return NOT_SEEN
+    stores = _stores(state)
+    agents = {name: True for name in state.nodes.names() if state.hands.alive(name)} \
+        if config.node_hands == AGENT else {}
+    now = time.time()
+    head = Capture(now, config.planning, config.fabric.manager, config.fabric.attach_timeout, config.node_hands, agents,
+                   {kind.plural: () for kind in stores}, state.snapshot, state.arrivals.table(now))
+    file.write(json.dumps({"question": question, "capture": as_document(head)}) + "\n")
+    for kind, keep in keepers(config.settings.label).items():
+        for raw in stores[kind].each():
+            file.write(json.dumps([kind.plural, keep(raw)]) + "\n")
+    return ""
+
+
+def _stores(state: ClusterState) -> dict[ApiResource, Store]:
+    return {CLAIMS: state.claims, SLICES: state.slices, NODES: state.nodes, PODS: state.pods,
+            COMPOSABILITY_REQUESTS: state.requests, COMPOSABLE_RESOURCES: state.resources,
+            NAMESPACES: state.namespaces, DEVICE_CLASSES: state.classes}

@@ -1,0 +1,106 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The child process that answers one question: it reads a capture from its input, and has neither cluster nor network.
+
+Its limits are set here, before anything is read, so that it ends also when the controller that started it is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import sys
+import typing as t
+from collections.abc import Iterable
+from pathlib import Path
+
+from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif import capture_file
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.answer import answer
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture import Capture
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import changed
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.comparison import Comparison
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay import simulation
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.figures import (
+    FIGURES,
+    by_namespace,
+    longest,
+)
+
+Json = dict[str, t.Any]
+NO_NODES = "There is nothing to replay: no node has a machine that the CDI Manager shows."
+NOBODY = "There is nothing to replay: no claim is there, and nobody is said to come. Give pods per hour."
+TOO_LARGE = "The cluster is too large for the memory that the controller may give to a question; capture it with the " \
+            "module fabric_capture and ask the module fabric_whatif."
+NICE = 5
+
+
+def limit(seconds: int, memory: int) -> None:
+    """Processor time and memory of this process; the kernel ends it before others when memory is short."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.nice(NICE)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def read(lines: Iterable[str]) -> tuple[Json, Capture]:
+    """What the lines hold: question and capture without objects, then one object in each. Raises BadCapture."""
+    given = iter(lines)
+    head = json.loads(next(given))
+    objects: dict[str, list[Json]] = {kind: [] for kind in head["capture"]["objects"]}
+    for line in given:
+        kind, raw = json.loads(line)
+        objects[kind].append(raw)
+    return head["question"], capture_file.of_document({**head["capture"], "objects": objects}, "the page's capture")
+
+
+def answered(lines: Iterable[str]) -> Json:
+    """The answer to what the lines hold. Raises BadCapture, BadChange and BadSetting."""
+    question, found = read(lines)
+    if not found.of("nodes") or not found.fabric.machines:
+        return {"error": NO_NODES}
+    return told(found, question)
+
+
+def told(before: Capture, question: Json) -> Json:
+    """Rows of tables: words, before, after. Raises BadChange and BadSetting."""
+    after = changed(before, question["changes"])
+    compared = Comparison(answer(before), answer(after))
+    plan = {"taken": before.taken, "plan": list(compared.sums())[1:], "claims": list(compared.rows())[1:]}
+    if question["simulate"]:
+        return {**plan, **_replayed(before, after, question["simulate"])}
+    empty = not compared.before.claims and not compared.after.claims
+    return {**plan, **({"note": NOBODY} if empty else {})}
+
+
+def _replayed(before: Capture, after: Capture, given: Json) -> Json:
+    asked = simulation.read_question(given)
+    one, other = simulation.simulated(before, asked), simulation.simulated(after, asked)
+    figures = [[words, str(one.spreads[name]), str(other.spreads[name])] for name, words in FIGURES.items()]
+    return {"figures": figures, "hours": asked.hours, "seeds": len(asked.seeds), "durations": dict(other.durations),
+            "namespaces": [[each["namespace"], each["wait_p95"], each["waiting"]]
+                           for each in by_namespace(other.records)],
+            "longest": [[each["pod"], each["waited"], each["runs"]] for each in longest(other.records[0])]}
+
+
+def main(argv: t.Sequence[str] = tuple(sys.argv[1:])) -> int:
+    """Answer on standard output: one JSON object, with ``error`` where there is no answer."""
+    limit(int(argv[0]), int(argv[1]))
+    try:
+        found = answered(sys.stdin)
+    except MemoryError:
+        found = {"error": TOO_LARGE}
+    except (BadConfig, BadSetting) as error:
+        found = {"error": str(error)}
+    sys.stdout.write(json.dumps(found) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -95,6 +95,20 @@ def test_story_of_a_claim_is_its_way(stage: Stage, browser: Browser) -> None:
     browser.one("#story-close").click()
 
 
+def test_what_if_is_answered_about_the_cluster_at_work(browser: Browser) -> None:
+    """More devices of the first model, and pods that come: the controller's own child process replays them."""
+    for name, value in (("count", "3"), ("per_hour", "6"), ("hours", "1")):
+        field = browser.one(f'#what-if-form [name="{name}"]')
+        field.clear()
+        field.send_keys(value)
+    browser.one("#what-if-ask").click()
+    browser.until(lambda: browser.one("#what-if-stop").get_attribute("disabled"), seconds=150)
+    rows = {each.text.rsplit("(", 1)[0].strip() for each in browser.all("#what-if-result tr")}
+    told = browser.text("#what-if-result")
+    assert any(row.startswith("pods that ran ") and not row.startswith("pods that ran 0") for row in rows), told
+    assert any(row.startswith("claims served ") and not row.startswith("claims served 0") for row in rows), told
+
+
 def test_nothing_was_complained_about(browser: Browser) -> None:
     assert browser.complaints() == []
 

@@ -67,6 +67,7 @@ from ..state.node_hands import AGENT_LEASE, ELSEWHERE, NodeHands
 from ..state.watches import OnChange, Watches
 from ..state.writer import Writer
 from ..timelines.recorder import TimelineRecorder
+from ..timelines.timeline import Timeline
 from ..timelines.waits_keeper import WaitsKeeper
 from .event_mapping import fabric_keys, is_further_step, keys_of
 from .event_reporter import EventReporter
@@ -111,7 +112,7 @@ class ControllerManager:
         fenced = client.guarded(self.fence.check_write)
         self.queue: WorkQueue[Key] = WorkQueue(lambda key: GATHER_SECONDS.get(type(key)), self._waited)
         self.timelines = TimelineRecorder(lambda node, when: self.queue.add_at(NodeRecordsKey(node), when),
-                                          counted=lambda timeline: self.waits.count(timeline))
+                                          counted=self._count_waits)
         self.hops = Hops(self.metrics, tracer, config.fabric.manager, timelines=self.timelines)
         hands = config.node_hands if OPERATOR in self.roles else ELSEWHERE
         self.state = state = ClusterState(settings, NodeHands(hands))
@@ -330,6 +331,9 @@ class ControllerManager:
         """The way of its claims ends with it."""
         if kind != "DELETED" and pods.phase(pod) == RUNNING and pods.phase(old or pod) != RUNNING:
             self.timelines.running(self.state.claims_of_pod(pod))
+
+    def _count_waits(self, timeline: Timeline) -> None:
+        self.waits.count(timeline)
 
     def _keys_of(self, resource: ApiResource, obj: Json, old: Json | None) -> list[Key]:
         """Each once. A DeviceClass may stop any pool, or no longer do so; a claim that is gone or elsewhere lets go of

@@ -20,7 +20,8 @@ import pytest
 
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, H100, Stage
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES, PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import of_resource
 from ansible_collections.composable.infra.tests.browser.window import Browser, opened
 from ansible_collections.composable.infra.tests.e2e.support.support import OPENED, delete_all, wait_for
@@ -76,6 +77,7 @@ def test_devices_move_as_pods_come_and_go(stage: Stage, browser: Browser) -> Non
     picture(browser, "page-attaching")
     browser.until(lambda: sorted(states(browser)) == ["in-use"] * 3)
     browser.until(lambda: "used by pod train" in browser.text("#served-body"))
+    wait_for("it runs, so its claim is counted", lambda: runs(stage, "infer"))
     stage.delete_pod("infer")
     browser.until(lambda: "idle" in states(browser))
     browser.until(lambda: " left" in browser.text("#rows"))
@@ -166,9 +168,10 @@ def test_token_of_a_tenant_shows_its_own_claims_only(stage: Stage, address: str)
 
 def test_waits_of_the_day_outlive_the_process_and_the_devices(stage: Stage, leader: front_doors.Process) -> None:
     """The last test: it stops the controller. Its accounts are those that are shipped."""
-    before = waits(front_doors.page_address(leader))
+    address = front_doors.page_address(leader)
+    wait_for("three claims are counted", lambda: waits(address).get("total", 0) >= 3)
+    before = waits(address)
     assert {"attach", "bind", "total"} <= before.keys()
-    assert before["total"] >= 3
     delete_all(stage)
     wait_for("no device keeps a timeline", lambda: not stage.client.list(COMPOSABLE_RESOURCES).items)
     leader.stop()
@@ -177,6 +180,10 @@ def test_waits_of_the_day_outlive_the_process_and_the_devices(stage: Stage, lead
         assert waits(front_doors.page_address(other)) == before
     finally:
         OPENED.stop(other)
+
+
+def runs(stage: Stage, name: str) -> bool:
+    return pods.phase(stage.client.get(PODS, name, namespace="default")) == "Running"
 
 
 def waits(address: str) -> dict[str, int]:

@@ -131,7 +131,6 @@ class Ui:
     def _waits(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
         return _json(compact(self._stories.waits(scope)), request)
 
-
     def _ask(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
         if self._what_if is None:
             return _said(404, NO_WHAT_IF)

@@ -71,7 +71,7 @@ class Packer:
 
     def _take(self, dictionary: bytes) -> None:
         """Pack with this one from now on. States of zlib are made once and copied, which is most of what they cost."""
-        self._coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, -_WINDOW_BITS, _MEMORY,
-                                        zlib.Z_DEFAULT_STRATEGY, dictionary)
+        self._coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, -_WINDOW_BITS, _MEMORY, zlib.Z_DEFAULT_STRATEGY,
+                                       dictionary)
         self._decoders.append(zlib.decompressobj(-_WINDOW_BITS, dictionary))
         self._dictionaries.append(dictionary)

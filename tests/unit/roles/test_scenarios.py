@@ -33,10 +33,11 @@ def test_a_scenario_plays_the_role(role: str) -> None:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_scenario_tries_check_mode_before_it_converges_twice_and_removes_in_the_end(scenario: str) -> None:
+def test_a_scenario_tries_check_mode_before_it_converges_twice_and_removes_first_and_last(scenario: str) -> None:
     settings = yaml.safe_load((FOLDER / scenario / "molecule.yml").read_text(encoding="utf-8"))
     steps = settings["scenario"]["test_sequence"]
     order = [step for step in steps if step in ("check", "converge", "idempotence", "verify")]
     assert order == ["check", "converge", "idempotence", "verify"]
-    # without the last, molecule takes the next run's hosts for prepared
-    assert steps[-1] == "destroy"
+    # Molecule notes in HOME that hosts are prepared, until `destroy`. An interrupted run does not come to the last one.
+    acting = [step for step in steps if step != "syntax"]
+    assert acting[0] == acting[-1] == "destroy"

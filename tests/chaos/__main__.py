@@ -9,11 +9,8 @@ Exit status: 0 all is well, 1 something was violated, 2 the arguments cannot be 
 from __future__ import annotations
 
 import argparse
-import json
-import logging
 import os
 import random
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -21,10 +18,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.composable.infra.lab.demo.stage import Stage
 from ansible_collections.composable.infra.tests.chaos.invariants import kinds
 from ansible_collections.composable.infra.tests.chaos.on_lab import page, record
-from ansible_collections.composable.infra.tests.chaos.on_lab.run import on_lab
+from ansible_collections.composable.infra.tests.chaos.on_lab.side_by_side import side_by_side
 from ansible_collections.composable.infra.tests.chaos.runs import Outcome, run, scenario
 from ansible_collections.composable.infra.tests.chaos.scenario import Scenario
 from ansible_collections.composable.infra.tests.chaos.shrinking import shrink
@@ -55,11 +51,12 @@ def parser() -> argparse.ArgumentParser:
     it = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     it.add_argument("--runs", type=_number, default=200, help="how many runs (default: %(default)s)")
     it.add_argument("--seed", type=_number, help="of the first run; each next one has the next (default: a random one)")
-    it.add_argument("--parallel", type=_number, default=2, help="processes that share the runs (default: %(default)s)")
+    it.add_argument("--parallel", type=_number, default=2, help="processes that share the runs, or labs "
+                                                                "(default: %(default)s)")
     it.add_argument("--scenario", help="repeat one run: a file with the JSON that a failing run prints")
     it.add_argument("--log", action="store_true", help="with --scenario: print all that happened")
-    it.add_argument("--lab", action="store_true", help="real processes on a lab instead of the simulation, one run "
-                                                       "after the other, about half a minute each")
+    it.add_argument("--lab", action="store_true", help="real processes on labs instead of the simulation, about "
+                                                       "half a minute for a run")
     it.add_argument("--record", action="store_true", help=f"with --lab: write what came of each run to {record.PATH}, "
                                                           "and their sums into docs/reliability.md")
     it.add_argument("--keep", metavar="FOLDER", help="with --lab: copy the logs of runs that fail into this folder")
@@ -80,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     seed = random.SystemRandom().randrange(10**9) if args.seed is None else args.seed
     print(f"chaos: {args.runs} runs, again with SEED={seed} RUNS={args.runs}", flush=True)
     if args.lab:
-        return _on_lab(range(seed, seed + args.runs), args.record, args.keep)
+        return _on_lab(range(seed, seed + args.runs), max(1, args.parallel), args.record, args.keep)
     began, total = time.monotonic(), Total()
     for outcome in outcomes(range(seed, seed + args.runs), max(1, args.parallel)):
         total.add(outcome)
@@ -91,31 +88,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if total.failed else 0
 
 
-def _on_lab(seeds: range, recorded: bool, keep: str | None) -> int:
+def _on_lab(seeds: range, labs: int, recorded: bool, keep: str | None) -> int:
     """A failing run is not made small here: no two runs are the same. Its logs tell."""
-    logging.getLogger("ansible_collections.composable.infra").setLevel(logging.CRITICAL)
     found = []
-    for outcome, stage in on_lab(scenario(seed) for seed in seeds):
+    for outcome in side_by_side(seeds, labs, Path(keep) if keep else None):
         found.append(outcome)
         told = "; ".join(outcome.violations) or "passed"
         print(f"lab: run {outcome.seed}, {outcome.attaches} devices, {outcome.seconds:.1f} s: {told}", flush=True)
-        if outcome.violations and keep:
-            keep_logs(stage, outcome.seed, Path(keep))
         if recorded:
             record.write(outcome)
             page.update()
     print(f"chaos on the lab: {record.sums(found)}")
     return 1 if record.sums(found).failed else 0
-
-
-def keep_logs(stage: Stage, seed: int, folder: Path) -> None:
-    """The logs of a run on the lab, of its controllers and of the lab's processes, and what the emulator did."""
-    kept = folder / str(seed)
-    kept.mkdir(parents=True, exist_ok=True)
-    for path in [*stage.folder.glob(f"seed-{seed}-*.log"), *(stage.lab.state_dir / "logs").glob("*.log")]:
-        shutil.copy(path, kept)
-    (kept / "effects.json").write_text(json.dumps(stage.emulator.effects(), indent=1), encoding="utf-8")
-    (kept / "requests.json").write_text(json.dumps(stage.emulator.log(), indent=1), encoding="utf-8")
 
 
 def outcomes(seeds: Sequence[int], parallel: int) -> Iterator[Outcome]:

@@ -1,0 +1,62 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Several labs share the seeds; an end that comes early is told, and no lab outlives its reader. Labs are stand-ins."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import typing as t
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.composable.infra.tests.chaos.on_lab.run import LabOutcome
+from ansible_collections.composable.infra.tests.chaos.on_lab.side_by_side import LabEnded, side_by_side
+
+
+def told(seeds: Sequence[int], keep: Path | None) -> Iterator[LabOutcome]:
+    """All is well; ``attaches`` is the process."""
+    for seed in seeds:
+        yield LabOutcome(seed, (), os.getpid(), 0.0)
+
+
+def killed(seeds: Sequence[int], keep: Path | None) -> Iterator[LabOutcome]:
+    """As when the kernel has no memory left."""
+    yield LabOutcome(seeds[0], (), 0, 0.0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def endless(seeds: Sequence[int], keep: Path | None) -> Iterator[LabOutcome]:
+    """One run, then one that does not end; the lab that is stopped leaves a file."""
+    try:
+        yield LabOutcome(seeds[0], (), 0, 0.0)
+        signal.pause()
+    finally:
+        (t.cast(Path, keep) / f"stopped-{seeds[0]}").touch()
+
+
+def test_each_seed_runs_once_and_each_lab_has_its_process() -> None:
+    found = list(side_by_side(range(10, 17), 3, None, told))
+    assert sorted(outcome.seed for outcome in found) == list(range(10, 17))
+    assert len({outcome.attaches for outcome in found}) == 3
+
+
+def test_no_more_labs_than_seeds() -> None:
+    assert [outcome.seed for outcome in side_by_side(range(1, 2), 4, None, told)] == [1]
+
+
+def test_a_lab_that_ends_early_is_told_after_what_it_did() -> None:
+    outcomes = side_by_side(range(5, 9), 1, None, killed)
+    assert next(outcomes).seed == 5
+    with pytest.raises(LabEnded, match="exit status -9"):
+        next(outcomes)
+
+
+def test_labs_are_stopped_when_nobody_reads_on(tmp_path: Path) -> None:
+    with contextlib.closing(t.cast("t.Any", side_by_side(range(1, 5), 2, tmp_path, endless))) as outcomes:
+        assert {next(outcomes).seed, next(outcomes).seed} == {1, 2}
+    assert {path.name for path in tmp_path.iterdir()} == {"stopped-1", "stopped-2"}

@@ -9,8 +9,10 @@ that node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
+from ...fabric.api import FabricSnapshot
 from ...kube.objects import nodes
 from ...planning.prewarm import Floor, Place, shares
 from ...planning.settings import DeviceModel
@@ -19,7 +21,9 @@ from ..state.cluster_state import ClusterState, Json
 from .floor_shares import FloorShare
 from .waiting_models import WaitingModels
 
-Waiting = Callable[[], Collection[str]]
+Waiting = Callable[[], Mapping[str, int]]
+Wishes = Sequence[tuple[int, list[Place]]]
+"""Of each floor of a model: how many idle devices it wants, and its nodes."""
 
 
 def idle_shares(state: ClusterState, node: str) -> dict[str, int]:
@@ -31,36 +35,51 @@ def idle_shares(state: ClusterState, node: str) -> dict[str, int]:
 def floor_shares(state: ClusterState, now: float, waiting: Waiting | None = None) -> dict[str, dict[str, FloorShare]]:
     """What each node of a floor keeps at a moment (seconds since the epoch), by node and model.
 
-    ``waiting`` gives the models that somebody waits for; they are asked for where a fabric has no more of one.
+    ``waiting`` gives the models that somebody waits for, and how many of each the largest ask is; it is asked where a
+    fabric may have too few for that beside the floors.
     """
-    waiting = waiting or (lambda: WaitingModels().read(state))
     found: dict[str, dict[str, FloorShare]] = {}
-    for floor in state.settings.floors if state.snapshot is not None else ():
-        places = _places(state, floor, now)
-        kept = _shares(state, floor, places, now, waiting)
-        for place in places:
-            of_node = found.setdefault(place.node, {})
-            before = of_node.get(floor.model, FloorShare(place.idle, 0))
-            of_node[floor.model] = FloorShare(place.idle, before.kept + kept.get(place.node, 0))
+    for name in dict.fromkeys(floor.model for floor in state.settings.floors):
+        model = state.settings.model(name)
+        if model is None or state.snapshot is None:
+            continue
+        wishes = [(floor.idle_at(now, state.arrivals.peaks(floor.key)), _places(state, floor, model, now))
+                  for floor in state.settings.floors if floor.model == name]
+        available = _available(state, model, state.snapshot, wishes)
+        contested = _contested(state, name, wishes, available, waiting or (lambda: WaitingModels().read(state)))
+        for idle, places in wishes:
+            kept = shares(idle, places, available, contested)
+            for place in places:
+                of_node = found.setdefault(place.node, {})
+                before = of_node.get(name, FloorShare(place.idle, 0))
+                of_node[name] = FloorShare(place.idle, before.kept + kept.get(place.node, 0))
     return found
 
 
-def _shares(state: ClusterState, floor: Floor, places: list[Place], now: float, waiting: Waiting) -> dict[str, int]:
-    model, snapshot = state.settings.model(floor.model), state.snapshot
-    if model is None or snapshot is None:
-        return {}
-    available = {fabric: left(state, model, fabric, snapshot) - placements(state, model, fabric, snapshot).total()
-                 for fabric in {place.fabric for place in places}}
-    spent = {fabric for fabric, n in available.items() if n <= 0}
-    idle = floor.idle_at(now, state.arrivals.peaks(floor.key))
-    return shares(idle, places, available, spent if spent and floor.model in waiting() else ())
+def _available(state: ClusterState, model: DeviceModel, snapshot: FabricSnapshot, wishes: Wishes) -> dict[int, int]:
+    """By fabric, how many free devices nobody waits for with a node."""
+    return {fabric: left(state, model, fabric, snapshot) - placements(state, model, fabric, snapshot).total()
+            for fabric in {place.fabric for _idle, places in wishes for place in places}}
 
 
-def _places(state: ClusterState, floor: Floor, now: float) -> list[Place]:
-    model = state.settings.model(floor.model)
+def _contested(state: ClusterState, model: str, wishes: Wishes, available: Mapping[int, int],
+               waiting: Waiting) -> set[int]:
+    """Fabrics that have too few beside the floors for a pod that waits.
+
+    Idle devices count as free ones, so that the answer stays the same while a floor's devices go back.
+    """
+    beside = Counter({fabric: n - sum(idle for idle, _places in wishes) for fabric, n in available.items()})
+    for place in {place.node: place for _idle, places in wishes for place in places}.values():
+        beside[place.fabric] += place.idle
+    few = {fabric for fabric, n in beside.items() if n < state.settings.max_devices_per_node}
+    asked = waiting().get(model, 0) if few else 0
+    return {fabric for fabric in few if beside[fabric] < asked}
+
+
+def _places(state: ClusterState, floor: Floor, model: DeviceModel, now: float) -> list[Place]:
     found = ((raw, state.machine_of(raw["metadata"]["name"])[1]) for raw in state.nodes.each()
              if floor.holds_for(_labels(raw)))
-    return [_place(state, model, raw, fabric, now) for raw, fabric in found if model and fabric is not None]
+    return [_place(state, model, raw, fabric, now) for raw, fabric in found if fabric is not None]
 
 
 def _place(state: ClusterState, model: DeviceModel, raw: Json, fabric: int, now: float) -> Place:

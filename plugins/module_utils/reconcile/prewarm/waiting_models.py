@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which models pods wait for that have no node: nobody keeps a device of these from them."""
+"""Which models pods wait for that have no node, and how many: nobody keeps a device from them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ...kube.objects import claims
@@ -22,20 +23,20 @@ class WaitingModels:
     def __init__(self) -> None:
         self._reader: RequestReader | None = None
 
-    def read(self, state: ClusterState) -> frozenset[str]:
-        """The models that could serve a pod which has no node and for which no node was chosen.
+    def read(self, state: ClusterState) -> Counter[str]:
+        """By model, how many of it the largest pod may need that has no node, and for which no node was chosen.
 
-        A request that is not understood may be for any model.
+        A request that is not understood may be for all that a node takes of any model.
         """
-        reader, found = self._reader_of(state), set[str]()
-        every = frozenset(model.cdi_model_name for model in state.settings.models)
+        reader, found = self._reader_of(state), Counter[str]()
+        every = Counter({model.cdi_model_name: state.settings.max_devices_per_node for model in state.settings.models})
         served = classes_by_resource(reader.classes)
         for raw in state.pods.by("waiting", True):
             if found >= every:
                 break
             if not state.reservations.get(raw["metadata"]["uid"]):
-                found |= _of_pod(state, reader, raw, served, every)
-        return frozenset(found)
+                found |= _of_pod(state, reader, raw, served, every) & every
+        return found
 
     def _reader_of(self, state: ClusterState) -> RequestReader:
         classes = {each["metadata"]["name"]: each for each in state.classes.list()}
@@ -48,10 +49,9 @@ class WaitingModels:
 
 
 def _of_pod(state: ClusterState, reader: RequestReader, raw: Json, served: dict[str, str],
-            every: frozenset[str]) -> frozenset[str]:
+            every: Counter[str]) -> Counter[str]:
     try:
-        asked = [*_requests(state, raw, served)]
-        return frozenset[str]().union(*(_of_request(reader, each, every) for each in asked))
+        return sum((_of_request(reader, each, every) for each in _requests(state, raw, served)), Counter[str]())
     except Exception:  # whatever a tenant wrote: it waits all the same
         return every
 
@@ -65,14 +65,15 @@ def _requests(state: ClusterState, raw: Json, served: dict[str, str]) -> Iterato
             yield from ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
 
 
-def _of_request(reader: RequestReader, request: Json, every: frozenset[str]) -> frozenset[str]:
+def _of_request(reader: RequestReader, request: Json, every: Counter[str]) -> Counter[str]:
     """A DeviceClass that does not exist is served by nobody."""
     listed = [request["exactly"]] if request.get("exactly") else request.get("firstAvailable") or []
-    found = frozenset[str]()
+    found = Counter[str]()
     for each in listed:
         try:
             if each["deviceClassName"] in reader.classes:
-                found |= {model for way in reader.alternatives({"exactly": each}) for model in way.models}
+                for way in reader.alternatives({"exactly": each}):
+                    found |= Counter(dict.fromkeys(way.models, way.count))
         except NoModel:
             continue
         except Unsupported:

@@ -85,11 +85,11 @@ def device_class(driver: str) -> dict[str, t.Any]:
             "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]}}
 
 
-def waiting(model: str | None, device_class: str = "gpu.nvidia.com") -> dict[str, t.Any]:
-    """A claim that nobody has served."""
+def waiting(model: str | None, device_class: str = "gpu.nvidia.com", **more: t.Any) -> dict[str, t.Any]:
+    """A claim that nobody has served; ``more`` of what it asks for."""
     raw = objects.claim("other", pods=[])
     selectors = [{"cel": {"expression": f'device.attributes["gpu.nvidia.com"].productName == "{model}"'}}]
-    exactly = {"deviceClassName": device_class, **({"selectors": selectors} if model else {})}
+    exactly = {"deviceClassName": device_class, **({"selectors": selectors} if model else {}), **more}
     return {**raw, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}, "status": {}}
 
 
@@ -108,6 +108,51 @@ def test_nothing_is_kept_from_a_pod_that_finds_no_device(bench: Bench, claim: di
     assert kept(bench) == {"node-0": 1}
     bench.put(objects.pod("other"), claim)
     assert kept(bench) == {"node-0": left}
+
+
+def test_what_a_floor_gave_back_for_a_pod_is_not_attached_anew_while_the_pod_waits(bench: Bench) -> None:
+    """Else the device would go and come in turns."""
+    bench.put(ready(gpu="yes"), device_class(DRIVER), objects.pod("other"), waiting(None))
+    bench.fabric.free_count = 1
+    bench.look()
+    assert kept(bench) == {"node-0": 0}
+    bench.fabric.free_count = 2
+    bench.look()
+    assert kept(bench) == {"node-0": 1}, "one is left for the pod"
+
+
+@pytest.mark.parametrize(("asks", "left"), [
+    ({"count": 2}, 1), ({"count": 3}, 0), ({"allocationMode": "All"}, 0),
+], ids=["as many as are left beside it", "more", "all"])
+def test_nothing_is_kept_from_a_pod_that_needs_more_than_is_left_beside_the_floor(
+    bench: Bench, asks: dict[str, t.Any], left: int
+) -> None:
+    """Two are free and one is idle, on a node that the pod may not fit."""
+    bench.put(ready(gpu="yes"), device_class(DRIVER))
+    bench.run()
+    bench.put(objects.local_slice("GPU-d1"))
+    bench.fabric.free_count = 2
+    bench.look()
+    assert kept(bench) == {"node-0": 1}
+    bench.put(objects.pod("other"), waiting(None, **asks))
+    assert kept(bench) == {"node-0": left}
+
+
+def test_two_floors_of_a_model_count_as_one_against_a_pod_that_waits() -> None:
+    """On node-0 and, with other labels, on node-1; both devices are there."""
+    made = Bench(prewarm=[{"model": A100, "idle": 1, "node_selector": {"team": team}} for team in ("a", "b")])
+    made.fabric.others = ("machine-1",)
+    made.build()
+    made.put(ready(team="a"), ready("node-1", "machine-1", team="b"), device_class(DRIVER))
+    made.run()
+    made.fabric.free_count = 1
+    made.look()
+    assert kept(made) == {"node-0": 1, "node-1": 1}
+    made.put(objects.pod("other"), waiting(None, count=2))
+    assert kept(made) == {"node-0": 0, "node-1": 0}
+    made.put(waiting(None))
+    assert kept(made) == {"node-0": 1, "node-1": 1}
+    made.close()
 
 
 def test_a_pod_without_a_claim_takes_nothing_from_the_floor(bench: Bench) -> None:

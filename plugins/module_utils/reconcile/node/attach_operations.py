@@ -20,7 +20,7 @@ from functools import partial
 from ...fabric.api import Device, FabricManager, Started
 from ...fabric.errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain, Withdrawn
 from ...fabric.operations import handles
-from ...kube.errors import AlreadyExists, ApiError, NotFound, NotLeading
+from ...kube.errors import AlreadyExists, ApiError, Conflict, NotFound, NotLeading
 from ...kube.objects import cohdi
 from ...kube.objects.claim_ref import ClaimRef, read_claim
 from ...net.backoff import Backoff
@@ -83,7 +83,13 @@ class AttachOperations:
         """Write the intent on a ComposableResource that exists, then attach."""
 
         def work() -> None:
-            self.writer.intent(action.resource, action.machine, action.present)
+            try:
+                self.writer.intent(action.resource, action.machine, action.present)
+            except (Conflict, NotFound, NotLeading):
+                raise
+            except ApiError:
+                self.stopping.wait(ASK_AGAIN)  # the plan that follows the end of this would try at once
+                raise
             self._attach(action.resource, action.node, action.machine, action.model)
 
         if self.state.operations.begin(action.resource):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Flights: what is written before and after the manager is asked, and what each kind of answer leads to."""
+"""Attach operations: what is written before and after the manager is asked, and what each kind of answer leads to."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
     Uncertain,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
-from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Conflict, Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import Attach, CreateResource
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.attach_operations import ASK_AGAIN
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -101,6 +102,24 @@ def test_resource_that_exists_gets_its_intent_first(bench: Bench) -> None:
     bench.fabric.gate.set()
     bench.idle()
     assert bench.status()["cdi_device_id"] == "d1"
+
+
+@pytest.mark.parametrize(("error", "waits"), [
+    (Forbidden(403, "Forbidden", "no"), True), (Conflict(409, "Conflict", "changed meanwhile"), False),
+], ids=["refused", "conflict"])
+def test_an_intent_that_cannot_be_stored_is_tried_again_after_a_while(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, error: ApiError, waits: bool
+) -> None:
+    """The next plan would write it at once, and again; one that met a newer object plans with that."""
+    waited: list[float | None] = []
+    monkeypatch.setattr(bench.operations.stopping, "wait", lambda timeout=None: bool(waited.append(timeout)))
+    bench.put(objects.resource("gpu-a"))
+    bench.api.fail("merge_patch", COMPOSABLE_RESOURCES, error)
+    bench.operations.attach(ATTACH)
+    bench.idle()
+    assert waited == ([ASK_AGAIN] if waits else [])
+    assert bench.fabric.attaches == []
+    assert bench.finished == ["node-0"], "it is planned anew"
 
 
 def test_one_resource_is_asked_for_once_at_a_time(bench: Bench) -> None:

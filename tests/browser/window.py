@@ -11,11 +11,13 @@ import time
 import typing as t
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -25,6 +27,8 @@ PATIENCE = 30.0
 ABSENT = "chromium and chromedriver are not both on PATH (Debian: apt-get install chromium chromium-driver)"
 # Without them Chromium does not start as root in a container, or without much shared memory.
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars")
+# Chromium drops what it loads when an interface of the machine comes or goes, as those of real nodes beside it do.
+NETWORK_CHANGED = "net::ERR_NETWORK_CHANGED"
 Json = dict[str, t.Any]
 
 
@@ -40,11 +44,31 @@ class Browser:
 
     def __init__(self, driver: webdriver.Chrome) -> None:
         self.driver = driver
+        self._said: list[str] = []
 
     def open(self, address: str) -> None:
-        """Go there, and wait until the page is told of changes."""
-        self.driver.get(address)
-        self.until(lambda: self.one("#connection").get_attribute("data-state") == "live")
+        """Go there, and wait until the page is told of changes. It is loaded again when the network changed."""
+        self._load(address)
+        self.until(partial(self._is_live, address))
+
+    def _load(self, address: str) -> None:
+        try:
+            self.driver.get(address)
+        except WebDriverException as error:
+            if NETWORK_CHANGED not in str(error):
+                raise
+
+    def _is_live(self, address: str) -> bool:
+        if self._network_changed():
+            self._load(address)
+        return self.one("#connection").get_attribute("data-state") == "live"
+
+    def _network_changed(self) -> bool:
+        """Whether that made the browser drop something since this was last asked."""
+        driver: t.Any = self.driver  # this one method has no types
+        said = [str(entry["message"]) for entry in driver.get_log("browser")]
+        self._said += [each for each in said if NETWORK_CHANGED not in each]
+        return any(NETWORK_CHANGED in each for each in said)
 
     def one(self, selector: str) -> WebElement:
         """The first element that fits. Raises NoSuchElementException."""
@@ -75,9 +99,10 @@ class Browser:
         raise AssertionError(f"not within {seconds:g} s; {said}\n{self.script('return document.body.innerText')}")
 
     def complaints(self) -> list[str]:
-        """What the console has said since it was last asked, refused requests among it."""
-        driver: t.Any = self.driver  # this one method has no types
-        return [str(entry["message"]) for entry in driver.get_log("browser")]
+        """What the console has said since it was last asked, refused requests among it, but for a changed network."""
+        self._network_changed()
+        said, self._said = self._said, []
+        return said
 
     def size(self, width: int, height: int) -> None:
         """Of the window, in pixels."""

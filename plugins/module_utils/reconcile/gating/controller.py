@@ -26,7 +26,7 @@ from ..pool.controller import PoolController, publish
 from ..runtime.batcher import Batcher
 from ..runtime.event_reporter import EventReporter
 from ..runtime.hops import Hops
-from ..runtime.threads import Threads
+from ..runtime.threads import Stopped, Threads
 from ..runtime.work_queue import WorkQueue
 from ..state.cluster_state import ClusterState
 from ..state.writer import Writer
@@ -85,6 +85,8 @@ class GatingController:
         try:
             plan, again = self._plan(now)
             self._reserve(plan.placements)
+        except Stopped:
+            raise
         except Exception as error:
             self.passes.failed(str(error))
             with contextlib.suppress(ApiError):

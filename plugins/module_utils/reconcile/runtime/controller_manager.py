@@ -75,7 +75,7 @@ from .fence import Fence
 from .hops import Hops
 from .metrics import Metrics, NoMetrics
 from .progress import Progress
-from .threads import Threads
+from .threads import Stopped, Threads
 from .tracing import Tracer
 from .work_queue import WorkQueue
 
@@ -272,6 +272,8 @@ class ControllerManager:
         try:
             result = self.reconcilers[type(key)](key)
             self.reporter.once(str(key), "")
+        except Stopped:  # the end cut it short; the next engine does it
+            return
         except (ApiError, FabricError) as error:
             self.reporter.once(str(key), str(error))
             result = Result(time.time() + RETRY_SECONDS)

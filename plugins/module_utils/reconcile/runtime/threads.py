@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import typing as t
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
 Done = t.TypeVar("Done")
 
@@ -98,11 +98,20 @@ class FabricExecutors:
 
 
 def run_all(executor: ThreadPoolExecutor, work: list[Callable[[], object]]) -> None:
-    """Run everything at the same time; the first error is raised after all have ended. Raises Stopped."""
+    """Run everything at the same time; the first error is raised after all have ended. Raises Stopped, also for what
+    had not begun by then."""
     try:
         waiting: list[Future[object]] = [executor.submit(each) for each in work]
     except RuntimeError as ended:
         raise Stopped(str(ended)) from None
-    errors = [error for future in waiting if (error := future.exception())]
+    errors = [error for future in waiting if (error := _error(future))]
     if errors:
         raise errors[0]
+
+
+def _error(future: Future[object]) -> BaseException | None:
+    """What went wrong, once it has ended."""
+    try:
+        return future.exception()
+    except CancelledError:
+        return Stopped("it was not begun")

@@ -8,11 +8,15 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import pytest
+
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Refused
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS, SLICES
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.gate_opener import GateOpener
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.threads import Stopped
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -164,3 +168,15 @@ def test_pod_that_went_away_meanwhile_frees_its_device(held: Bench) -> None:
     held.run(1)
     assert reserved(held) == []
     assert not node_snapshot(held.state, "node-0").resources[0].hold_alive
+
+
+def test_a_pass_that_the_end_cut_short_did_not_fail(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask(held)
+
+    def ended(self: GateOpener) -> None:
+        raise Stopped("the rest was not begun")
+
+    monkeypatch.setattr(GateOpener, "open_ready", ended)
+    with pytest.raises(Stopped):
+        held.gating.reconcile(GatesKey())
+    assert held.gating.passes.problem() == "held pods were not planned yet"

@@ -30,13 +30,14 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import FinishRequest, WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, PoolKey, Result
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey, NodeKey, PoolKey, Result
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import controller
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.controller import Executor
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import controller_manager as module
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.threads import Stopped
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench, kind_of
@@ -408,6 +409,18 @@ def test_a_pass_that_the_end_cut_short_is_no_trouble(quiet: Live, monkeypatch: p
     monkeypatch.setattr(Executor, "carry_out", ended)
     engine.reconcile(NodeKey("node-0"))
     assert bench.told("Trouble") == []
+
+
+def test_a_key_that_the_end_cut_short_is_no_trouble(quiet: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, bench = quiet
+
+    def ended(key: GatesKey) -> Result:
+        raise Stopped("the rest was not begun")
+
+    monkeypatch.setitem(engine.reconcilers, GatesKey, ended)
+    engine.reconcile(GatesKey())
+    assert bench.told("Trouble") == []
+    assert engine.queue.idle(), "nor is it tried again"
 
 
 class TestReadingAhead:

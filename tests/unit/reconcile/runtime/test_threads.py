@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import threading
+import typing as t
+from collections.abc import Callable
+from concurrent.futures import Future
 
 import pytest
 
@@ -78,3 +81,25 @@ def test_nothing_is_run_once_the_threads_were_stopped() -> None:
     threads.cancel()
     with pytest.raises(Stopped, match="shutdown"):
         run_all(executor, [lambda: pytest.fail("it was run")])
+
+
+def test_what_had_not_begun_when_the_threads_were_stopped_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, submitted = Threads(), threading.Event()
+    executor = threads.executor(1, "test")
+
+    def first() -> None:
+        submitted.wait(10.0)
+        threads.cancel()
+
+    def later() -> None:
+        pytest.fail("it was run")
+
+    def submit(work: Callable[[], None], original: t.Any = executor.submit) -> Future[None]:
+        future: Future[None] = original(work)
+        if work is later:
+            submitted.set()
+        return future
+
+    monkeypatch.setattr(executor, "submit", submit)
+    with pytest.raises(Stopped, match="not begun"):
+        run_all(executor, [first, later])

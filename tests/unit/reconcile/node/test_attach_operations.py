@@ -111,8 +111,8 @@ def test_an_intent_that_cannot_be_stored_is_tried_again_after_a_while(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, error: ApiError, waits: bool
 ) -> None:
     """The next plan would write it at once, and again; one that met a newer object plans with that."""
-    waited: list[float | None] = []
-    monkeypatch.setattr(bench.operations.stopping, "wait", lambda timeout=None: bool(waited.append(timeout)))
+    waited: list[float] = []
+    monkeypatch.setattr(bench.operations.stopping, "wait", waited.append)
     bench.put(objects.resource("gpu-a"))
     bench.api.fail("merge_patch", COMPOSABLE_RESOURCES, error)
     bench.operations.attach(ATTACH)

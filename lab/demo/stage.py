@@ -46,7 +46,7 @@ class StageOptions:
     ``use`` says otherwise. ``handover`` gated: pods of the default namespace are held by the admission policy, or by
     their template where the release does not serve it. ``driver``: that of the vendor's plugin, or the node agents'
     own, in the place of the vendor's plugin; always their own with the handover direct. ``other_drivers``: of all
-    models besides. ``gangs``: the scheduler knows PodGroups.
+    models besides. ``gangs``: the scheduler knows PodGroups. ``capacity``: of each device, in the pools.
     """
 
     nodes: int = 2
@@ -72,6 +72,7 @@ class StageOptions:
     manager_settings: Mapping[str, t.Any] = field(default_factory=dict)
     extra: Mapping[str, t.Any] = field(default_factory=dict)
     gangs: bool = False
+    capacity: Mapping[str, str] = field(default_factory=dict)
 
 
 def device_name(model: str) -> str:
@@ -159,7 +160,8 @@ class Stage:
 
     def _row(self, index: int, model: str) -> Json:
         others = {"other-driver-names": [*self.options.other_drivers]} if self.options.other_drivers else {}
-        return {"index": index, "cdi-model-name": model, "driver-name": self.driver, **others,
+        size = {"capacity": {**self.options.capacity}} if self.options.capacity else {}
+        return {"index": index, "cdi-model-name": model, "driver-name": self.driver, **others, **size,
                 "k8s-device-name": device_name(model), "cannot-coexist-with": [],
                 "dra-attributes": {"type": "gpu", "productName": self.product(model), "uuid": ""}}
 

@@ -61,6 +61,15 @@ options:
               - A DeviceClass that reads an attribute needs it here, too. The class of NVIDIA's driver reads C(type).
             type: dict
             required: true
+          capacity:
+            description:
+              - Capacities of the devices in pools, amounts such as V(80Gi) by name, so that a claim for a part of
+                one can be allocated a device that is still to be attached.
+              - On its node other claims may share it where the node agents say so with the same capacity, but for
+                the handover V(direct), with which the claim has it alone. CoHDI's own components do not read this
+                key.
+            type: dict
+            default: {}
           cannot-coexist-with:
             description: The C(index) of each model that a machine with this model cannot have.
             type: list

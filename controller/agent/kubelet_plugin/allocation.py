@@ -10,7 +10,8 @@ now which device of the node they are.
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims
 
@@ -22,13 +23,15 @@ Json = dict[str, t.Any]
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """One result: a device for a request; ``request`` is that of the claim, without the alternative
-    that the scheduler took."""
+    that the scheduler took. ``share_id``: of a device that several claims share, ``consumed``: which part of its
+    capacity is the claim's."""
 
     request: str
     pool: str
     device: str
     share_id: str = ""
     admin: bool = False
+    consumed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +73,5 @@ class Place:
             device = f"{result['device']} of pool {result['pool']}"
             raise Refused(f"the claim {name} has {device}; allowed is pool {self.pool}, and a pool of the fabric")
         return Wanted(str(result["request"]).partition("/")[0], result["pool"], result["device"],
-                      str(result.get("shareID") or ""), bool(result.get("adminAccess")))
+                      str(result.get("shareID") or ""), bool(result.get("adminAccess")),
+                      {str(name): str(amount) for name, amount in (result.get("consumedCapacity") or {}).items()})

@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.config 
 
 from ..agent import NodeAgent
 from .errors import BadCheckpoint
+from .options import shares
 from .sight import Kept
 
 Status = Callable[[], dict[str, t.Any]]
@@ -52,7 +53,8 @@ def kubelet_plugin(args: argparse.Namespace, client: Client, agent: NodeAgent) -
     def synced() -> bool:
         return all(reflector.synced.is_set() for reflector in agent.state.reflectors)
 
-    options = PluginOptions(args.dra_driver, tuple(args.dra_kinds), args.kubelet_folder, args.cdi_folder)
+    options = PluginOptions(args.dra_driver, tuple(args.dra_kinds), args.kubelet_folder, args.cdi_folder,
+                            shares(args))
     mine = Agent(args.node_name, Host(args.root), agent.state.slices, evidences, synced, kept, claims,
                  agent.driver.other)
     try:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import typing as t
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from .errors import BadCheckpoint
@@ -22,6 +23,7 @@ class PreparedDevice:
     """A device of a claim: what the allocation says, and what it is on this node.
 
     ``admin``: access for administration, beside whoever uses it. ``libraries``: the container gets the vendor's, too.
+    ``consumed``: the claim's part of the capacity of a device that it shares.
     """
 
     request: str
@@ -32,6 +34,12 @@ class PreparedDevice:
     share_id: str = ""
     admin: bool = False
     libraries: bool = False
+    consumed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def entry(self) -> str:
+        """What stands for it in the claim's spec: a claim may have several shares of one device."""
+        return f"{self.device}-{self.share_id}" if self.share_id else self.device
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +78,16 @@ class Checkpoint:
 
     def _write(self, claims: dict[str, PreparedClaim]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        document = {"version": VERSION, "claims": [asdict(claim) for claim in claims.values()]}
+        document = {"version": VERSION, "claims": [_written(claim) for claim in claims.values()]}
         write_whole(self._path, json.dumps(document, indent=1) + "\n")
         self._claims = claims
+
+
+def _written(claim: PreparedClaim) -> dict[str, t.Any]:
+    """An agent from before devices were shared can read what has no share."""
+    devices = [{name: value for name, value in asdict(device).items() if name != "consumed" or value}
+               for device in claim.devices]
+    return {**asdict(claim), "devices": devices}
 
 
 def _read(path: Path) -> dict[str, PreparedClaim]:

@@ -47,8 +47,8 @@ class ClaimStatus:
         return True
 
     def _has_all(self, claim: Json, prepared: PreparedClaim) -> bool:
-        keys = {(r["driver"], r["pool"], r["device"]) for r in claims.results(claim)}
-        return all((self._driver, device.pool, device.device) in keys for device in prepared.devices)
+        keys = {(r["driver"], r["pool"], r["device"], str(r.get("shareID") or "")) for r in claims.results(claim)}
+        return all((self._driver, device.pool, device.device, device.share_id) in keys for device in prepared.devices)
 
     def _entry(self, device: PreparedDevice, now: str) -> Json:
         libraries = "with the vendor's libraries" if device.libraries else "device files alone, no libraries"

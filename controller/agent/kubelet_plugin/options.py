@@ -14,6 +14,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.device_i
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 
 from .devices import DEFAULT_KINDS, KINDS
+from .shares import BadShare, Share, read_share
 
 # The kubelet makes a socket below its folder with the name in its path.
 LONGEST_DRIVER = 63
@@ -31,6 +32,9 @@ def add_plugin_options(parser: argparse.ArgumentParser) -> None:
              "else they are left to the driver that it names, and its plugin is told of them")
     add("--dra-kinds", nargs="+", default=list(DEFAULT_KINDS), metavar="KIND", choices=KINDS,
         help=f"devices that this driver offers, out of {', '.join(KINDS)} (default: {' '.join(DEFAULT_KINDS)})")
+    add("--dra-shares", nargs="+", default=[], metavar="DEVICES=CAPACITY:AMOUNT:STEP",
+        help="devices that several claims may share, a kind or a productName each, and by what, such as "
+             "nvidia=memory:80Gi:10Gi; nothing divides them but the scheduler's count (default: none)")
     add("--kubelet-folder", type=Path, default=Path("/var/lib/kubelet"), metavar="FOLDER",
         help="the kubelet's, at the same path as on the node (default: %(default)s)")
     add("--cdi-folder", type=Path, default=Path("/var/run/cdi"), metavar="FOLDER",
@@ -42,11 +46,21 @@ def own_kinds(args: argparse.Namespace) -> tuple[str, ...]:
     return tuple(args.dra_kinds) if args.dra_driver else ()
 
 
+def shares(args: argparse.Namespace) -> tuple[Share, ...]:
+    """Which devices several claims may share. Raises BadConfig."""
+    try:
+        return tuple(read_share(text) for text in args.dra_shares)
+    except BadShare as error:
+        raise BadConfig(f"--dra-shares: {error}") from None
+
+
 def check_plugin_options(args: argparse.Namespace) -> None:
     """Raises BadConfig where a DRA driver cannot have the name, or cannot be served here."""
     name = args.dra_driver
     if args.dra_driver_by_label and not name:
         raise BadConfig("--dra-driver-by-label: is not usable without --dra-driver, whose name the label may have")
+    if shares(args) and not name:
+        raise BadConfig("--dra-shares: is not usable without --dra-driver, whose devices they are")
     if not name:
         return
     if len(name) > LONGEST_DRIVER or not _DRIVER.fullmatch(name):

@@ -25,17 +25,18 @@ from ansible_collections.composable.infra.plugins.module_utils.node.host import 
 from ansible_collections.composable.infra.plugins.module_utils.node.vendors import VENDORS
 
 from .allocation import Place
+from .cdi.container_edits import ContainerEdits
+from .cdi.specs import SpecFolder
 from .checkpoint import FILE, Checkpoint, PreparedClaim
 from .claim_status import ClaimStatus
-from .container_edits import ContainerEdits
 from .devices import DEFAULT_KINDS, NodeDevice
 from .errors import Refused
 from .health import DeviceHealth, HealthStream
 from .preparation import OnNode, Preparation
 from .publisher import Publisher
 from .service import PluginService
+from .shares import Share
 from .sight import Kept, Sight
-from .specs import SpecFolder
 from .wire.rpc import DRA, HEALTH, LATER_HEALTH, service
 from .wire.sockets import Registration, Sockets, serving
 
@@ -54,12 +55,14 @@ class PluginOptions:
     """``driver``: name of the DRA driver; ``kinds``: which rows of the table of vendors it offers.
 
     ``kubelet``: the kubelet's folder, ``cdi``: where the container runtime reads specs; both at the node's own paths.
+    ``shares``: which devices several claims may share, and by what.
     """
 
     driver: str
     kinds: tuple[str, ...] = DEFAULT_KINDS
     kubelet: Path = Path("/var/lib/kubelet")
     cdi: Path = Path("/var/run/cdi")
+    shares: tuple[Share, ...] = ()
 
 
 def _no_claims(_but: Collection[ClaimName]) -> Iterable[Json]:
@@ -96,7 +99,7 @@ class KubeletPlugin:
         checkpoint = Checkpoint(self._sockets.endpoint.parent / FILE)
         on_node = OnNode(self._sight, self._edits, SpecFolder(options.cdi, options.driver), checkpoint)
         self._preparation = Preparation(place, client, on_node, self._prepared)
-        self._publisher = Publisher(client, place, agent.slices)
+        self._publisher = Publisher(client, place, agent.slices, options.shares)
         self._status, self._health = ClaimStatus(client, options.driver), HealthStream()
         self._registered = threading.Event()
         self._unwritten: dict[str, PreparedClaim] = {}

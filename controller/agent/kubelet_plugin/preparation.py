@@ -21,12 +21,12 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi
 
 from .allocation import Place, Wanted
+from .cdi.container_edits import ContainerEdits, with_share
+from .cdi.specs import SpecFolder
 from .checkpoint import Checkpoint, PreparedClaim, PreparedDevice
-from .container_edits import ContainerEdits
 from .devices import NodeDevice
 from .errors import Refused
 from .sight import Sight
-from .specs import SpecFolder
 
 Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
@@ -82,9 +82,9 @@ class Preparation:
         if dead:
             log.info("specs of no claim were removed: %s", ", ".join(dead))
 
-    def cdi_id(self, uid: str, device: str) -> str:
-        """By what name the container runtime finds a prepared device."""
-        return self._specs.id(uid, device)
+    def cdi_id(self, uid: str, entry: str) -> str:
+        """By what name the container runtime finds a prepared device; ``entry``: what stands for it in the spec."""
+        return self._specs.id(uid, entry)
 
     def _make(self, claim: PreparedClaim, wanted: list[Wanted]) -> PreparedClaim:
         there = {device.name: device for device in self._sight.look()}
@@ -92,10 +92,12 @@ class Preparation:
         for item in wanted:
             self._check_free(claim.uid, item, devices[item.device])
         told = self._edits.of(list(devices.values()))
-        edits = replace(told, devices={name: told.devices[device.name] for name, device in devices.items()})
         made = PreparedClaim(claim.uid, claim.namespace, claim.name, tuple(
             PreparedDevice(item.request, item.pool, item.device, devices[item.device].address,
-                           devices[item.device].uuid, item.share_id, item.admin, edits.libraries) for item in wanted))
+                           devices[item.device].uuid, item.share_id, item.admin, told.libraries, item.consumed)
+            for item in wanted))
+        edits = replace(told, devices={it.entry: with_share(told.devices[devices[it.device].name], devices[it.device],
+                                                            it.share_id, it.consumed) for it in made.devices})
         self._checkpoint.put(made)
         self._specs.write(claim.uid, edits)
         return made
@@ -113,10 +115,10 @@ class Preparation:
         return found
 
     def _check_free(self, uid: str, wanted: Wanted, device: NodeDevice) -> None:
-        """A device is for one claim, unless the scheduler shared it or an administrator looks on."""
+        """A device is for one claim, unless the scheduler shared it among both or an administrator looks on."""
         for other in self._checkpoint.claims():
-            both = [each for each in other.devices if each.address == device.address]
-            if other.uid == uid or wanted.admin or wanted.share_id or all(e.admin or e.share_id for e in both):
+            both = [each for each in other.devices if each.address == device.address and not each.admin]
+            if other.uid == uid or wanted.admin or all(each.share_id and wanted.share_id for each in both):
                 continue
             if not self._is_over(other):
                 name = f"{other.namespace}/{other.name}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import typing as t
 from collections.abc import Sequence
 
@@ -15,29 +16,36 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.quantity import quantity
 
 from .allocation import Place
 from .devices import NodeDevice
+from .shares import Share, share_of
 
 Json = dict[str, t.Any]
+log = logging.getLogger("composable.infra")
 # The API server's limit of a slice.
 MOST_DEVICES = 128
 _LONGEST_NAME = 253
 _LONGEST_VALUE = 64
+NOT_SERVED = ("the driver %s: no device is shared: this API server drops allowMultipleAllocations; it is kept from "
+              "Kubernetes 1.36 on, before that with the feature gate DRAConsumableCapacity")
 
 
 class Publisher:
-    """``store`` has all ResourceSlices of the node; what is written goes there at once."""
+    """``store`` has all ResourceSlices of the node; what is written goes there at once. ``shares``: which devices
+    several claims may share."""
 
-    def __init__(self, client: Client, place: Place, store: Store) -> None:
-        self._client, self._place, self._store = client, place, store
+    def __init__(self, client: Client, place: Place, store: Store, shares: Sequence[Share] = ()) -> None:
+        self._client, self._place, self._store, self._shares = client, place, store, shares
 
     def publish(self, devices: Sequence[NodeDevice]) -> bool:
         """Make the slices those of these devices; whether something was written. Raises ApiError.
 
         The scheduler takes the first that fit, so devices that are near each other stand beside each other.
         """
-        entries = [entry(device) for device in sorted(devices, key=lambda device: device.place)]
+        entries = [entry(device, share_of(device, self._shares))
+                   for device in sorted(devices, key=lambda device: device.place)]
         parts = [entries[n:n + MOST_DEVICES] for n in range(0, len(entries), MOST_DEVICES)] or [[]]
         there = {str(item["metadata"]["name"]): item for item in self._own()}
         names = [self._name(number) for number in range(len(parts))]
@@ -48,7 +56,15 @@ class Publisher:
             self._write(there.get(name), name, self._spec(part, generation, len(parts)))
         for name in sorted(set(there) - set(names)):
             self._delete(there[name])
+        self._look_for_shares(entries)
         return True
+
+    def _look_for_shares(self, wanted: Sequence[Json]) -> None:
+        """An API server without the gate drops what it does not know, and is not asked again by this agent."""
+        kept = {str(device["name"]): device for item in self._own() for device in slices.devices(item)}
+        if any(is_shared(each) and not is_shared(kept.get(str(each["name"]), each)) for each in wanted):
+            self._shares = ()
+            log.warning(NOT_SERVED, self._place.driver)
 
     def shown(self) -> frozenset[str]:
         """Names of the devices that the slices show now."""
@@ -61,7 +77,9 @@ class Publisher:
     @staticmethod
     def _is_as_wanted(there: list[Json], parts: list[list[Json]]) -> bool:
         pools = [item["spec"]["pool"] for item in there]
-        return ([slices.devices(item) for item in there] == parts and len({p["generation"] for p in pools}) == 1
+        shown = [[comparable(device) for device in slices.devices(item)] for item in there]
+        wanted = [[comparable(device) for device in part] for part in parts]
+        return (shown == wanted and len({p["generation"] for p in pools}) == 1
                 and all(p["resourceSliceCount"] == len(parts) for p in pools))
 
     def _spec(self, part: list[Json], generation: int, count: int) -> Json:
@@ -98,8 +116,22 @@ class Publisher:
                 "uid": node["metadata"]["uid"], "controller": True}
 
 
-def entry(device: NodeDevice) -> Json:
-    """The device in ``spec.devices``; what is not known of it is left out."""
+def comparable(device: Json) -> Json:
+    """An entry with numbers for its quantities: the API server writes 1024Mi as 1Gi."""
+    return {**device, "capacity": _numbers(device["capacity"])} if "capacity" in device else device
+
+
+def _numbers(found: t.Any) -> t.Any:
+    return {key: _numbers(value) for key, value in found.items()} if isinstance(found, dict) else quantity(str(found))
+
+
+def is_shared(device: Json) -> bool:
+    """Whether an entry says that several claims may have parts of the device."""
+    return bool(device.get("allowMultipleAllocations"))
+
+
+def entry(device: NodeDevice, share: Share | None = None) -> Json:
+    """The device in ``spec.devices``; what is not known of it is left out. ``share``: how several claims share it."""
     texts = {"type": device.type, "uuid": device.uuid, "productName": device.model[:_LONGEST_VALUE],
              "pciVendor": device.vendor, "pciDevice": device.device, "switch": device.switch,
              "linkSpeed": device.link_speed,
@@ -108,4 +140,5 @@ def entry(device: NodeDevice) -> Json:
                "linkWidth": device.link_width}
     attributes: Json = {name: {"string": value} for name, value in texts.items() if value}
     attributes |= {name: {"int": value} for name, value in numbers.items() if value is not None}
-    return {"name": device.name, "attributes": attributes}
+    found: Json = {"name": device.name, "attributes": attributes}
+    return {**found, "allowMultipleAllocations": True, "capacity": share.capacities} if share else found

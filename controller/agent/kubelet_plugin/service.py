@@ -53,7 +53,7 @@ class PluginService:
         log.info("claim %s/%s prepared: %s", claim.namespace, claim.name, ", ".join(d.device for d in found.devices))
         return [message_class(f"{DRA}.Device")(
             request_names=[device.request], pool_name=device.pool, device_name=device.device,
-            cdi_device_ids=[self._preparation.cdi_id(claim.uid, device.device)],
+            cdi_device_ids=[self._preparation.cdi_id(claim.uid, device.entry)],
             share_id=device.share_id or None) for device in found.devices]
 
 

@@ -4,7 +4,7 @@
 """The ``device_info`` table: how models of the CDI Manager appear in Kubernetes, checked row by row.
 
 The keys are CoHDI's (composable-dra-driver, ConfigMap ``composable-dra-dds``), so a table that was written for CoHDI is
-valid here. ``kind``, ``handover`` and ``other-driver-names`` are ours.
+valid here. ``kind``, ``handover``, ``other-driver-names`` and ``capacity`` are ours.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from __future__ import annotations
 import re
 import typing as t
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 ATTRIBUTE = re.compile(rf"({DNS_SUBDOMAIN.pattern}/)?[A-Za-z_][A-Za-z0-9_]{{0,31}}")
 
+AMOUNT = re.compile(r"[0-9]{1,18}([kMGTPE]|[KMGTPE]i)?")
+
 MODEL_KEYS = ("index", "cdi-model-name", "dra-attributes", "driver-name", "k8s-device-name", "cannot-coexist-with",
-              "kind", "handover", "other-driver-names")
+              "kind", "handover", "other-driver-names", "capacity")
 # A node's label with the name of the DRA driver that shows its devices, where models have more than one.
 DRIVER_LABEL = "composable.infra/dra-driver"
 MOST_OTHER_DRIVERS = 3
@@ -53,7 +55,8 @@ class DeviceModel:
     DRA driver of its devices; ``attributes``: of its devices in pools; ``cannot_coexist_with``: indexes of models that
     a machine with this model cannot have; ``kind``: of its devices, as the CDI Manager tells them apart;
     ``handover``: that of the model, empty where its row says nothing; ``other_driver_names``: drivers that may show its
-    devices instead, on nodes whose label ``composable.infra/dra-driver`` says so.
+    devices instead, on nodes whose label ``composable.infra/dra-driver`` says so; ``capacity``: of its devices in
+    pools, so that a claim for a part of a capacity can be allocated one.
     """
 
     index: int
@@ -65,6 +68,7 @@ class DeviceModel:
     kind: str = "gpu"
     handover: str = ""
     other_driver_names: tuple[str, ...] = ()
+    capacity: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def drivers(self) -> tuple[str, ...]:
@@ -131,6 +135,7 @@ def _model(row: object, where: str) -> DeviceModel:
         kind=row.get("kind", "gpu"),
         handover=row.get("handover", ""),
         other_driver_names=_other_drivers(row, f"{where}.other-driver-names"),
+        capacity=_capacity(row, f"{where}.capacity"),
     )
 
 
@@ -143,6 +148,18 @@ def _other_drivers(row: Mapping[str, t.Any], where: str) -> tuple[str, ...]:
         if name in (row.get("driver-name"), *value[:number]):
             raise BadSetting(where, name, "must be named once, and not as driver-name")
     return tuple(value)
+
+
+def _capacity(row: Mapping[str, t.Any], where: str) -> dict[str, str]:
+    value = row.get("capacity", {})
+    if not isinstance(value, Mapping) or len(value) + len(row.get("dra-attributes") or ()) > 32:
+        raise BadSetting(where, value, "must be a mapping of capacities, at most 32 together with dra-attributes")
+    for name, text in value.items():
+        if not isinstance(name, str) or not ATTRIBUTE.fullmatch(name) or len(name.rpartition("/")[0]) > 63:
+            raise BadSetting(where, name, "names must be C identifiers of at most 32 characters, a domain before them")
+        if not isinstance(text, str) or not AMOUNT.fullmatch(text):
+            raise BadSetting(f"{where}.{name}", text, "must be a quantity such as 80Gi, as a text")
+    return {str(name): str(text) for name, text in value.items()}
 
 
 def _attributes(value: object, where: str) -> dict[str, str]:

@@ -39,6 +39,7 @@ ACCEPTED_ROWS = [
     {"handover": "gated"}, {"handover": "direct"}, {"handover": "reschedule"},
     {"other_driver_names": []}, {"other_driver_names": ["a.example", "b.example", "c.example"]},
     {"cannot_coexist_with": []}, {"cannot_coexist_with": list(range(100))}, {"cannot_coexist_with": None},
+    {"capacity": {}}, {"capacity": {"memory": "80Gi"}}, {"capacity": {"a.example/memory": "40960Mi", "cores": "100"}},
 ]
 
 REFUSED_ROWS = [
@@ -63,6 +64,7 @@ REFUSED_ROWS = [
     ("other_driver_names", ["GPU.example"], "DNS subdomain"), ("other_driver_names", [5], "DNS subdomain"),
     ("other_driver_names", ["gpu.nvidia.com"], "not as driver-name"),
     ("other_driver_names", ["a.example", "a.example"], "named once"),
+    ("capacity", "80Gi", "a mapping of capacities"), ("capacity", {f"c{n}": "1" for n in range(32)}, "at most 32"),
     ("cannot_coexist_with", "1", "list"), ("cannot_coexist_with", 1, "list"),
     ("cannot_coexist_with", list(range(101)), "at most 100"), ("cannot_coexist_with", ["1"], "integers"),
     ("cannot_coexist_with", [True], "integers"),
@@ -89,6 +91,18 @@ def test_attribute_value_is_refused_by_its_name(value: object, allowed: str) -> 
     with pytest.raises(BadSetting, match=r"^device_info\[0\]\.dra-attributes\.memory: ") as caught:
         Settings.from_dict(table(dra_attributes={"productName": "a", "memory": value}))
     assert allowed in caught.value.allowed
+
+
+@pytest.mark.parametrize("amount", [80, "80 Gi", "1.5Gi", "80GB", "80ki", "-1Gi", "", None, "9" * 19])
+def test_capacity_that_is_no_amount_is_refused_by_its_name(amount: object) -> None:
+    with pytest.raises(BadSetting, match=r"^device_info\[0\]\.capacity\.memory: .* must be a quantity such as 80Gi"):
+        Settings.from_dict(table(capacity={"memory": amount}))
+
+
+@pytest.mark.parametrize("name", ["bad name", "9lives", "a/b/c", "-a", "x" * 33])
+def test_capacity_name_must_be_a_qualified_name(name: str) -> None:
+    with pytest.raises(BadSetting, match=r"^device_info\[0\]\.capacity: .* names must be C identifiers"):
+        Settings.from_dict(table(capacity={name: "80Gi"}))
 
 
 @pytest.mark.parametrize("key", ["bad key", "a/b/c", "", "-a", "x" * 64])

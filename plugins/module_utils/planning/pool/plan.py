@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..device_info import DRIVER_LABEL
+from ..scheduling.framework.quantity import quantity
 from ..settings import DeviceModel, Settings
 
 SLICE_LIMIT = 128
@@ -137,11 +138,14 @@ def _current(item: PoolSlice, snapshot: PoolSnapshot, settings: Settings) -> boo
         return True
     wanted = slice_spec(snapshot, settings, item.devices, item.generation, item.count)
     same_nodes = item.spec.get("nodeSelector") == wanted["nodeSelector"]
-    return same_nodes and _attributes(item.spec) == _attributes(wanted)
+    return same_nodes and _described(item.spec) == _described(wanted)
 
 
-def _attributes(spec: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    return {d["name"]: d.get("attributes") or {} for d in spec.get("devices") or []}
+def _described(spec: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Quantities as numbers: the API server writes 1024Mi as 1Gi."""
+    return {d["name"]: (d.get("attributes") or {}, {name: quantity(value["value"]) for name, value
+                                                    in (d.get("capacity") or {}).items()})
+            for d in spec.get("devices") or []}
 
 
 def slice_spec(snapshot: PoolSnapshot, settings: Settings, names: Iterable[str], generation: int,
@@ -168,6 +172,7 @@ def _device(model: DeviceModel, name: str) -> dict[str, t.Any]:
     return {
         "name": name,
         "attributes": {k: {"string": v} for k, v in model.attributes.items()},
+        **({"capacity": {k: {"value": v} for k, v in model.capacity.items()}} if model.capacity else {}),
         "bindsToNode": True,
         "bindingConditions": [READY_CONDITION],
         "bindingFailureConditions": list(FAILURE_CONDITIONS),

@@ -36,6 +36,13 @@ def claim(device: str, node: str = "node-0", driver: str = DRIVER, **more: t.Any
             "status": {"allocation": {"devices": {"results": [result]}, "nodeSelector": selector}}}
 
 
+def test_device_is_in_use_while_any_claim_has_a_share_of_it() -> None:
+    mine = [claim("gpu-0", shareID="one"), claim("gpu-0", shareID="two")]
+    for left in (mine, mine[1:], mine[:1]):
+        assert device_users.user(left, [node_slice(GPU)], "node-0", DEVICE, {DRIVER}) == USES
+    assert device_users.user([], [node_slice(GPU)], "node-0", DEVICE, {DRIVER}) == ""
+
+
 GPU = entry("gpu-0", type="gpu", uuid="GPU-a", bus="0000:3b:00.0")
 MIG = entry("gpu-0-mig-1g", type="mig", uuid="MIG-x", parentUUID="GPU-a")
 VFIO = entry("gpu-vfio-0", type="vfio", bus="0000:3B:00.0")

@@ -109,6 +109,27 @@ def test_device_waits_for_binding_on_its_node() -> None:
         "bindingFailureConditions": ["FabricDeviceReschedule", "FabricDeviceFailed"]}]
 
 
+def of_capacity(amount: str) -> Settings:
+    """The model's devices have so much memory."""
+    return Settings.from_dict({"device_info": [row(0, A100, "a100", capacity={"memory": amount})]})
+
+
+def test_pool_device_says_its_capacity_but_not_that_claims_share_it() -> None:
+    made = of_capacity("40Gi")
+    (spec,) = plan_pool(PoolSnapshot(made.models[0], 1, 1), made).create
+    (device,) = spec["devices"]
+    assert device["capacity"] == {"memory": {"value": "40Gi"}}
+    assert "allowMultipleAllocations" not in device
+
+
+@pytest.mark.parametrize(("now", "same"), [("40Gi", True), ("40960Mi", True), ("80Gi", False)])
+def test_pool_is_written_again_when_the_capacity_is_another_one(now: str, same: bool) -> None:
+    before, after = of_capacity("40Gi"), of_capacity(now)
+    (spec,) = plan_pool(PoolSnapshot(before.models[0], 1, 1), before).create
+    there = PoolSlice("slice-0", 1, 1, ("a100-0",), spec)
+    assert plan_pool(PoolSnapshot(after.models[0], 1, 1, slices=(there,)), after).empty is same
+
+
 def test_slice_is_open_to_labelled_nodes_of_its_fabric() -> None:
     (spec,) = plan_pool(PoolSnapshot(MODEL, 7, 1), settings(label_prefix="gpu.example")).create
     (term,) = spec["nodeSelector"]["nodeSelectorTerms"]

@@ -154,10 +154,18 @@ def test_blocked_model_is_not_attached_but_what_is_idle_is_used() -> None:
     assert not nodes_by_pod(found)
 
 
+def shared(default: str | None) -> Json:
+    """An entry that several claims may have parts of; a request that names none takes ``default``, else all."""
+    policy = {"requestPolicy": {"default": default}} if default else {}
+    return {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "80Gi", **policy}}}
+
+
 @pytest.mark.parametrize(("entry", "tolerations", "fits"), [
     ({}, [], True), (TAINT, [], False), (TAINT, [{"key": "sick", "operator": "Exists"}], True),
     (TAINT, [{"key": "sick", "operator": "Equal", "value": "no"}], False),
     ({"taints": [{"key": "sick", "effect": "None"}]}, [], True), ({"allowMultipleAllocations": True}, [], False),
+    (shared("80Gi"), [], True), (shared("81920Mi"), [], True), (shared("10Gi"), [], False), (shared(None), [], True),
+    ({**shared("80Gi"), "consumesCounters": [{"counterSet": "c"}]}, [], False),
     ({"consumesCounters": [{"counterSet": "c"}]}, [], False)])
 def test_idle_devices_that_the_scheduler_would_not_give(entry: Json, tolerations: list[Json], fits: bool) -> None:
     pod = gated("p", exactly(tolerations=tolerations))

@@ -68,6 +68,20 @@ def test_what_changed_is_enough(bench: Bench, seed: int) -> None:
     assert seen, "the random nodes must have devices in use"
 
 
+def test_device_is_used_while_any_claim_has_a_share_of_it(bench: Bench) -> None:
+    bench.put(objects.resource("gpu-a", device="d1", serial="GPU-d1", state="Online"), objects.local_slice("GPU-d1"))
+    shares = [objects.claim(name, {**objects.local_result(), "shareID": name}) for name in ("one", "two")]
+    bench.put(*shares)
+    assert bench.state.used_devices.total() == {("default", A100): 1}
+    (raw,) = bench.state.resources.list()
+    for share in shares:
+        assert bench.state.user(raw) is not None
+        assert bench.state.used_devices.total() == {("default", A100): 1}
+        bench.state.claims.remove(bench.state.claims.get(share["metadata"]["name"], "default") or share)
+    assert bench.state.user(raw) is None
+    assert bench.state.used_devices.total() == {}
+
+
 def test_the_answer_is_the_callers_own(bench: Bench) -> None:
     bench.put(objects.resource("gpu-a", device="d1", serial="GPU-d1", state="Online"), objects.local_slice("GPU-d1"),
               objects.claim("train", objects.local_result()))

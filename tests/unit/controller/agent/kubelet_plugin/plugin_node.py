@@ -9,16 +9,16 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.allocation import Place
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.cdi.container_edits import ContainerEdits
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.cdi.specs import SpecFolder
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.checkpoint import (
     FILE,
     Checkpoint,
     PreparedClaim,
 )
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.container_edits import ContainerEdits
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.devices import KINDS
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.preparation import OnNode, Preparation
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.sight import Sight
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.specs import SpecFolder
 from ansible_collections.composable.infra.lab.hardware.fabric import PluggedDevice
 from ansible_collections.composable.infra.lab.hardware.node import driver_files
 from ansible_collections.composable.infra.lab.hardware.node.kernel import NodeKernel

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.beside_agent import kubelet_plugin
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.devices import DEFAULT_KINDS
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.options import check_plugin_options
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.options import check_plugin_options, shares
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire import generate
 from ansible_collections.composable.infra.controller.agent.main import parser
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
@@ -90,3 +90,14 @@ def test_checkpoint_of_a_later_agent_ends_this_one_with_a_sentence(tmp_path: Pat
 def test_descriptors_are_those_of_the_proto_files(tmp_path: Path) -> None:
     generate.generate(tmp_path / "fresh.base64")
     assert (tmp_path / "fresh.base64").read_bytes() == (generate.HERE / "kubelet.base64").read_bytes()
+
+
+def test_shares_are_read_and_need_a_driver() -> None:
+    given = ["nvidia=memory:80Gi:10Gi", "H200=memory:141Gi:1Gi"]
+    args = arguments("--dra-driver", "d.example.com", "--dra-shares", *given)
+    check_plugin_options(args)
+    assert [share.devices for share in shares(args)] == ["nvidia", "H200"]
+    with pytest.raises(BadConfig, match=r"^--dra-shares: is not usable without --dra-driver"):
+        check_plugin_options(arguments("--dra-shares", "nvidia=memory:80Gi:10Gi"))
+    with pytest.raises(BadConfig, match=r"^--dra-shares: 'nvidia' is not usable: must be DEVICES=CAPACITY"):
+        check_plugin_options(arguments("--dra-driver", "d.example.com", "--dra-shares", "nvidia"))

@@ -185,7 +185,7 @@ def test_kubelet_gets_devices_by_the_names_of_their_specs(running: Running, kube
     for _time in range(2):
         (device,) = kubelet.prepare("uid-c", "c").devices
         assert (device.pool_name, device.device_name, list(device.request_names)) == (NODE, "gpu-a", ["gpu"])
-        assert list(device.cdi_device_ids) == [f"{DRIVER}/claim=uid-c-gpu-a"]
+        assert list(device.cdi_device_ids) == [f"{DRIVER}/claim=uid-c-gpu-a-some-share"]
         assert device.share_id == "some-share"
     for _time in range(2):
         assert kubelet.unprepare("uid-c", "c").error == ""

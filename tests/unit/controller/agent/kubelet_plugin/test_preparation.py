@@ -10,11 +10,11 @@ import typing as t
 
 import pytest
 
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.cdi.container_edits import ContainerEdits
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.cdi.specs import SpecFolder
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.checkpoint import Checkpoint
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.container_edits import ContainerEdits
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.errors import Refused
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.sight import Sight
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.specs import SpecFolder
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     LINK_DEGRADED,

@@ -35,7 +35,8 @@ def expected_device(model: DeviceModel, driver: str, samples: tuple[Json, ...]) 
     if not samples:
         known = _values(model.attributes, driver, lambda value: value)
         known[f"{driver}/uuid"] = NON_EMPTY_TEXT
-        return DeviceFacts(driver, known, {}, complete=False)
+        sizes = {name: {"value": amount} for name, amount in model.capacity.items()}
+        return DeviceFacts(driver, known, _values(sizes, driver, _capacity), complete=False)
     facts = [announced_device(sample, driver) for sample in samples]
     attributes = {name: UNKNOWN if name.rpartition("/")[2] in INDIVIDUAL else value
                   for name, value in _common([f.attributes for f in facts]).items()}
@@ -77,8 +78,19 @@ def depends_on_place(attribute: str) -> bool:
 
 
 def shareable(device: Json) -> bool:
-    """Whether several claims (KEP-5075) or partitions (KEP-4815) may use the device: those are not counted on."""
-    return bool(device.get("allowMultipleAllocations") or device.get("consumesCounters"))
+    """Whether several claims (KEP-5075) or partitions (KEP-4815) may use the device: those are not counted on.
+
+    One that a claim without a request for capacity has as a whole is as any other, while no claim has a part of it.
+    """
+    shared = bool(device.get("allowMultipleAllocations")) and not _whole_by_default(device)
+    return shared or bool(device.get("consumesCounters"))
+
+
+def _whole_by_default(device: Json) -> bool:
+    """As ``fillEmptyRequest`` of ``structured/internal``: without a default it is the whole capacity."""
+    found = (device.get("capacity") or {}).values()
+    pairs = [(each, {"value": (each.get("requestPolicy") or {}).get("default") or each.get("value")}) for each in found]
+    return any(_capacity(each) == _capacity(default) != UNKNOWN for each, default in pairs)
 
 
 def repels(device: Json, tolerations: t.Iterable[Json]) -> bool:

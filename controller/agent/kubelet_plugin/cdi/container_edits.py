@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import typing as t
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 from ansible_collections.composable.infra.plugins.module_utils.node.host import SIMULATED, Host, NotEnded
 from ansible_collections.composable.infra.plugins.module_utils.node.vendors import NVIDIA
 
-from .devices import NodeDevice
-from .errors import Refused
+from ..devices import NodeDevice
+from ..errors import Refused
 
 Json = dict[str, t.Any]
 # No field is used that came later.
@@ -31,6 +32,7 @@ _COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/n
 _VFIO = "/dev/vfio/vfio"
 # A simulated node has plain files in the place of device files; containers get one that can be opened.
 _NULL = (1, 3)
+_OTHER = re.compile("[^A-Z0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,15 @@ def variable(device: NodeDevice) -> str:
     """By which the container knows its device, such as ``GPU_DEVICE_0=GPU-…``."""
     number = str(device.minor) if device.minor is not None else device.address.replace(":", "_").replace(".", "_")
     return f"{device.type.upper().replace('-', '_')}_DEVICE_{number}={device.identity}"
+
+
+def with_share(edits: Json, device: NodeDevice, share_id: str, consumed: Mapping[str, str]) -> Json:
+    """With a variable that tells the container its part, such as ``GPU_DEVICE_0_SHARE_5F3A9C01=memory=10Gi``."""
+    if not share_id:
+        return edits
+    name = f"{variable(device).partition('=')[0]}_SHARE_{_OTHER.sub('_', share_id[:8].upper())}"
+    part = ",".join(f"{capacity}={amount}" for capacity, amount in sorted(consumed.items()))
+    return {**edits, "env": [*edits.get("env", ()), f"{name}={part}"]}
 
 
 def _number(version: str) -> tuple[int, ...]:

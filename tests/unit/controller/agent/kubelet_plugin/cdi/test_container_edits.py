@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.container_edits import (
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.cdi.container_edits import (
     ContainerEdits,
     variable,
 )

@@ -14,6 +14,8 @@ from ...kube.api_resources import CLAIMS, DEVICE_CLASSES, NAMESPACES, PODS
 from ...kube.objects import pods
 from ...kube.times import format_time
 from ...planning.device_info import DeviceModel
+from ...planning.scheduling.cel.parser import UnsupportedExpression
+from ...planning.scheduling.filters.dynamic_resources.catalogue import Catalogue
 from ...planning.scheduling.filters.dynamic_resources.claims import MAX_DEVICES_PER_CLAIM
 from ...planning.scheduling.framework.quantity import BadQuantity, quantity
 from ...planning.settings import Settings
@@ -104,16 +106,28 @@ def _requested(options: Options) -> dict[str, str]:
 
 
 def _request(capture: Capture, settings: Settings, model: DeviceModel | None, count: int) -> Json:
-    """By its productName, which pool devices and the vendor's plugin give alike; their other attributes may differ."""
+    """By its productName, which pool devices and the drivers' plugins give alike; their other attributes may differ."""
     if model is None:
         return {}
-    known = {raw["metadata"]["name"] for raw in capture.of(DEVICE_CLASSES.plural)}
-    served = [name for name in (model.driver_name, *settings.device_classes)
+    known = {str(raw["metadata"]["name"]): raw for raw in capture.of(DEVICE_CLASSES.plural)}
+    served = [name for name in (*model.drivers, *settings.device_classes)
               if name in settings.device_classes and name in known]
-    chosen = served[0] if served else model.driver_name
-    said = f'device.attributes["{model.driver_name}"].productName == {json.dumps(model.attributes["productName"])}'
+    chosen = max(served, key=lambda name: _drivers_of(known[name], model), default=model.driver_name)
+    domain = "device.driver" if model.other_driver_names else json.dumps(model.driver_name)
+    said = f'device.attributes[{domain}].productName == {json.dumps(model.attributes["productName"])}'
     return {"name": "devices", "exactly": {"deviceClassName": chosen, "allocationMode": "ExactCount", "count": count,
                                            "selectors": [{"cel": {"expression": said}}]}}
+
+
+def _drivers_of(device_class: Json, model: DeviceModel) -> int:
+    """By how many of its drivers the class may take a device of the model."""
+    selectors = (device_class.get("spec") or {}).get("selectors") or ()
+    expressions = tuple((each.get("cel") or {}).get("expression") or "" for each in selectors)
+    try:
+        answers = Catalogue((model,), {}).satisfies_by_driver(model.cdi_model_name, expressions)
+    except UnsupportedExpression:
+        return 0
+    return sum(answer is not False for answer in answers.values())
 
 
 def _like(options: Options, capture: Capture) -> MorePods:

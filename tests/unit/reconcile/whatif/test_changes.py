@@ -23,7 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import CHANGES, changed
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.evictions import Gate
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.options import BadChange
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, rows
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, H100, rows
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.conftest import MANAGER
@@ -114,6 +114,35 @@ def test_more_pods_with_a_claim(held: Bench, ask: Ask) -> None:
     found = ask({"change": "add_pods", "model": A100, "count": 3, "devices_each": 2})
     assert [each.state for each in found.claims.values()] == [PLACED, PLACED, RELEASED]
     assert found.attaches == {("node-0", A100): 4}
+
+
+OTHER = "own.example"
+
+
+def two_drivers(*classes: str) -> EngineConfig:
+    """A model whose devices another driver shows on nodes that say so."""
+    (first, *_rest) = rows()
+    table = [{**first, "other-driver-names": [OTHER]}]
+    return EngineConfig.from_dict({"device_info": table, "fabric": MANAGER, "node_hands": "none",
+                                   "device_classes": [*classes]})
+
+
+def device_class(name: str, *drivers: str) -> Json:
+    """A DeviceClass for these drivers."""
+    said = f"device.driver in {[*drivers]!r}"
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name, "uid": name},
+            "spec": {"selectors": [{"cel": {"expression": said}}]}}
+
+
+@pytest.mark.parametrize("label", ["", OTHER])
+def test_more_pods_are_for_each_driver_of_the_model(held: Bench, captured: TakeCapture, label: str) -> None:
+    held.fabric.free_count = 5
+    node = held_pods.node("node-0", "machine-0")
+    node["metadata"]["labels"] = {**node["metadata"].get("labels", {}), "composable.infra/dra-driver": label}
+    held.put(node, device_class(DRIVER, DRIVER), device_class("all", DRIVER, OTHER))
+    config = two_drivers(DRIVER, "all")
+    found = answer(changed(captured(held, config), [{"change": "add_pods", "model": A100, "count": 1}]))
+    assert [each.state for each in found.claims.values()] == [PLACED]
 
 
 def test_more_pods_ask_for_cpu_and_memory(held: Bench, ask: Ask) -> None:

@@ -137,7 +137,7 @@ def test_two_shares_of_one_device_for_one_claim_are_told_apart(node: PluginNode)
     service = PluginService(node.preparation())
     request = message_class(f"{DRA}.NodePrepareResourcesRequest")(
         claims=[message_class(f"{DRA}.Claim")(namespace="default", uid="uid-c", name="c")])
-    answer = service.methods()["NodePrepareResources"](request, None)
+    answer = t.cast(t.Any, service.methods()["NodePrepareResources"])(request, None)
     assert [(list(device.request_names), device.share_id, list(device.cdi_device_ids))
             for device in answer.claims["uid-c"].devices] == [
         (["gpu"], FIRST, [f"{DRIVER}/claim=uid-c-gpu-a-{FIRST}"]),

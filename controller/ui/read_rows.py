@@ -25,10 +25,12 @@ from ansible_collections.composable.infra.controller.ui.rows import (
     ClaimRow,
     DeviceRow,
     FabricRow,
+    LinkRow,
     ModelCount,
     NodeRow,
+    SwitchRow,
 )
-from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, Machine
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot, Machine
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, nodes, slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
@@ -163,6 +165,14 @@ def free_in_boxes(state: ClusterState) -> dict[tuple[int, str], dict[str, int]]:
 def box_row(fabric: int, box: str, free: Mapping[str, int], states: Counter[str]) -> BoxRow | None:
     """One box; None for one that has no device any more."""
     return BoxRow(fabric, box, free, dict(+states)) if free or +states else None
+
+
+def switch_rows(seen: FabricSnapshot) -> Iterator[SwitchRow]:
+    """The switches that a look at the fabric shows."""
+    for each in seen.switches:
+        links = tuple(LinkRow(link.kind, link.to, link.ports, link.down, link.gbps) for link in each.links)
+        trouble = f"its health is {BAD_HEALTH}" if each.health == BAD_HEALTH else ""
+        yield SwitchRow(each.fabric, each.uid, each.name, trouble, links)
 
 
 def _in_pool(state: ClusterState, model: str, fabric: int) -> int:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the page shows, as values: one row for each fabric, box, node, claim, and one for the process itself.
+"""What the page shows, as values: one row for each fabric, box, switch, node, claim, and one for the process itself.
 
 A row goes to browsers as JSON without its empty fields. Times are seconds since the epoch, 0.0 for never.
 """
@@ -89,6 +89,29 @@ class BoxRow:
     box: str
     free: t.Mapping[str, int]
     states: t.Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow:
+    """Where ports of a switch lead: ``kind`` machine, box, switch or device, ``to``: its uid or id. ``ports``: how
+    many, ``down``: those whose link is not up; ``gbps``: what the others carry one way, in Gbit/s."""
+
+    kind: str
+    to: str
+    ports: int
+    down: int = 0
+    gbps: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchRow:
+    """A switch of a fabric, as the CDI Manager tells it. ``trouble``: what is wrong, in a sentence."""
+
+    fabric: int
+    switch: str
+    name: str
+    trouble: str = ""
+    links: tuple[LinkRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

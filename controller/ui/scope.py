@@ -14,7 +14,7 @@ import typing as t
 from dataclasses import dataclass
 
 Json = dict[str, t.Any]
-PROCESS, FABRIC, BOX, NODE, MACHINE, CLAIM = "process", "fabric", "box", "node", "machine", "claim"
+PROCESS, FABRIC, BOX, SWITCH, NODE, MACHINE, CLAIM = "process", "fabric", "box", "switch", "node", "machine", "claim"
 # What a namespace is shown of each kind of row; of no other kind it is shown anything.
 FIELDS: t.Final = {
     PROCESS: frozenset({"version", "handover", "hold", "ready", "leads", "docs"}),

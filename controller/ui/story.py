@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 
-from ansible_collections.composable.infra.controller.ui.scope import BOX, CLAIM, MACHINE, NODE, Scope
+from ansible_collections.composable.infra.controller.ui.scope import BOX, CLAIM, MACHINE, NODE, SWITCH, Scope
 from ansible_collections.composable.infra.controller.ui.view import View
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, slices
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
@@ -58,7 +58,7 @@ class Stories:
             return None
         if kind == DEVICE:
             return self._device(rest)
-        row = view.row(key) if kind in (NODE, MACHINE, BOX) else None
+        row = view.row(key) if kind in (NODE, MACHINE, BOX, SWITCH) else None
         return {"row": row, "events": self._node_events(row), "objects": self._node_objects(row)} if row else None
 
     def _claim(self, raw: Json, row: Json) -> Json:
@@ -85,7 +85,7 @@ class Stories:
             return None
         steps = sorted(_steps(raw), key=lambda step: step["at"])
         return {"steps": steps, "timelines": [told(each) for each in reversed(of_resource(raw))],
-                "node": raw["spec"]["target_node"], "evidence": {**_evidence(raw), **self._published(raw)},
+                "node": raw["spec"]["target_node"], "evidence": {**_evidence(raw), **self._published(raw), **self._linked(raw)},
                 "objects": [_named("ComposableResource", raw), {"kind": "Node", "name": raw["spec"]["target_node"]},
                             *({"kind": "ComposabilityRequest", "name": name}
                               for name in [(raw["metadata"].get("labels") or {}).get(cohdi.MANAGED_BY)] if name)]}
@@ -104,6 +104,12 @@ class Stories:
                       if uuid and slices.attribute(each, "uuid") == uuid), None)
         found = Place.of(entry).switch if entry else None
         return {"switch": found} if found else {}
+
+    def _linked(self, raw: Json) -> Json:
+        """Switches of the fabric that the CDI Manager shows the device behind."""
+        seen = self._state.snapshot
+        found = seen.switches_of.get((raw.get("status") or {}).get("cdi_device_id") or "") if seen else None
+        return {"fabric switch": ", ".join(found)} if found else {}
 
     def _node_objects(self, row: Json) -> list[Json]:
         if not row.get("is_node"):

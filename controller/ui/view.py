@@ -27,6 +27,7 @@ from ansible_collections.composable.infra.controller.ui.scope import (
     MACHINE,
     NODE,
     PROCESS,
+    SWITCH,
     Scope,
     claim_key,
 )
@@ -107,6 +108,7 @@ class View:
         self._counts = DeviceCounts()
         self._reasons: Mapping[str, WaitReason] = {}
         self._seen: FabricSnapshot | None = None
+        self._switches: set[str] = set()
         self._changes: deque[Change] = deque(maxlen=KEPT_CHANGES)
 
     def open(self) -> None:
@@ -228,6 +230,8 @@ class View:
             for number in sorted(read_rows.fabrics(self._state) | {place[0] for place in models}):
                 yield f"{FABRIC}/{number}", plain(read_rows.fabric_row(self._state, number, models))
             yield from self._boxes(looked=due.fabrics)
+        if due.fabrics:
+            yield from self._linked()
         yield PROCESS, plain(self._sources.process())
 
     def _boxes(self, *, looked: bool) -> Iterator[tuple[str, Json | None]]:
@@ -238,6 +242,14 @@ class View:
         for place in self._counts.changed():
             row = read_rows.box_row(*place, free.get(place, {}), self._counts.boxes[place])
             yield f"{BOX}/{place[0]}/{place[1]}", plain(row) if row else None
+
+    def _linked(self) -> Iterator[tuple[str, Json | None]]:
+        """All switches of the last look."""
+        seen = self._state.snapshot
+        rows = {f"{SWITCH}/{row.fabric}/{row.switch}": row for row in (read_rows.switch_rows(seen) if seen else ())}
+        yield from ((key, None) for key in self._switches - rows.keys())
+        yield from ((key, plain(row)) for key, row in rows.items())
+        self._switches = set(rows)
 
     def _node_readers(self, due: _Due, machines: set[str]) -> Iterator[tuple[str, Callable[[], NodeRow | None]]]:
         state = self._state
@@ -287,7 +299,7 @@ class View:
 
 def _free(seen: FabricSnapshot) -> tuple[object, ...]:
     """What a look at the fabric shows beside machines."""
-    return seen.free, seen.problems, seen.free_in_boxes
+    return seen.free, seen.problems, seen.free_in_boxes, seen.switches
 
 
 def _safely(what: str, read: Callable[[], t.Any]) -> t.Any:

@@ -4,6 +4,7 @@
 import { tick } from "./format.js";
 import { Feed } from "./feed.js";
 import { Grid } from "./grid.js";
+import { links } from "./links.js";
 import { Model } from "./model.js";
 import * as panels from "./panels.js";
 import { Story } from "./story.js";
@@ -40,6 +41,7 @@ function draw() {
   panels.sums(model);
   panels.claims(model, words, open);
   grid.update();
+  links(model, open);
   whatIf.update();
 }
 

@@ -14,7 +14,10 @@ export class Model {
     this.claims = new Map();
     this.fabrics = new Map();
     this.boxes = new Map();
+    this.switches = new Map();
     this.order = null;
+    this.machines = null;
+    this.cables = (this.cables ?? 0) + 1;
     this.inBoxes = null;
     this.bad = new Map();
     this.texts = new WeakMap();
@@ -23,7 +26,7 @@ export class Model {
 
   table(key) {
     const kind = key.slice(0, key.indexOf("/"));
-    return kind === "node" || kind === "machine" ? this.nodes : { claim: this.claims, fabric: this.fabrics, box: this.boxes }[kind] ?? null;
+    return kind === "node" || kind === "machine" ? this.nodes : { claim: this.claims, fabric: this.fabrics, box: this.boxes, switch: this.switches }[kind] ?? null;
   }
 
   put(key, row) {
@@ -32,9 +35,17 @@ export class Model {
     if (table === null) return;
     const known = table.get(key);
     if (table === this.nodes && (!known || known.fabric !== row.fabric)) this.order = null;
+    if (table === this.nodes && known?.machine !== row.machine) this.moved();
+    if (table === this.switches) this.moved();
     if (table === this.boxes && !known) this.inBoxes = null;
     table.set(key, row);
     if (table === this.nodes) this.note(key, row);
+  }
+
+  // The picture of the links may be another.
+  moved() {
+    this.machines = null;
+    this.cables += 1;
   }
 
   // What is wrong with a node and its devices is found when its row comes, not whenever something is drawn.
@@ -55,6 +66,7 @@ export class Model {
       const table = this.table(key);
       if (table?.delete(key)) {
         if (table === this.nodes) this.order = null;
+        if (table === this.nodes || table === this.switches) this.moved();
         if (table === this.boxes) this.inBoxes = null;
       }
       this.bad.delete(key);
@@ -105,6 +117,35 @@ export class Model {
     return found;
   }
 
+  // Switches by fabric, each in the order of their names; none where the CDI Manager tells no switches.
+  switchGroups() {
+    const found = new Map();
+    for (const [key, row] of this.switches) {
+      if (!found.has(row.fabric)) found.set(row.fabric, []);
+      found.get(row.fabric).push([key, row]);
+    }
+    for (const rows of found.values()) rows.sort(([, a], [, b]) => collator.compare(a.name, b.name));
+    return [...found].sort(([a], [b]) => a - b);
+  }
+
+  // Key of the row that the end of a switch's link has, and its name. Nodes are found by their machine's uid.
+  end(fabric, { kind, to }) {
+    if (kind === "machine") {
+      this.machines ??= new Map([...this.nodes].filter(([, row]) => row.machine).map(([key, row]) => [row.machine, key]));
+      const key = this.machines.get(to) ?? "";
+      return { key, name: this.nodes.get(key)?.name ?? to };
+    }
+    const key = `${kind}/${fabric}/${to}`;
+    return { key: this.rows.has(key) ? key : "", name: this.switches.get(key)?.name ?? to };
+  }
+
+  // Switches that lead to a box, a node or a machine.
+  switchesTo(key) {
+    const row = this.rows.get(key) ?? {};
+    const leads = ({ kind, to }, fabric) => (kind === "machine" ? to === row.machine : kind === "box" && key === `box/${fabric}/${to}`);
+    return [...this.switches.values()].filter((each) => (each.links ?? []).some((link) => leads(link, each.fabric))).map((each) => each.name);
+  }
+
   // What a search looks through, made once for each row.
   text(row) {
     let text = this.texts.get(row);
@@ -126,6 +167,7 @@ export class Model {
   troubles() {
     const process = (this.process.troubles ?? []).map((text) => ["controller", text, ""]);
     const fabrics = [...this.fabrics.values()].flatMap((row) => (row.problems ?? []).map((text) => [`fabric ${row.fabric ?? 0}`, text, ""]));
+    for (const [key, row] of this.switches) if (row.trouble) fabrics.push([`fabric ${row.fabric ?? 0}`, `switch ${row.name}: ${row.trouble}`, key]);
     const others = [...this.bad.values()].flat();
     const of = (word) => others.filter(([what]) => what.startsWith(word));
     return [...process, ...fabrics, ...of("device "), ...of("node ")];

@@ -7,7 +7,7 @@ import { ORDER, STATES, count, drawn, element, seconds, ticking } from "./format
 const MOST_TROUBLES = 12, MOST_CLAIMS = 100;
 
 // Replace what is shown only when it is another, so that nothing is read out or loses the focus for nothing.
-function show(id, key, make) {
+export function show(id, key, make) {
   const place = document.getElementById(id);
   if (place.dataset.shown === key) return;
   const held = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;

@@ -2,6 +2,7 @@
 // The story of one claim, node or device, beside the page.
 
 import { STATES, drawn, element, moment, seconds, ticking } from "./format.js";
+import { ends, picture } from "./links.js";
 
 const WIDTH = 588, LABEL = 208, VALUE = 64, LINE = 22;
 
@@ -40,7 +41,7 @@ export class Story {
       told = await this.feed.json("story", { key });
     } catch { /* gone, or not reachable: what was shown stays beside the sentence */ }
     if (key !== this.key || asked !== this.asked) return;
-    const text = JSON.stringify([told, this.row(key), key.startsWith("box/") ? this.model.devicesIn(this.row(key) ?? {}) : null]);
+    const text = JSON.stringify([told, this.row(key), key.startsWith("box/") ? this.model.devicesIn(this.row(key) ?? {}) : null, this.model.switchesTo(key)]);
     if (text === this.text) return;
     this.text = text;
     this.body.replaceChildren(...(told || this.row(key) ? this.parts(key, told ?? {}) : [element("p", { text: "It is gone." })]));
@@ -58,7 +59,8 @@ export class Story {
 
   parts(key, told) {
     const row = this.row(key) ?? told.row ?? {};
-    const facts = key.startsWith("claim/") ? claimFacts(row) : key.startsWith("device/") ? deviceFacts(row, told) : key.startsWith("box/") ? boxFacts(row) : nodeFacts(row);
+    const facts = key.startsWith("claim/") ? claimFacts(row) : key.startsWith("device/") ? deviceFacts(row, told) : key.startsWith("box/") ? boxFacts(row) : key.startsWith("switch/") ? switchFacts(row) : nodeFacts(row);
+    if (!key.startsWith("device/") && !key.startsWith("claim/") && !key.startsWith("switch/")) facts.push(["Switches", this.model.switchesTo(key).join(", ")]);
     const list = element("dl", {}, ...facts.filter(([, value]) => value !== undefined && value !== null && value !== "").flatMap(([name, value]) => [element("dt", { text: name }), element("dd", {}, value)]));
     const parts = [list];
     if (told.timeline) parts.push(heading("Timeline"), timeline(told.timeline, row));
@@ -68,6 +70,7 @@ export class Story {
     if (!key.startsWith("device/") && row.devices?.length && key.startsWith("node/")) parts.push(heading("Devices"), devices(row.devices, (name) => this.open(`device/${name}`, this.from)));
     const inside = key.startsWith("box/") && row.box ? this.model.devicesIn(row) : [];
     if (inside.length) parts.push(heading("Devices on machines"), devices(inside, (name) => this.open(`device/${name}`, this.from)));
+    if (key.startsWith("switch/") && row.links) parts.push(heading("Links"), picture(this.model, [[key, row]]), ends(this.model, row, (to) => this.open(to, this.from)));
     if (told.objects?.length) parts.push(heading("Objects"), ...told.objects.map((each) => element("p", {}, element("code", { text: command(each) }))));
     return parts;
   }
@@ -95,6 +98,10 @@ function deviceFacts(row, told) {
 function boxFacts(row) {
   const free = Object.entries(row.free ?? {}).map(([model, number]) => [`Free ${model}`, String(number)]);
   return [["Fabric", String(row.fabric)], ...free, ...Object.entries(row.states ?? {}).map(([state, number]) => [capital(STATES[state]?.[1] ?? state), String(number)])];
+}
+
+function switchFacts(row) {
+  return [["Name", row.name], ["Fabric", String(row.fabric)], ["Trouble", row.trouble], ["Links", row.links ? "" : "The CDI Manager tells none."]];
 }
 
 function nodeFacts(row) {

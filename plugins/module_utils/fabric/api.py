@@ -56,13 +56,40 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """What one end of a switch's ports is: ``kind`` machine, box, switch, or device where its box is not told.
+
+    ``to``: uid of a machine or a device, id of a box or a switch. ``ports``: how many ports of the switch lead there,
+    ``down``: those of them whose link is not up. ``gbps``: what the others carry one way, in Gbit/s; 0.0: not told.
+    """
+
+    kind: str
+    to: str
+    ports: int = 1
+    down: int = 0
+    gbps: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A switch of a fabric and what it is linked to; ``uid``: the manager's id of it."""
+
+    uid: str
+    fabric: int
+    name: str
+    health: str = "Unknown"
+    links: tuple[Link, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FabricSnapshot:
     """What a manager showed: ``machines`` by uid, ``free`` devices by (model, fabric).
 
     A count that could not be had is absent from ``free``; the reason is in ``problems`` under
     ``"<model>/<fabric>"``. ``taken``: seconds since the epoch, before the first question was asked; ``read``: after
     the last answer, 0 when nobody noted it. ``sizes``: by machine uid and model, where the manager limits them.
-    ``free_in_boxes``: of the ``free`` ones those whose box the manager told, by (model, fabric, box).
+    ``free_in_boxes``: of the ``free`` ones those whose box the manager told, by (model, fabric, box). ``switches``: those
+    that the manager tells; ``switches_of``: uids of the switches that a device is linked to, by its uid.
     """
 
     machines: Mapping[str, Machine]
@@ -72,6 +99,8 @@ class FabricSnapshot:
     read: float = 0.0
     sizes: Mapping[str, Mapping[str, Size]] = field(default_factory=dict)
     free_in_boxes: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
+    switches: tuple[Switch, ...] = ()
+    switches_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,12 @@ from ansible_collections.composable.infra.controller.ui.rows import ProcessRow
 from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.view import Sources, View
 from ansible_collections.composable.infra.controller.ui.whatif.captured import what_if_of
-from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot, Machine
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import (
+    Device,
+    FabricSnapshot,
+    Machine,
+    Switch,
+)
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
@@ -71,15 +76,15 @@ class Shown:
         return objects.resource(name, **{"device": f"d-{name}", "serial": f"GPU-{name}", "state": "Online",
                                          "node": f"node-{number}", **more})
 
-    def look(self, free: int, boxes: int = 0) -> None:
+    def look(self, free: int, boxes: int = 0, switches: tuple[Switch, ...] = ()) -> None:
         """The fabric was looked at: each machine has its devices. ``boxes``: how many the manager tells; its free
-        devices are in the last one, each machine's in one of them."""
+        devices are in the last one, each machine's in one of them. ``switches``: those that it tells."""
         machines = {f"machine-{n}": Machine(f"machine-{n}", f"node-{n}", 1, tuple(
             Device(f"d-gpu-{n}-{place}", A100, fabric=1, machine=f"machine-{n}",
                    box=f"box-{n % boxes}" if boxes else None) for place in range(self.devices)))
             for n in range(self.nodes)}
         inside = {(A100, 1, f"box-{boxes - 1}"): free} if boxes else {}
-        self.state.snapshot = FabricSnapshot(machines, {(A100, 1): free}, 1.0, free_in_boxes=inside)
+        self.state.snapshot = FabricSnapshot(machines, {(A100, 1): free}, 1.0, free_in_boxes=inside, switches=switches)
 
     def put(self, *raws: objects.Json) -> None:
         """The watches see these."""

@@ -14,6 +14,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Link, Switch
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.tests.browser.window import Browser, opened
@@ -278,6 +279,58 @@ def test_many_boxes_are_folded_until_they_are_asked_for(browser: Browser, shown:
     browser.until(lambda: list(in_boxes(browser))[:3] == ["box-0", "box-1", "box-2"])
 
 
+CABLED = (
+    Switch("s1", 1, "Switch 1", "OK", (Link("machine", "machine-0", 1, 0, 512.0), Link("machine", "machine-1"),
+                                       Link("box", "box-0", 2, 1, 256.0), Link("switch", "s2"))),
+    Switch("s2", 1, "Switch 2", "Critical", (Link("box", "box-1"), Link("switch", "s1"))))
+
+
+def test_where_the_manager_tells_no_switch_there_is_no_picture(browser: Browser) -> None:
+    assert not browser.one("#links").is_displayed()
+
+
+def test_switches_are_drawn_and_said_in_words(browser: Browser, shown: Shown) -> None:
+    shown.look(free=3, boxes=2, switches=CABLED)
+    browser.until(lambda: browser.one("#links").is_displayed())
+    assert [each.text for each in browser.all("#links tbody tr")] == [
+        "Switch 1 2 machines box-0 Switch 2 1 of 5", "Switch 2 none box-1 Switch 1 none"]
+    picture = browser.one("#links svg")
+    assert picture.get_attribute("aria-label") == (
+        "switch Switch 1 leads to machines node-0, node-1; box box-0; switch Switch 2. "
+        "switch Switch 2 leads to box box-1; switch Switch 1")
+    words = {each.text for each in browser.all("#links svg text")}
+    assert words == {"Switch 1", "! Switch 2", "node-0", "node-1", "box-0, 1 of 2 ports down", "box-1"}
+    assert len(browser.all("#links svg .cable")) == 5
+    assert len(browser.all("#links svg .cable.down")) == 1
+    browser.until(lambda: "switch Switch 2: its health is Critical" in browser.text("#troubles-list"))
+    shown.look(free=3, boxes=2)
+    browser.until(lambda: not browser.one("#links").is_displayed())
+
+
+def test_switch_box_and_node_lead_to_each_other(browser: Browser, shown: Shown) -> None:
+    shown.look(free=3, boxes=2, switches=CABLED)
+    browser.until(lambda: browser.one("#links tbody button")).click()
+    browser.until(lambda: "switch 1/s1" in browser.text("#story-title"))
+    browser.until(lambda: [each.text for each in browser.all("#story tbody tr")] == [
+        "machine node-0 1 port 512 Gbit/s", "machine node-1 1 port", "box box-0 2 ports 1 down 256 Gbit/s",
+        "switch Switch 2 1 port"])
+    assert browser.violations() == []
+    browser.all("#story tbody button")[2].click()
+    browser.until(lambda: "box 1/box-0" in browser.text("#story-title"))
+    facts = browser.text("#story dl").split("\n")
+    assert facts[facts.index("Switches") + 1] == "Switch 1"
+    browser.one("#story-close").click()
+    browser.one("#rows .row:last-child button.node").click()
+    browser.until(lambda: "Switches" in browser.text("#story dl"))
+
+
+def test_many_machines_of_a_switch_are_one_line(browser: Browser, shown: Shown) -> None:
+    far = tuple(Link("machine", f"far-{number}") for number in range(40))
+    shown.look(free=3, switches=(replace(CABLED[0], links=far),))
+    browser.until(lambda: "40 machines" in browser.text("#links svg"))
+    assert len(browser.all("#links svg .cable")) == 1
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 400])
 def test_axe_core_finds_nothing(browser: Browser, shown: Shown, scheme: str, width: int) -> None:
@@ -285,7 +338,7 @@ def test_axe_core_finds_nothing(browser: Browser, shown: Shown, scheme: str, wid
     browser.size(width, 900)
     broken = shown.resource(1, 0)
     broken["status"]["error"] = "the device fell off the bus"
-    shown.look(free=3, boxes=2)
+    shown.look(free=3, boxes=2, switches=CABLED)
     shown.reasons["default/more"] = WaitReason("default/more", "1 x A100 40G", 1.0)
     shown.put(broken, shown.resource(1, 1, state="Detaching"), shown.resource(0, 1, device="", state="Attaching"),
               objects.local_slice("GPU-gpu-0-0"), objects.claim("train", objects.local_result()), objects.claim("more"))

@@ -50,10 +50,11 @@ def test_boxes_are_told_and_stay_when_a_device_moves(emulator: Emulator, client:
 @pytest.mark.parametrize(("emulator", "read"), [
     ("AddResourceBlock", {"CompositionService", "CompositionService/ResourceBlocks",
                           "CompositionService/ResourceZones", "Systems"}),
-    ("Connections", {"Fabrics", "Fabrics/1/Connections", "Fabrics/1/Endpoints", "Fabrics/1/Zones", "Systems"}),
+    ("Connections", {"Fabrics", "Fabrics/1/Connections", "Fabrics/1/Endpoints", "Fabrics/1/Zones", "Systems",
+                     "Fabrics/1/Switches", "Fabrics/1/Switches/switch-1/Ports"}),
 ], indirect=["emulator"])
-def test_a_look_reads_no_chassis_and_no_switch(emulator: Emulator, client: Client, read: set[str]) -> None:
-    """What it read before boxes were told, and nothing more."""
+def test_a_look_reads_no_chassis(emulator: Emulator, client: Client, read: set[str]) -> None:
+    """What it reads of blocks, endpoints and switches tells the boxes."""
     assert len(client(emulator).snapshot([GPU]).free_in_boxes) == 2
     asked = {path.removeprefix("/redfish/v1").strip("/") for path in paths(emulator)}
     assert asked - {"", "SessionService/Sessions"} == read

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Link, Switch
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.driver import RedfishDriver
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Refused
@@ -102,6 +103,16 @@ def test_boxes_are_the_chassis_of_what_endpoints_stand_for(fabric: RedfishDriver
     """Processors and chunks link to no chassis here; they are subordinate to one."""
     pooled = {"CXL/T1": "PooledCXLType1", "CXL/T2": "PooledCXLType2", "CXL/T3": "PooledCXLType3"}
     assert boxes(fabric) == {**pooled, "CXL/T4": "PooledCXLType3", "CXL/T5": "CXLType3"}
+
+
+@example("public-cxl")
+def test_a_switch_and_what_its_ports_lead_to(fabric: RedfishDriver) -> None:
+    """Three ports to the one system, four to boxes. Its one speed for each is what the ports say of themselves."""
+    seen = fabric.snapshot([])
+    pooled = [Link("box", f"PooledCXLType{number}", 1, 0, 256.0) for number in (1, 2, 3)]
+    assert seen.switches == (Switch("CXL", 90817, "CXL Switch", "OK", (
+        Link("box", "CXLType3", 1, 0, 256.0), *pooled, Link("machine", CXL_SYSTEM, 3, 0, 1536.0))),)
+    assert set(seen.switches_of) == {f"CXL/T{number}" for number in range(1, 6)}
 
 
 @example("public-compose-action")

@@ -35,7 +35,8 @@ SEEN = ("/redfish/v1/", r".*/Systems/[\w-]+", r".*/Chassis/[\w-]+", r".*/Process
 SEEN_OF = {
     "all but zones": (
         ".*/CompositionService", r".*/ResourceBlocks/[\w-]+", r".*/ResourceZones/1", r".*/Endpoints/[\w-]+",
-        r".*/Connections/[\w-]+", ".*/Switches/switch-1", ".*/Tasks/1"),
+        r".*/Connections/[\w-]+", ".*/Switches/switch-1", ".*/Switches/switch-1/Ports/1",
+        ".*/Tasks/1"),
     "zones": (".*/Fabrics/1", r".*/Zones/[\w-]+", r".*/Endpoints/[\w-]+"),
 }
 

@@ -18,6 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.api import
     Machine,
     Proof,
     Started,
+    Switch,
     Task,
 )
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing
@@ -60,6 +61,8 @@ class FakeFabric:
     stuck: dict[str, threading.Event] = field(default_factory=dict)
     fabrics: dict[str, int] = field(default_factory=dict)
     free_in_boxes: dict[tuple[str, int, str], int] = field(default_factory=dict)
+    switches: tuple[Switch, ...] = ()
+    switches_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
     queued: Callable[[], object] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -94,7 +97,8 @@ class FakeFabric:
             raise self.snapshot_error
         free = {(m, number): self.free_count for m in models for number in {1, *self.fabrics.values()}}
         return FabricSnapshot({m.uid: m for m in self.machines()}, free, time.time(),
-                              free_in_boxes=dict(self.free_in_boxes))
+                              free_in_boxes=dict(self.free_in_boxes), switches=self.switches,
+                              switches_of=dict(self.switches_of))
 
     @staticmethod
     def _reply(answer: BaseException | None) -> None:

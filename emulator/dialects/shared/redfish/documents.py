@@ -13,6 +13,7 @@ from ....context import EmulatorContext
 from ....pool.parts import MEMORY, MachineSpec
 from ....pool.pool import ATTACHED, ATTACHING, DETACHING, VANISHED, PooledDevice
 from .options import ADD_BLOCK, COMPOSE, CONNECTIONS, Options
+from .ports import Ports
 from .power import Power
 
 ROOT: t.Final = "/redfish/v1"
@@ -71,6 +72,7 @@ class Documents:
         self.options = options
         self.manager = manager
         self.power = power
+        self.ports = Ports(context.spec)
         self.uuid = str(uuid.uuid5(uuid.UUID(context.spec.tenant), manager))
 
     def devices(self, number: int | None = None) -> list[PooledDevice]:

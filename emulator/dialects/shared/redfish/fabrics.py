@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ....pool.parts import MEMORY
 from ....pool.pool import PooledDevice
+from . import ports
 from .documents import ROOT, Documents, Json, box_path, fabric_path, part_path, ref, refs, status, system_path
 
 
@@ -26,8 +27,17 @@ def switch(docs: Documents, number: int, ident: str) -> Json | None:
         return None
     return {
         "@odata.type": "#Switch.v1_11_0.Switch", "Id": ident, "Name": found.name, "SwitchType": "PCIe",
-        "SupportedProtocols": ["PCIe"], "Status": status(),
+        "SupportedProtocols": ["PCIe"], "Status": status(), "Ports": ref(ports.path(found)),
     }
+
+
+def port(docs: Documents, number: int, switch_id: str, place: str) -> Json | None:
+    """A port of a switch."""
+    def there(uid: str) -> bool:
+        machine, device = docs.pool.machines.get(uid), docs.device(uid)
+        return number in (machine and machine.fabric, device and device.spec.fabric)
+
+    return docs.ports.port(number, switch_id, place, there)
 
 
 def endpoint(docs: Documents, number: int, uid: str) -> Json | None:
@@ -44,7 +54,7 @@ def endpoint(docs: Documents, number: int, uid: str) -> Json | None:
 
 
 def _endpoint(docs: Documents, number: int, uid: str, name: str, entities: list[Json], zones: list[str]) -> Json:
-    links: Json = {"Zones": refs(zones)}
+    links: Json = {"Zones": refs(zones), "ConnectedPorts": refs(docs.ports.of_endpoint(uid))}
     if docs.connects():
         target = docs.device(uid)
         has = docs.pool.shown(uid) if target is None else [target] if docs.is_composed(target) else []

@@ -14,7 +14,7 @@ TYPES: t.Final = {
     "SessionService": "v1_2_0", "TaskService": "v1_3_0", "Task": "v1_7_4", "Message": "v1_3_0",
     "CompositionService": "v1_2_3", "ResourceBlock": "v1_4_3", "Zone": "v1_6_3", "Fabric": "v1_4_0",
     "Switch": "v1_11_0", "Endpoint": "v1_8_2", "Connection": "v1_4_0", "Processor": "v1_22_0", "Memory": "v1_23_0",
-    "MemoryDomain": "v1_5_1", "MemoryChunks": "v1_6_2",
+    "MemoryDomain": "v1_5_1", "MemoryChunks": "v1_6_2", "Port": "v1_18_0",
 }
 
 

@@ -122,6 +122,10 @@ class Tree:
             if name != "Connections" or docs.connects():
                 made[f"Fabrics/*/{name}"] = self._fabric_list(name, kind, idents)
                 made[f"Fabrics/*/{name}/*"] = self._fabric_part(make)
+        made["Fabrics/*/Switches/*/Ports"] = lambda ident, switch: self._numbered(
+            ident, lambda n: _ports(docs.ports.of_switch(n, switch)))
+        made["Fabrics/*/Switches/*/Ports/*"] = lambda ident, switch, place: self._numbered(
+            ident, lambda n: fabrics.port(docs, n, switch, place))
         return made
 
     def _fabric_list(self, name: str, kind: str, idents: _Idents) -> Maker:
@@ -236,6 +240,10 @@ _OF_FABRIC: t.Final[dict[str, tuple[str, _Idents, _Part]]] = {
 def etag(body: Json) -> str:
     """A tag of the whole content, always the same for the same content."""
     return f'"{hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]}"'
+
+
+def _ports(found: list[str] | None) -> Listing | None:
+    return None if found is None else Listing("Port", found)
 
 
 def _list(kind: str, path: str, idents: Iterable[object]) -> Listing:

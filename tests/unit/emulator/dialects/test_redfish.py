@@ -423,6 +423,27 @@ def test_the_pools_errors(error: PoolError, status: int | None) -> None:
     assert RedfishError.of_pool(OperationFailed("x", t.cast(t.Any, None))).status == 400
 
 
+def test_ports_of_a_switch_are_the_cables_that_end_there() -> None:
+    cables = [{"from": "node-0", "to": "s"}, {"from": "s", "to": "box-1", "type": "CXL", "lanes": 8},
+              {"from": "s", "to": "r"}]
+    found = service({"dialects": ["Connections"]}, links=cables,
+                    switches=[{"id": "s", "fabric": 1}, {"id": "r", "fabric": 1}])
+    where = f"{ROOT}/Fabrics/1"
+    assert get(found, "/Fabrics/1/Switches/s")["Ports"] == ref(f"{where}/Switches/s/Ports")
+    assert members(get(found, "/Fabrics/1/Switches/s/Ports")) == [f"{where}/Switches/s/Ports/{n}" for n in (1, 2, 3)]
+    up, down, across = (get(found, f"/Fabrics/1/Switches/s/Ports/{n}") for n in (1, 2, 3))
+    assert [each["PortType"] for each in (up, down, across)] == ["UpstreamPort", "DownstreamPort", "InterswitchPort"]
+    assert up["Links"] == {"AssociatedEndpoints": [ref(f"{where}/Endpoints/{NODE}")]}
+    assert (down["PortProtocol"], down["ActiveWidth"]) == ("CXL", 8)
+    devices = [device.spec.uid for device in found.docs.devices()]
+    assert down["Links"] == {"AssociatedEndpoints": [ref(f"{where}/Endpoints/{uid}") for uid in devices]}
+    assert across["Links"] == {"ConnectedSwitches": [ref(f"{where}/Switches/r")],
+                               "ConnectedSwitchPorts": [ref(f"{where}/Switches/r/Ports/1")]}
+    assert get(found, f"/Fabrics/1/Endpoints/{NODE}")["Links"]["ConnectedPorts"] == [ref(f"{where}/Switches/s/Ports/1")]
+    assert found.tree.get(f"{where}/Switches/s/Ports/9") is None
+    assert found.tree.get(f"{where}/Switches/none/Ports") is None
+
+
 def test_the_metadata_names_every_type_that_is_served() -> None:
     found = service({"dialects": ALL})
     text = metadata()

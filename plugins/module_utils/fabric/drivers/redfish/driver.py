@@ -28,9 +28,11 @@ from ..shared.replies import healthy
 from .composition.executor import CompositionExecutor
 from .composition.preconditions import Change
 from .model.build import service_model
+from .model.cabling import cabling
 from .model.service_model import ServiceModel
 from .model.unit_allocator import UnitAllocator, candidates
 from .reader import Reader
+from .switch_reader import SwitchReader
 
 # One machine is read by following its links; what the whole service consists of is read anew this often, in seconds.
 OLDEST_MAP: t.Final = 60.0
@@ -51,6 +53,7 @@ class RedfishDriver:
         self._session = Session(config, read_error)
         self.service = Service(self._session)
         self._reader = Reader(self.service)
+        self._switches = SwitchReader(self.service)
         self._executor = CompositionExecutor(self._session, self.service, config)
         self._allocator = UnitAllocator(lambda: service_model(self._reader.tree()))
 
@@ -83,10 +86,15 @@ class RedfishDriver:
         through = {host.fabric: host for host in reversed(list(shown.hosts.values())) if host.fabric is not None}
         keys = [(model, fabric) for model in dict.fromkeys(models) for fabric in sorted(through)]
         free = {key: tuple(candidates(shown, through[key[1]], key[0], None)) for key in keys}
+        fabrics = [each.fabric for each in shown.tree.fabrics]
+        switches, switches_of = cabling(shown, {each.uri: self._switches.of(each) for each in fabrics})
+        problems = {f"switches/{shown.numbers[each.uri]}": said for each in fabrics
+                    if (said := self._switches.problem(each))}
         return FabricSnapshot({machine.uid: machine for machine in shown.machines()},
-                              {key: len(units) for key, units in free.items()}, taken,
+                              {key: len(units) for key, units in free.items()}, taken, problems,
                               free_in_boxes=Counter((*key, unit.box) for key, units in free.items()
-                                                    for unit in units if unit.box))
+                                                    for unit in units if unit.box),
+                              switches=switches, switches_of=switches_of)
 
     def devices(self) -> tuple[Device, ...]:
         """Every composable device, free ones included."""

@@ -15,8 +15,10 @@ from ...shared.redfish.resources import (
     Endpoint,
     FabricResource,
     Part,
+    Port,
     ResourceBlock,
     ServiceRoot,
+    SwitchResource,
     Zone,
 )
 
@@ -29,6 +31,14 @@ class FabricTree:
     endpoints: tuple[Endpoint, ...] = ()
     zones: tuple[Zone, ...] = ()
     connections: tuple[Connection, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchTree:
+    """One switch of a fabric and its ports."""
+
+    switch: SwitchResource
+    ports: tuple[Port, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,12 @@ def whole(value: t.Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def amount(value: t.Any) -> float | None:
+    """A number that is not negative."""
+    right = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+    return float(value) if right else None
+
+
 def truth(value: t.Any) -> bool | None:
     """True or false."""
     return value if isinstance(value, bool) else None

@@ -13,6 +13,7 @@ from .fields import (
     NOTHING,
     Field,
     Resource,
+    amount,
     identifier,
     link,
     link_set,
@@ -135,9 +136,32 @@ class FabricResource(Described):
     """A network of switches between initiators and targets."""
 
     fabric_type = Field("FabricType", text)
+    switches = Field("Switches", link)
     endpoints = Field("Endpoints", link)
     zones = Field("Zones", link)
     connections = Field("Connections", link)
+
+
+class SwitchResource(Described):
+    """A switch of a fabric."""
+
+    ports = Field("Ports", link)
+
+
+class Port(Described):
+    """A port of a switch, and what is at the other end of its link."""
+
+    link_status = Field("LinkStatus", text)
+    link_state = Field("LinkState", text)
+    speed = Field("CurrentSpeedGbps", amount)
+    endpoints = Field("Links/AssociatedEndpoints", links)
+    switches = Field("Links/ConnectedSwitches", links)
+    switch_ports = Field("Links/ConnectedSwitchPorts", links)
+    far_ports = Field("Links/ConnectedPorts", links)
+
+    def is_up(self) -> bool:
+        """Whether its link works, as far as it tells."""
+        return self.link_status in (None, "LinkUp") and self.link_state != "Disabled"
 
 
 class Entity(Resource):
@@ -163,6 +187,7 @@ class Endpoint(Described):
     identifiers = Field("Identifiers", objects)
     zones = Field("Links/Zones", links)
     connections = Field("Links/Connections", links)
+    switch_ports = Field("Links/ConnectedPorts", links)
 
     def entities(self) -> tuple[Entity, ...]:
         """What it stands for."""

@@ -29,7 +29,8 @@ def test_only_a_path_on_the_service_is_a_link(value: t.Any, found: str | None) -
 @pytest.mark.parametrize(("reader", "value", "found"), [
     (fields.text, "  a ", "a"), (fields.text, "  ", None), (fields.text, 7, None),
     (fields.whole, 7, 7), (fields.whole, True, None), (fields.whole, "7", None), (fields.whole, 7.0, None),
-    (fields.truth, False, False), (fields.truth, 0, None), (fields.truth, "true", None),
+    (fields.amount, 7, 7.0), (fields.amount, 2.5, 2.5), (fields.amount, -1, None), (fields.amount, True, None),
+    (fields.amount, float("inf"), None), (fields.amount, "7", None), (fields.truth, False, False), (fields.truth, 0, None), (fields.truth, "true", None),
     (fields.texts, ["a", "", 7, "b"], ("a", "b")), (fields.texts, "a", ("a",)), (fields.texts, None, ()),
     (fields.objects, [{"a": 1}, 7], ({"a": 1},)), (fields.objects, {"a": 1}, ({"a": 1},)), (fields.objects, "x", ()),
     (fields.links, [{"@odata.id": "/a"}, {"@odata.id": "/b"}, {"@odata.id": "/a/"}], ("/a", "/b")),

@@ -287,10 +287,11 @@ simulated:
           sample: {wait_p95: {median: 21.4, low: 19.0, high: 24.7}}
         namespaces:
           description:
-            - For each the wait that 95 % of its pods do not exceed, and how many wait at the end; the longest first.
+            - For each the wait that 95 % of its pods do not exceed, how many wait at the end, and how many no plan can
+              serve (C(unfit)), which are not among those that wait; the longest first.
           type: list
           elements: dict
-          sample: [{namespace: training, wait_p95: 21.4, waiting: 0.0}]
+          sample: [{namespace: training, wait_p95: 21.4, waiting: 0.0, unfit: 0.0}]
         longest:
           description: The pods that waited longest, with the first seed.
           type: list

@@ -62,13 +62,16 @@ def waits(guests: Sequence[Guest], end: float) -> list[float]:
 
 
 def by_namespace(records: Sequence[Record]) -> list[dict[str, t.Any]]:
-    """Who waits longest: for each namespace the median over the replays of its p95, and how many of its pods wait."""
+    """Who waits longest: for each namespace the median over the replays of its p95, how many of its pods wait, and how
+    many no plan can serve; these wait for nothing."""
     found = []
     for namespace in sorted({guest.namespace for record in records for guest in record.guests}):
         own = [[guest for guest in record.guests if guest.namespace == namespace] for record in records]
         p95 = [quantile(waits(guests, record.end), 0.95) for guests, record in zip(own, records, strict=True)]
-        left = [sum(guest.ran < 0.0 for guest in guests) for guests in own]
-        found.append({"namespace": namespace, "wait_p95": Spread.of(p95).median, "waiting": Spread.of(left).median})
+        left = [sum(guest.ran < 0.0 and not guest.unfit for guest in guests) for guests in own]
+        unfit = [sum(bool(guest.unfit) for guest in guests) for guests in own]
+        found.append({"namespace": namespace, "wait_p95": Spread.of(p95).median, "waiting": Spread.of(left).median,
+                      "unfit": Spread.of(unfit).median})
     return sorted(found, key=lambda each: (-each["wait_p95"], each["namespace"]))
 
 

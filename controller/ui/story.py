@@ -85,7 +85,8 @@ class Stories:
             return None
         steps = sorted(_steps(raw), key=lambda step: step["at"])
         return {"steps": steps, "timelines": [told(each) for each in reversed(of_resource(raw))],
-                "node": raw["spec"]["target_node"], "evidence": {**_evidence(raw), **self._published(raw), **self._linked(raw)},
+                "node": raw["spec"]["target_node"],
+                "evidence": {**_evidence(raw), **self._published(raw), **self._linked(raw)},
                 "objects": [_named("ComposableResource", raw), {"kind": "Node", "name": raw["spec"]["target_node"]},
                             *({"kind": "ComposabilityRequest", "name": name}
                               for name in [(raw["metadata"].get("labels") or {}).get(cohdi.MANAGED_BY)] if name)]}

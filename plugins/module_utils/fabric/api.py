@@ -88,8 +88,8 @@ class FabricSnapshot:
     A count that could not be had is absent from ``free``; the reason is in ``problems`` under
     ``"<model>/<fabric>"``. ``taken``: seconds since the epoch, before the first question was asked; ``read``: after
     the last answer, 0 when nobody noted it. ``sizes``: by machine uid and model, where the manager limits them.
-    ``free_in_boxes``: of the ``free`` ones those whose box the manager told, by (model, fabric, box). ``switches``: those
-    that the manager tells; ``switches_of``: uids of the switches that a device is linked to, by its uid.
+    ``free_in_boxes``: of the ``free`` ones those whose box the manager told, by (model, fabric, box). ``switches``:
+    those that the manager tells; ``switches_of``: uids of the switches that a device is linked to, by its uid.
     """
 
     machines: Mapping[str, Machine]

@@ -24,7 +24,7 @@ def path(switch: Switch) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port: its number, the far end of its cable (a machine's name, or the id of a box or a switch), and the cable."""
+    """A port: its number, the cable, and its far end: a machine's name, or the id of a box or a switch."""
 
     place: str
     far: str

@@ -23,7 +23,7 @@ def look(looked: Looked, *switches: Switch, **of_device: tuple[str, ...]) -> Jso
     looked.bench.fabric.switches, looked.bench.fabric.switches_of = switches, of_device
     looked.bench.look()
     change = looked.view.refresh()
-    return dict(change.rows) | {key: None for key in change.gone} if change else {}
+    return dict(change.rows) | dict.fromkeys(change.gone) if change else {}
 
 
 def switches(looked: Looked) -> dict[str, Json]:

@@ -15,7 +15,6 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.re
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
 from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.fake_service import (
     FABRIC,
-    PARTS,
     ROOT,
     SYSTEMS,
     UUIDS,
@@ -178,7 +177,3 @@ def test_sick_switches_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = cabled()
     documents[f"{SWITCHES}/s"]["Status"] = {"Health": "Critical"}
     assert Service(documents, monkeypatch).look().switches[0].health == "Critical"
-
-
-def test_documents_of_the_test_have_the_box_by_their_path() -> None:
-    assert PARTS == f"{ROOT}/Chassis/box/Processors"

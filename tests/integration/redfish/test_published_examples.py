@@ -107,7 +107,7 @@ def test_boxes_are_the_chassis_of_what_endpoints_stand_for(fabric: RedfishDriver
 
 @example("public-cxl")
 def test_a_switch_and_what_its_ports_lead_to(fabric: RedfishDriver) -> None:
-    """Two ports to the one system (the collection forgets the third, U3), four to boxes; with the speeds that they say."""
+    """Two ports to the one system (the collection forgets U3), four to boxes; with the speeds that they say."""
     seen = fabric.snapshot([])
     pooled = [Link("box", f"PooledCXLType{number}", 1, 0, 256.0) for number in (1, 2, 3)]
     assert seen.switches == (Switch("CXL", 90817, "CXL Switch", "OK", (

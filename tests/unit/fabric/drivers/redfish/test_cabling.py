@@ -71,7 +71,7 @@ class Service:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The monotonic clock of what was read: its last entry."""
     now = [1000.0]
-    monkeypatch.setattr(switch_reader.time, "monotonic", lambda: now[-1])
+    monkeypatch.setattr(f"{switch_reader.__name__}.time.monotonic", lambda: now[-1])
     return now
 
 

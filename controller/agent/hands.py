@@ -102,7 +102,8 @@ class Hands(t.Protocol):
         """UUIDs of all devices on the bus that have a driver; None when one of them does not say its own."""
 
     def places(self) -> Mapping[str, str | int]:
-        """What all devices behind the named ports of the fabric share; empty where no port is named. Raises nothing."""
+        """What all devices behind the named ports of the fabric share, and their BAR_ROOM; empty where no port is
+        named. Raises nothing."""
 
     def kernel_reports(self) -> list[KernelReport]:
         """Xids in the kernel log since the last call."""

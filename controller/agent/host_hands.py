@@ -26,6 +26,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.probe import
 from ansible_collections.composable.infra.plugins.module_utils.node.search import Wanted as NodeWanted
 from ansible_collections.composable.infra.plugins.module_utils.node.search import is_possible, look
 from ansible_collections.composable.infra.plugins.module_utils.node.vendors import VENDORS, Vendor, vendor_of
+from ansible_collections.composable.infra.plugins.module_utils.planning.bar_room import BAR_ROOM
 
 from .hands import KernelReport, Note, NotThereYet, Plugin, Wanted
 from .host_files import DevicesBefore
@@ -184,7 +185,8 @@ class HostHands:
 
     def places(self) -> Mapping[str, str | int]:
         """See the protocol."""
-        return pci.shared_places(self._root, self._options.ports)
+        room = pci.memory_windows(self._root, self._options.ports)
+        return {**pci.shared_places(self._root, self._options.ports), **({BAR_ROOM: room} if room else {})}
 
     def kernel_reports(self) -> list[KernelReport]:
         """See the protocol."""

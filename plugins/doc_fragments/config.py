@@ -70,6 +70,13 @@ options:
                 key.
             type: dict
             default: {}
+          bar-size:
+            description:
+              - Addresses that all memory windows (BARs) of one device need together, such as V(64Gi). Where a node's
+                agent tells how much its ports have, no more devices are planned than have room.
+              - V(0) stands for not known. CoHDI's own components do not read this key.
+            type: str
+            default: "0"
           cannot-coexist-with:
             description: The C(index) of each model that a machine with this model cannot have.
             type: list

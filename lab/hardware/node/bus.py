@@ -37,6 +37,8 @@ _MEMORY, _MEMORY_64 = 0x40200, 0x14220C
 BARS = ((0, 16 << 20, _MEMORY), (1, 128 << 30, _MEMORY_64), (3, 32 << 20, _MEMORY_64))
 _LINES = 13
 _CONFIG_BYTES = 64
+# Memory behind the port of a slot: for BARs of 64 bits, and for those of 32.
+WINDOW, _WINDOW_32 = 256 << 30, 64 << 20
 
 
 def port_address(slot: int) -> str:
@@ -209,7 +211,17 @@ def driver_of(device: BusDevice) -> str:
 def _bridge_files(slot: int, buses: tuple[int, int]) -> dict[str, str]:
     return {"vendor": "0x8086\n", "device": "0x347a\n", "class": "0x060400\n", "subsystem_vendor": "0x0000\n",
             "subsystem_device": "0x0000\n", "numa_node": f"{numa_node(slot)}\n",
-            "secondary_bus_number": f"{buses[0]}\n", "subordinate_bus_number": f"{buses[1]}\n"}
+            "secondary_bus_number": f"{buses[0]}\n", "subordinate_bus_number": f"{buses[1]}\n",
+            "resource": _windows(slot, buses[1] - device_bus(slot) + 1)}
+
+
+def _windows(slot: int, slots: int) -> str:
+    """A bridge's own BARs, which it has none of, then its windows: ports, memory, and what may be read ahead."""
+    lines = ["0x0000000000000000 0x0000000000000000 0x0000000000000000"] * (_LINES + 4)
+    lines[_LINES + 1] = f"0x{0x90000000:016x} 0x{0x90000000 + slots * _WINDOW_32 - 1:016x} 0x{0x200:016x}"
+    start = (slot + 1) << 40
+    lines[_LINES + 2] = f"0x{start:016x} 0x{start + slots * WINDOW - 1:016x} 0x{0x102201:016x}"
+    return "\n".join(lines) + "\n"
 
 
 def _files(device: BusDevice, width: int) -> dict[str, str]:

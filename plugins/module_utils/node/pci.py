@@ -25,7 +25,7 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
 # The first lines of the file ``resource``; the expansion ROM and the windows of virtual functions come after them.
 _BARS = 6
-_UNSET = 0x20000000
+_UNSET, _MEMORY = 0x20000000, 0x200
 
 
 class UnknownDevice(Exception):
@@ -210,6 +210,20 @@ def shared_places(root: Path, bridges: Collection[str]) -> dict[str, str | int]:
     if len(nodes) == 1 and all(node.isdecimal() for node in nodes):
         found["numaNode"] = int(nodes.pop())
     return found
+
+
+def memory_windows(root: Path, bridges: Collection[str]) -> int:
+    """Bytes of memory that may be behind these bridges together, by the windows that firmware and kernel gave them."""
+    return sum(_window(line.split()) for address in bridges for line in
+               _line(root / "sys/bus/pci/devices" / address / "resource").splitlines()[_BARS + 1:])
+
+
+def _window(fields: list[str]) -> int:
+    try:
+        start, end, flags = (int(field, 16) for field in fields)
+    except ValueError:
+        return 0
+    return end - start + 1 if flags & _MEMORY and end > start else 0
 
 
 def root_complex(root: Path, address: str) -> str:

@@ -4,7 +4,8 @@
 """The ``device_info`` table: how models of the CDI Manager appear in Kubernetes, checked row by row.
 
 The keys are CoHDI's (composable-dra-driver, ConfigMap ``composable-dra-dds``), so a table that was written for CoHDI is
-valid here. ``kind``, ``handover``, ``other-driver-names`` and ``capacity`` are ours.
+valid here. ``kind``, ``handover``, ``other-driver-names``, ``capacity`` and ``bar-size`` are
+ours.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import typing as t
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from .scheduling.framework.quantity import quantity
+
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 ATTRIBUTE = re.compile(rf"({DNS_SUBDOMAIN.pattern}/)?[A-Za-z_][A-Za-z0-9_]{{0,31}}")
@@ -21,7 +24,7 @@ ATTRIBUTE = re.compile(rf"({DNS_SUBDOMAIN.pattern}/)?[A-Za-z_][A-Za-z0-9_]{{0,31
 AMOUNT = re.compile(r"[0-9]{1,18}([kMGTPE]|[KMGTPE]i)?")
 
 MODEL_KEYS = ("index", "cdi-model-name", "dra-attributes", "driver-name", "k8s-device-name", "cannot-coexist-with",
-              "kind", "handover", "other-driver-names", "capacity")
+              "kind", "handover", "other-driver-names", "capacity", "bar-size")
 # A node's label with the name of the DRA driver that shows its devices, where models have more than one.
 DRIVER_LABEL = "composable.infra/dra-driver"
 MOST_OTHER_DRIVERS = 3
@@ -56,7 +59,8 @@ class DeviceModel:
     a machine with this model cannot have; ``kind``: of its devices, as the CDI Manager tells them apart;
     ``handover``: that of the model, empty where its row says nothing; ``other_driver_names``: drivers that may show its
     devices instead, on nodes whose label ``composable.infra/dra-driver`` says so; ``capacity``: of its devices in
-    pools, so that a claim for a part of a capacity can be allocated one.
+    pools, so that a claim for a part of a capacity can be allocated one; ``bar_size``: bytes of the memory windows
+    (BARs) of one device, 0 for not known.
     """
 
     index: int
@@ -69,6 +73,7 @@ class DeviceModel:
     handover: str = ""
     other_driver_names: tuple[str, ...] = ()
     capacity: Mapping[str, str] = field(default_factory=dict)
+    bar_size: int = 0
 
     @property
     def drivers(self) -> tuple[str, ...]:
@@ -136,6 +141,7 @@ def _model(row: object, where: str) -> DeviceModel:
         handover=row.get("handover", ""),
         other_driver_names=_other_drivers(row, f"{where}.other-driver-names"),
         capacity=_capacity(row, f"{where}.capacity"),
+        bar_size=_bytes(row, "bar-size", where),
     )
 
 
@@ -148,6 +154,13 @@ def _other_drivers(row: Mapping[str, t.Any], where: str) -> tuple[str, ...]:
         if name in (row.get("driver-name"), *value[:number]):
             raise BadSetting(where, name, "must be named once, and not as driver-name")
     return tuple(value)
+
+
+def _bytes(row: Mapping[str, t.Any], key: str, where: str) -> int:
+    value = row.get(key, "0")
+    if not isinstance(value, str) or not AMOUNT.fullmatch(value):
+        raise BadSetting(f"{where}.{key}", value, "must be a quantity such as 128Gi, as a text")
+    return int(quantity(value))
 
 
 def _capacity(row: Mapping[str, t.Any], where: str) -> dict[str, str]:

@@ -117,6 +117,11 @@ class Settings:
         return self.handover_models.get(cdi_model_name, self.handover) == "direct"
 
     @property
+    def bar_sizes(self) -> dict[str, int]:
+        """Bytes of the memory windows (BARs) of one device, by model; 0 where that is not known."""
+        return {m.cdi_model_name: m.bar_size for m in self.models}
+
+    @property
     def direct_models(self) -> tuple[str, ...]:
         """Models with the handover ``direct``."""
         return tuple(m.cdi_model_name for m in self.models if self.is_direct(m.cdi_model_name))

@@ -208,6 +208,27 @@ def test_what_all_devices_behind_the_ports_share(tmp_path: Path, nodes: tuple[st
     assert pci.shared_places(tmp_path, bridges) == shared
 
 
+UNSET = "0x0000000000000000 0x0000000000000000 0x0000000000000000"
+IO = "0x0000000000001000 0x0000000000001fff 0x0000000000000101"
+MEMORY = "0x0000000090000000 0x0000000093ffffff 0x0000000000000200"
+AHEAD = "0x0000010000000000 0x0000013fffffffff 0x0000000000102201"
+OWN = "0x0000000080000000 0x000000008000ffff 0x0000000000040200"
+
+
+@pytest.mark.parametrize(("windows", "size"), [
+    ([IO, MEMORY, AHEAD, UNSET], (256 << 30) + (64 << 20)), ([IO, UNSET, AHEAD, UNSET], 256 << 30), ([IO], 0), ([], 0),
+    (["garbage", AHEAD], 256 << 30)])
+def test_memory_behind_a_bridge_is_what_its_windows_have(tmp_path: Path, windows: list[str], size: int) -> None:
+    for bridge, address in (("0000:00:01.0", A), ("0000:00:02.0", B)):
+        behind(tmp_path, bridge, address)
+        folder = tmp_path / "sys/bus/pci/devices" / bridge
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "resource").write_text("\n".join([OWN, *[UNSET] * 12, *windows]) + "\n")
+    assert pci.memory_windows(tmp_path, ["0000:00:01.0"]) == size
+    assert pci.memory_windows(tmp_path, ["0000:00:01.0", "0000:00:02.0"]) == 2 * size
+    assert pci.memory_windows(tmp_path, ["0000:00:03.0"]) == pci.memory_windows(tmp_path, []) == 0
+
+
 @pytest.mark.parametrize(("bridges", "switch"), [
     ((), ""), (("0000:00:01.0",), ""), (("0000:00:01.0", "0000:01:00.0", "0000:02:03.0"), "0000:01:00.0"),
     (("0000:00:01.0", "0000:01:00.0", "0000:02:03.0", "0000:03:00.0", "0000:04:01.0"), "0000:03:00.0")],

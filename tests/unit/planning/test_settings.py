@@ -39,6 +39,7 @@ ACCEPTED_ROWS = [
     {"handover": "gated"}, {"handover": "direct"}, {"handover": "reschedule"},
     {"other_driver_names": []}, {"other_driver_names": ["a.example", "b.example", "c.example"]},
     {"cannot_coexist_with": []}, {"cannot_coexist_with": list(range(100))}, {"cannot_coexist_with": None},
+    {"bar_size": "128Gi"}, {"bar_size": "0"},
     {"capacity": {}}, {"capacity": {"memory": "80Gi"}}, {"capacity": {"a.example/memory": "40960Mi", "cores": "100"}},
 ]
 
@@ -64,6 +65,7 @@ REFUSED_ROWS = [
     ("other_driver_names", ["GPU.example"], "DNS subdomain"), ("other_driver_names", [5], "DNS subdomain"),
     ("other_driver_names", ["gpu.nvidia.com"], "not as driver-name"),
     ("other_driver_names", ["a.example", "a.example"], "named once"),
+    ("bar_size", 128, "a quantity such as 128Gi"), ("bar_size", "128GB", "a quantity"),
     ("capacity", "80Gi", "a mapping of capacities"), ("capacity", {f"c{n}": "1" for n in range(32)}, "at most 32"),
     ("cannot_coexist_with", "1", "list"), ("cannot_coexist_with", 1, "list"),
     ("cannot_coexist_with", list(range(101)), "at most 100"), ("cannot_coexist_with", ["1"], "integers"),

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..actions import Action, LabelNode, MarkClaim, OpenGate, Plan, SetSize, Touch, Unreserve, WaitReason
+from ..bar_room import BarRoom
 from ..pool.plan import READY_CONDITION
 from ..settings import DeviceModel, Settings
 from .demand import ClaimGroup, claim_groups, conflict, installed, limits, waiting_for, wanted_at_least
@@ -125,6 +126,8 @@ class _ScalePlan:
         fitting = [r for r in self.idle[name] if r.name not in group.unfit]
         if name in self.snapshot.blocked and len(fitting) + self.arriving[name] < group.need()[name]:
             return f"{name} cannot be attached to node {self.snapshot.name}: {self.snapshot.blocked[name]}"
+        if lack := self._no_bar_room(model, group):
+            return f"node {self.snapshot.name} has {lack}"
         high = limits(self.snapshot, model, self.settings)[1]
         total = self.supply[name].bound + self.taken[name] + self.waiting[name] + group.need()[name]
         if total > high:
@@ -133,6 +136,19 @@ class _ScalePlan:
             return (f"node {self.snapshot.name} may hold {high} x {name}, and what it has does not fit this claim: "
                     f"{group.unfit_why}")
         return ""
+
+    def _no_bar_room(self, model: DeviceModel, group: ClaimGroup) -> str:
+        """Why the devices of a model that have to come for a group have no room; empty when they have, or none come."""
+        if self.snapshot.bar_room is None:
+            return ""
+        need, room = group.need(), BarRoom(self.snapshot.bar_room, self.settings.bar_sizes)
+        there = {name: len(self.snapshot.live(name)) for name in {*self.names, *need}}
+        wanted = {name: self.supply[name].bound + self.taken[name] + self.waiting[name] for name in self.supply}
+        before = {name: max(n, wanted.get(name, 0)) for name, n in there.items()}
+        after_it = {name: max(n, wanted.get(name, 0) + need[name]) for name, n in there.items()}
+        mine = model.cdi_model_name
+        others = {**after_it, mine: before[mine]}
+        return room.lack(mine, after_it[mine] - before[mine], others)
 
     def _refuse(self, group: ClaimGroup, reason: str) -> None:
         if group.gated:
@@ -274,13 +290,14 @@ def plan_device_labels(snapshot: NodeSnapshot, settings: Settings) -> list[Actio
 
     Source: CoHDI's dynamic-device-scaler, ``cohdi.io/<k8s-device-name>``.
     """
-    present = installed(snapshot, settings)
+    present, room = installed(snapshot, settings), BarRoom(snapshot.bar_room, settings.bar_sizes)
+    there = {name: len(snapshot.live(name)) for name in snapshot.models()} if snapshot.bar_room is not None else {}
     wanted: dict[str, str | None] = {}
     for model in settings.models:
         others = {n: m for n, m in present.items() if n != model.cdi_model_name}
         full = supply(snapshot, model.cdi_model_name, settings).bound >= limits(snapshot, model, settings)[1]
-        closed = snapshot.machine is None or bool(conflict(model,
-                                                           others)) or full or model.cdi_model_name in snapshot.blocked
+        closed = (snapshot.machine is None or bool(conflict(model, others)) or full
+                  or model.cdi_model_name in snapshot.blocked or room.fits(model.cdi_model_name, there) == 0)
         wanted[settings.label(model.k8s_device_name)] = None if closed else "true"
     return _changed(snapshot, wanted, "models that can be attached to the node")
 

@@ -220,6 +220,7 @@ class NodeSnapshot:
     when it is not; ``lost_at``: when it will count as that, in seconds since the epoch. ``last_machine``: which one a
     node had that is gone now. ``sizes``: by model, the smallest and largest number of devices that the CDI Manager
     allows on the machine; a number that is None is not limited. ``prewarm``: by model, how many idle devices stay.
+    ``bar_room``: bytes of memory windows (BARs) that the devices may have together, None where that is not known.
     """
 
     name: str
@@ -247,6 +248,7 @@ class NodeSnapshot:
     last_machine: str = ""
     sizes: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
     prewarm: Mapping[str, int] = field(default_factory=dict)
+    bar_room: int | None = None
 
     def forced(self, resource: ComposableResource) -> bool:
         """Whether the device leaves whatever is found: by its own word, or by that of its ComposabilityRequest now."""

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from ..bar_room import BAR_ROOM
 from .cycle import CycleState, NodeState, Take
 from .demand import DeviceRequest
 from .queue import QueuedPod
@@ -104,7 +105,7 @@ def _offer(state: CycleState, node: NodeState, pod: QueuedPod) -> _Offer:
 def _add_request(offer: _Offer, state: CycleState, request: DeviceRequest) -> None:
     """Add a request by its first alternative, with the model of which there is most."""
     node, alternative = offer.node, request.alternatives[0]
-    if not alternative.attachable or (alternative.shared and not node.facts.places):
+    if not alternative.attachable or (alternative.shared and not node.facts.places.keys() - {BAR_ROOM}):
         offer.shortfall += alternative.count  # nothing that could be attached would do
         return
 

@@ -101,6 +101,13 @@ class NodeState:
         taken = {m for m, s in self.stocks.items() if s.bound or s.idle or s.coming}
         return taken | self.facts.present | {m for m, s in self.facts.stock.items() if s.bound or s.idle or s.coming}
 
+    def devices(self, taken: Takes) -> Counter[str]:
+        """Devices by model that the node has or will have; ``taken``: besides, by the same pod."""
+        stocks = {model: self.stock(model) for model in {*self.facts.stock, *self.stocks}}
+        found = Counter({model: len(s.idle) + s.coming + s.bound for model, s in stocks.items()})
+        found.update({model: take.fresh for model, take in taken.items()})
+        return found
+
     def load(self) -> float:
         """The larger of the shares of cpu and of memory that are requested."""
         offered = self.info.allocatable

@@ -97,7 +97,8 @@ class NodeFacts:
     ``fabric``: the CDI Manager's names for what the node runs on, None when there is none; ``problem``: why there is
     none. ``stock``: by model; a model that is missing has none, and ``default_limit`` as its limit. ``present``: models
     of which the node has devices or was promised some, also while they are being detached. ``blocked``: by model, why
-    it cannot be attached for now. ``places``: attributes, without their domain, that all devices attached there share.
+    it cannot be attached for now. ``places``: attributes, without their domain, that all devices attached there share,
+    and ``BAR_ROOM``, how many bytes of memory windows they may have together.
     ``driver``: the DRA driver that its label names, empty for none.
     """
 

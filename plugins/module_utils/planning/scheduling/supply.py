@@ -9,8 +9,10 @@ It stands where ``Allocate`` of ``k8s.io/dynamic-resource-allocation/structured`
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..bar_room import BAR_ROOM, BarRoom
 from ..settings import DeviceModel
 from .cycle import CycleState, NodeState, Take
 from .demand import Alternative, Demand, DeviceRequest
@@ -209,7 +211,7 @@ class _Search:
         idle = tuple(groups.get(values, ()))
         coming = min(count - len(idle), max(0, self.node.stock(model).coming - before.coming))
         fresh = count - len(idle) - coming
-        rejection = self._attach_rejection(model, before, count, fresh) if fresh else None
+        rejection = self._attach_rejection(model, before, count, fresh, taken) if fresh else None
         return rejection or [Take(idle, coming, fresh)]
 
     def _take(self, alternative: Alternative, model: str, count: int, taken: dict[str, Take]) -> Take | Rejection:
@@ -227,7 +229,7 @@ class _Search:
         fresh = count - len(idle) - coming
         if not fresh:
             return Take(tuple(idle), coming)
-        return self._attach_rejection(model, before, count, fresh) or Take(tuple(idle), coming, fresh)
+        return self._attach_rejection(model, before, count, fresh, taken) or Take(tuple(idle), coming, fresh)
 
     def _driver(self, model: str) -> str:
         """By which DRA driver the node will show a device of the model that is attached."""
@@ -251,16 +253,27 @@ class _Search:
             return Rejection(f"had {other}, which cannot share a machine with {model}", other in taken)
         return None
 
-    def _attach_rejection(self, model: str, before: Take, count: int, fresh: int) -> Rejection | None:
+    def _attach_rejection(self, model: str, before: Take, count: int, fresh: int,
+                          taken: Mapping[str, Take]) -> Rejection | None:
         """What keeps ``fresh`` devices from being attached."""
         if model in self.node.facts.blocked:
             return Rejection(f"could not attach {model}: {self.node.facts.blocked[model]}")
+        if rejection := self._bar_rejection(model, before.count + count, fresh, taken):
+            return rejection
         fabric, total = self.node.facts.fabric, self.state.total(self.node, model)
         if before.count + count > total:
             return Rejection(f"had only {total} x {model} in total on fabric {fabric}", unresolvable=True)
         if fresh + before.fresh > self.state.available(self.node, model):
             return Rejection(f"had no free {model} on fabric {fabric}")
         return None
+
+    def _bar_rejection(self, model: str, count: int, fresh: int, taken: Mapping[str, Take]) -> Rejection | None:
+        """No room for the memory windows of ``fresh`` devices; ``count``: all that the pod has of the model then."""
+        if BAR_ROOM not in self.node.facts.places:
+            return None
+        room = BarRoom.of(self.node.facts.places, self.catalogue.models.values())
+        lack = room.lack(model, fresh, self.node.devices(taken))
+        return Rejection(f"had {lack}", room.never(model, count)) if lack else None
 
     def _idle(self, alternative: Alternative, model: str, before: Take) -> list[IdleDevice]:
         """Idle devices of a model that meet the request and that no request before it took."""

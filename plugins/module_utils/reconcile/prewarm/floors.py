@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...fabric.api import FabricSnapshot
 from ...kube.objects import nodes
+from ...planning.bar_room import BAR_ROOM, BarRoom
 from ...planning.prewarm import Floor, Place, shares
 from ...planning.settings import DeviceModel
 from ..pool.snapshot import left, placements
@@ -89,7 +90,18 @@ def _place(state: ClusterState, model: DeviceModel, raw: Json, fabric: int, now:
     closed = (raw["spec"].get("unschedulable") or not nodes.ready(raw) or state.hands.missing(name)
               or model.cdi_model_name in state.blocks.of(name, now))
     room = 0 if closed else max(0, state.settings.max_devices_per_node - len(devices))
+    fits = _bar_room(state, name, model) if room else None
+    room = room if fits is None else min(room, fits)
     return Place(name, fabric, _idle(state, devices), len(devices), room)
+
+
+def _bar_room(state: ClusterState, node: str, model: DeviceModel) -> int | None:
+    """For how many more devices of a model there is room for memory windows; None where nobody knows."""
+    places = state.hands.places(node)
+    if BAR_ROOM not in places:
+        return None
+    there = Counter(raw["spec"]["model"] for raw in state.resources.by("node", node))
+    return BarRoom.of(places, state.settings.models).fits(model.cdi_model_name, there)
 
 
 def _devices(state: ClusterState, node: str, model: str) -> list[Json]:

@@ -16,6 +16,7 @@ import typing as t
 from collections.abc import Callable, Mapping
 
 from ...kube.coordination.lease import Observed, observe
+from ...planning.bar_room import BAR_ROOM
 
 Json = dict[str, t.Any]
 AGENT, SSH, NONE = "agent", "ssh", "none"
@@ -25,9 +26,9 @@ ELSEWHERE: t.Final = "elsewhere"
 # The Lease of a node's agent is named by its node; all of them have these labels.
 AGENT_LEASE: t.Final = "node-agent-"
 AGENT_LABELS: t.Final = {"composable.infra/component": "node-agent"}
-# Annotation of the Lease: attributes that all devices behind the fabric's ports of the node share, as JSON.
+# Annotation of the Lease: attributes that all devices behind the fabric's ports of the node share, and BAR_ROOM; JSON.
 PLACES: t.Final = "composable.infra/fabric-places"
-_KNOWN_PLACES: t.Final = ("pcieRoot", "numaNode")
+_KNOWN_PLACES: t.Final = ("pcieRoot", "numaNode", BAR_ROOM)
 
 
 class NodeHands:
@@ -66,7 +67,8 @@ class NodeHands:
         return lease is not None and _is_alive(lease, self._clock())
 
     def places(self, node: str) -> Mapping[str, str | int]:
-        """What all devices that the fabric attaches to a node share, by attribute; empty where that is not known."""
+        """What all devices that the fabric attaches to a node share, by attribute, and their BAR_ROOM together; empty
+        where that is not known."""
         with self._lock:
             return self._places.get(node, {})
 

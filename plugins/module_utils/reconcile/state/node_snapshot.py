@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ...kube.objects import claims, cohdi, nodes, pods
 from ...node.evidence import LOST_ON_BUS, REMOVAL_HUNG
+from ...planning.bar_room import BAR_ROOM
 from ...planning.node.compose import ONLINE
 from ...planning.node.demand import RESCHEDULE
 from ...planning.node.snapshot import Claim, ComposabilityRequest, ComposableResource, NodeSnapshot
@@ -56,7 +57,12 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
         blocked=_blocked(state, name, resources, now), unread=unread, no_hands=state.hands.missing(name),
         fabric_seen=state.snapshot is not None, may_release=may_release, lost=lost, lost_at=lost_at,
         last_machine=last_machine, sizes=adapters.sizes_of(state.snapshot, machine),
-        prewarm=idle_shares(state, name))
+        prewarm=idle_shares(state, name), bar_room=_bar_room(state, name))
+
+
+def _bar_room(state: ClusterState, node: str) -> int | None:
+    found = state.hands.places(node).get(BAR_ROOM)
+    return found if isinstance(found, int) else None
 
 
 def _leaves_another(state: ClusterState, node: str, uid: str) -> bool:

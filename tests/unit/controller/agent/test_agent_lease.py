@@ -60,7 +60,7 @@ def test_what_all_devices_of_the_fabric_share_is_told_and_taken_back() -> None:
     api, places = FakeApi(), dict[str, str | int]()
     lease, hands = AgentLease(api.client, SPACE, "node-0", places=lambda: places), NodeHands(AGENT)
     seen = []
-    told: list[dict[str, str | int]] = [{}, {"pcieRoot": "pci0000:80", "numaNode": 1}, {}]
+    told: list[dict[str, str | int]] = [{}, {"pcieRoot": "pci0000:80", "numaNode": 1}, {"barRoom": 256 << 30}, {}]
     for each in told:
         places.clear()
         places.update(each)

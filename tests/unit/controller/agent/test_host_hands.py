@@ -166,6 +166,16 @@ def test_without_a_uuid_it_is_the_one_that_is_new(node: FakeNode) -> None:
         later.bring_up(Wanted("dev-2", "", others), Evidence(PREPARING, "dev-2"), lambda evidence: None)
 
 
+def test_room_behind_the_named_ports_is_told(node: FakeNode) -> None:
+    window = "0x0000010000000000 0x0000013fffffffff 0x0000000000102201"
+    for port in (PORT_A, PORT_B):
+        lines = ["0x0000000000000000 0x0000000000000000 0x0000000000000000"] * 14
+        (node.host.root / "sys/bus/pci/devices" / port / "resource").write_text("\n".join([*lines, window]) + "\n")
+    assert hands_of(node, ports=(PORT_A, PORT_B)).places().get("barRoom") == 512 << 30
+    assert hands_of(node, ports=(PORT_A,)).places().get("barRoom") == 256 << 30
+    assert "barRoom" not in hands_of(node).places()
+
+
 @pytest.mark.parametrize(("options", "did"), [
     ({}, [f"devices/{PORT_A}/rescan 1", f"devices/{PORT_B}/rescan 1"]),
     ({"ports": (PORT_B,)}, [f"devices/{PORT_B}/rescan 1"]),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import typing as t
 from collections.abc import Iterator
@@ -13,10 +14,12 @@ from datetime import UTC, datetime
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
+from ansible_collections.composable.infra.plugins.module_utils.planning.bar_room import BAR_ROOM
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import FloorsKey, NodeKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.controller import FloorsController
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.floors import floor_shares, idle_shares
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import PLACES
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, row
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 
@@ -54,6 +57,20 @@ def test_one_that_is_taken_is_followed_by_another(bench: Bench) -> None:
     bench.put(objects.local_slice("GPU-d1"), objects.claim("train", objects.local_result()))
     bench.run()
     assert len(bench.fabric.attaches) == 2
+
+
+def test_node_keeps_no_more_than_there_is_room_for() -> None:
+    """Room for the memory windows of two, as the node's agent tells it."""
+    sized = row(0, A100, "a100", **{"bar-size": "64Gi"})
+    bench = Bench(device_info=[sized], prewarm=[{"model": A100, "idle": 3}])
+    bench.build()
+    bench.put(ready())
+    told = json.dumps({BAR_ROOM: 130 << 30})
+    bench.state.hands.lease_changed("node-0", {"metadata": {"annotations": {PLACES: told}},
+                                               "spec": {"holderIdentity": "node-0"}})
+    bench.run()
+    assert len(bench.fabric.attaches) == 2
+    bench.close()
 
 
 @pytest.mark.parametrize("node", [

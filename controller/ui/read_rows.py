@@ -38,9 +38,9 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import DETACHING, ONLINE
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import READY
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.supply import DELETING
-from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.concerned import requests
 
 Json = dict[str, t.Any]
 BAD_HEALTH = "Critical"
@@ -180,25 +180,6 @@ def _in_pool(state: ClusterState, model: str, fabric: int) -> int:
     return sum(len(slices.devices(item)) for item in state.slices.by("pool", row.pool(fabric))) if row else 0
 
 
-def concerns(raw: Json, settings: Settings) -> bool:
-    """Whether a claim asks for, or has, devices that the fabric serves."""
-    if any(result["driver"] in settings.drivers for result in claims.results(raw)):
-        return True
-    classes = (each for request in _requests(raw) for each in _classes(request))
-    return any(name in settings.device_classes for name in classes) or claims.is_special(raw)
-
-
-def _requests(raw: Json) -> list[Json]:
-    found: list[Json] = ((raw.get("spec") or {}).get("devices") or {}).get("requests") or []
-    return found
-
-
-def _classes(request: Json) -> Iterator[str]:
-    for each in (request.get("exactly") or {}, *(request.get("firstAvailable") or ())):
-        if name := each.get("deviceClassName"):
-            yield str(name)
-
-
 def claim_row(state: ClusterState, raw: Json, reason: WaitReason | None) -> ClaimRow:
     """A claim; ``reason``: what it waits for, None for nothing that is known."""
     meta, consumers = raw["metadata"], claims.consumers(raw)
@@ -222,7 +203,7 @@ def claim_row(state: ClusterState, raw: Json, reason: WaitReason | None) -> Clai
 def _wants(raw: Json) -> str:
     """Of several alternatives the first."""
     found = []
-    for request in _requests(raw):
+    for request in requests(raw):
         first: Json = request.get("exactly") or next(iter(request.get("firstAvailable") or ()), {})
         count = "all" if first.get("allocationMode") == "All" else str(first.get("count") or 1)
         found.append(f"{count} x {first.get('deviceClassName', '')}")

@@ -44,6 +44,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import read_claim
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.concerned import concerns
 
 Json = dict[str, t.Any]
 # Changes that are kept for pages which were away for a moment.
@@ -261,7 +262,7 @@ class View:
 
     def _claim(self, namespace: str, name: str) -> Json | None:
         raw, reason = self._state.claims.get(name, namespace), self._reasons.get(f"{namespace}/{name}")
-        if raw is None or not (reason or read_rows.concerns(raw, self._state.settings)):
+        if raw is None or not (reason or concerns(raw, self._state.settings)):
             return None
         row: Json | None = plain(_safely(name, lambda: read_rows.claim_row(self._state, raw, reason)))
         return row

@@ -117,7 +117,7 @@ options:
       load:
         description:
           - Who comes. Each is one kind of pod, given as in the change C(add_pods), and either C(per_hour) and
-            C(lifetime) or C(arrivals).
+            C(lifetime), or C(arrivals), or C(captured).
         type: list
         elements: dict
         required: true
@@ -153,6 +153,14 @@ options:
             description: Recorded arrivals instead, each a list of its moment and its lifetime, in seconds.
             type: list
             elements: list
+          captured:
+            description:
+              - V(true) for the arrivals of the day before the capture once more, as far as it has them. A claim that is
+                known comes at its moment, with its devices. One that was only counted comes at a random moment of its
+                hour, with devices as one that is known.
+              - O(simulate.load[].lifetime) is needed where the capture knows less than five lifetimes. A shape, such as
+                O(simulate.load[].model), is needed where it knows nobody's devices.
+            type: bool
 attributes:
   check_mode:
     description: The module only reads.
@@ -337,7 +345,7 @@ LOAD_OPTIONS = {
     **{name: {"type": "str"} for name in ("like", "namespace", "model", "cpu", "memory")},
     **{name: {"type": "int"} for name in ("devices_each", "burst")},
     **{name: {"type": "float"} for name in ("per_hour", "lifetime")},
-    "arrivals": {"type": "list", "elements": "list"},
+    "arrivals": {"type": "list", "elements": "list"}, "captured": {"type": "bool"},
 }
 SIMULATE_OPTIONS = {
     "hours": {"type": "float", "default": 8.0}, "seeds": {"type": "int", "default": 3},

@@ -23,6 +23,7 @@ from ..prewarm.arrivals import Table
 from ..prewarm.arrivals_keeper import stored
 from ..state.node_hands import AGENT, AGENT_LABELS, AGENT_LEASE
 from .kept import keepers
+from .past_arrivals import PastArrivals, read_past
 
 Json = dict[str, t.Any]
 Objects = Mapping[str, tuple[Json, ...]]
@@ -35,7 +36,7 @@ class Capture:
 
     ``manager``: its kind; ``attach_timeout``: seconds; ``node_hands``: as in the configuration. ``agents``: nodes with
     a Lease of a node agent, and whether somebody holds it. ``fabric``: the look at the CDI Manager that preceded.
-    ``arrivals``: what claims took in the last weeks, for floors that are learned.
+    ``arrivals``: what claims took in the last weeks, for floors that are learned; ``past``: who came in the last days.
     """
 
     taken: float
@@ -47,6 +48,7 @@ class Capture:
     objects: Objects
     fabric: FabricSnapshot
     arrivals: Table = field(default_factory=dict)
+    past: PastArrivals = field(default_factory=PastArrivals)
 
     def of(self, plural: str) -> tuple[Json, ...]:
         """Objects of a kind."""
@@ -68,7 +70,8 @@ def take(client: Client, config: EngineConfig) -> Capture:
     keep = keepers(config.settings.label)
     objects = {kind.plural: tuple(client.list(kind, trim=trim).items) for kind, trim in keep.items()}
     return Capture(time.time(), config.planning, config.fabric.manager, config.fabric.attach_timeout, config.node_hands,
-                   _agents(client, config), objects, fabric, _arrivals(client, config))
+                   _agents(client, config), objects, fabric, _arrivals(client, config),
+                   read_past(client, config.lease_namespace, config.settings, objects))
 
 
 def _look(manager: FabricManager, config: EngineConfig) -> FabricSnapshot:

@@ -30,7 +30,7 @@ Json = dict[str, t.Any]
 Keep = Callable[[Json], Json]
 
 LEFT_OUT: t.Final = (
-    "Secrets and Events (never read), ConfigMaps but the numbers that `learn` of `prewarm` counted",
+    "Secrets (never read), ConfigMaps but the numbers that the controllers counted, Events but when pods were ended",
     "environment variables, commands, arguments, images and probes of containers",
     "what volumes refer to, service accounts, image pull secrets, host aliases",
     "annotations, but for those that a planner reads, and the timelines of served claims",

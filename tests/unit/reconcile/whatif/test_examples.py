@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import typing as t
 from dataclasses import replace
@@ -20,7 +21,12 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import CHANGES, changed
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.comparison import Comparison
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.kept import LEFT_OUT
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.simulation import compared
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.past_arrivals import Came, PastArrivals
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.load import drawn, read_load
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.simulation import (
+    compared,
+    read_question,
+)
 from ansible_collections.composable.infra.tests.bench.whatif import seconds
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, row
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods
@@ -76,8 +82,15 @@ def test_the_table_of_the_replay_is_what_is_printed(capture: Capture) -> None:
     assert blocks("text")[2] == "\n".join(found["table"]) + "\n"
 
 
-def test_every_example_has_its_table() -> None:
-    assert len(questions()) == len(blocks("text")) == 3
+def test_every_example_has_its_table_but_the_one_of_the_day_before() -> None:
+    assert (len(questions()), len(blocks("text"))) == (4, 3)
+
+
+def test_the_day_before_is_a_load(capture: Capture) -> None:
+    question = read_question(questions()[3]["composable_whatif_simulate"])
+    of = replace(capture, past=PastArrivals((Came(capture.taken - 7200.0, "default", A100, 1),)))
+    (came,) = drawn(read_load(question.load, of, "load", question.hours), question.hours, random.Random(1))
+    assert 21 * 3600 < came.at < 23 * 3600
 
 
 def test_the_page_names_every_change_and_all_that_is_left_out() -> None:

@@ -15,12 +15,13 @@ from ....planning.scheduling.snapshot import GatedPod
 from ..capture import Capture
 from ..options import BadChange, Options
 from ..pod_changes import MorePods, read_add_pods
+from .past_load import Past, read_past_load
 
 HOUR: t.Final = 3600.0
 MOST: t.Final = 1_000_000
 """Arrivals of a replay."""
 SHAPE: t.Final = ("like", "namespace", "model", "devices_each", "cpu", "memory")
-FIELDS: t.Final = (*SHAPE, "per_hour", "burst", "lifetime", "arrivals")
+FIELDS: t.Final = (*SHAPE, "per_hour", "burst", "lifetime", "arrivals", "captured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,10 @@ class Rate:
                 yield Arrival(at, self.pods, rng.expovariate(1.0 / self.lifetime))
             at += rng.expovariate(self.per_hour / self.burst / HOUR)
 
+    def expected(self, hours: float) -> float:
+        """How many come in the mean."""
+        return self.per_hour * hours
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
@@ -68,8 +73,27 @@ class Recorded:
         """Those of so many hours; nothing of it is drawn."""
         return (Arrival(at, self.pods, lifetime) for at, lifetime in self.moments if at < hours * HOUR)
 
+    def expected(self, hours: float) -> float:
+        """How many come."""
+        return len(self.moments)
 
-Load = Sequence[Rate | Recorded]
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The arrivals of the day before the capture once more."""
+
+    past: Past
+
+    def arrivals(self, hours: float, rng: random.Random) -> Iterator[Arrival]:
+        """Those of so many hours."""
+        return (Arrival(*each) for each in self.past.drawn(hours, rng) if each[0] < hours * HOUR)
+
+    def expected(self, hours: float) -> float:
+        """How many come."""
+        return self.past.expected(hours)
+
+
+Load = t.Sequence["Rate | Recorded | Captured"]
 
 
 def drawn(load: Load, hours: float, rng: random.Random) -> list[Arrival]:
@@ -82,18 +106,22 @@ def read_load(given: t.Any, capture: Capture, where: str, hours: float) -> Load:
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         raise BadChange(where, given, "must be a list of loads, at least one")
     load = [_read(each, capture, f"{where}[{number}]") for number, each in enumerate(given)]
-    expected = sum(each.per_hour * hours if isinstance(each, Rate) else len(each.moments) for each in load)
+    expected = sum(each.expected(hours) for each in load)
     if expected > MOST:
         raise BadChange(where, f"{expected:.0f} pods", f"a replay has {MOST} pods at most")
     return load
 
 
-def _read(given: t.Any, capture: Capture, where: str) -> Rate | Recorded:
+def _read(given: t.Any, capture: Capture, where: str) -> Rate | Recorded | Captured:
     if not isinstance(given, Mapping):
         raise BadChange(where, given, f"must be a mapping with some of {', '.join(FIELDS)}")
     options = Options(given, where)
     options.only("a load", FIELDS)
     shape = {key: value for key, value in options.given.items() if key in SHAPE}
+    if options.given.get("captured"):
+        options.only("a load with captured", (*SHAPE, "lifetime", "captured"))
+        lifetime = _positive(options, "lifetime") if "lifetime" in options.given else None
+        return Captured(read_past_load(options, capture, shape, lifetime))
     made = read_add_pods(Options({**shape, "count": 1}, where), capture)
     if "arrivals" in options.given:
         options.only("a load with arrivals", (*SHAPE, "arrivals"))

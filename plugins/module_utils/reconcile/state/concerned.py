@@ -1,0 +1,34 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which claims are for devices that the fabric serves."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+from ...kube.objects import claims
+from ...planning.settings import Settings
+
+Json = dict[str, t.Any]
+
+
+def concerns(raw: Json, settings: Settings) -> bool:
+    """Whether a claim asks for, or has, devices that the fabric serves."""
+    if any(result["driver"] in settings.drivers for result in claims.results(raw)):
+        return True
+    classes = (each for request in requests(raw) for each in _classes(request))
+    return any(name in settings.device_classes for name in classes) or claims.is_special(raw)
+
+
+def requests(raw: Json) -> list[Json]:
+    """What a claim asks for."""
+    found: list[Json] = ((raw.get("spec") or {}).get("devices") or {}).get("requests") or []
+    return found
+
+
+def _classes(request: Json) -> Iterator[str]:
+    for each in (request.get("exactly") or {}, *(request.get("firstAvailable") or ())):
+        if name := each.get("deviceClassName"):
+            yield str(name)

@@ -39,7 +39,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """Pods that come: ``known``, and ``others`` by namespace for those that were only counted, as often as they came."""
+    """Pods that come: those of ``known``, and ``others`` by namespace for whoever was only counted."""
 
     known: Mapping[Shape, MorePods]
     others: Mapping[str, tuple[MorePods, ...]]

@@ -38,9 +38,9 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import DETACHING, ONLINE
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import READY
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.supply import DELETING
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.concerned import requests
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.concerned import requests
 
 Json = dict[str, t.Any]
 BAD_HEALTH = "Critical"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator
 
-from ...kube.objects import claims
-from ...planning.settings import Settings
+from ..kube.objects import claims
+from ..planning.settings import Settings
 
 Json = dict[str, t.Any]
 

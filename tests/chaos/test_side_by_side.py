@@ -56,7 +56,16 @@ def test_a_lab_that_ends_early_is_told_after_what_it_did() -> None:
         next(outcomes)
 
 
-def test_labs_are_stopped_when_nobody_reads_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN], ids=["", "job in the background"])
+def test_labs_are_stopped_when_nobody_reads_on(tmp_path: Path, handler: t.Any) -> None:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        _read_two(tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert {path.name for path in tmp_path.iterdir()} == {"stopped-1", "stopped-2"}
+
+
+def _read_two(tmp_path: Path) -> None:
     with contextlib.closing(t.cast("t.Any", side_by_side(range(1, 5), 2, tmp_path, endless))) as outcomes:
         assert {next(outcomes).seed, next(outcomes).seed} == {1, 2}
-    assert {path.name for path in tmp_path.iterdir()} == {"stopped-1", "stopped-2"}

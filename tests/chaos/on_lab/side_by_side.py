@@ -74,6 +74,7 @@ def _start(share: Sequence[int], keep: Path | None, work: Work) -> tuple[Connect
 
 
 def _tell(work: Work, share: Sequence[int], keep: Path | None, writer: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
     with contextlib.suppress(KeyboardInterrupt), contextlib.closing(t.cast("t.Any", work(share, keep))) as outcomes:
         for outcome in outcomes:
             writer.send(outcome)

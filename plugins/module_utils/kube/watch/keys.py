@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from ..api_resources import Object
 
 Key = tuple[str, str]
@@ -14,6 +16,11 @@ def key_of(obj: Object) -> Key:
     """(namespace, name); the namespace of a cluster-scoped object is ""."""
     meta = obj["metadata"]
     return meta.get("namespace") or "", meta["name"]
+
+
+def kept_key(key: Key) -> Key:
+    """The same key for as long as an object is kept: the text of a namespace is in memory once."""
+    return sys.intern(key[0]), key[1]
 
 
 def version_of(obj: Object) -> int:

@@ -148,8 +148,7 @@ class Reflector:
                     self.store.remove(obj)
                     listed.discard(key_of(obj))
                 elif event["type"] != "BOOKMARK":
-                    listed.add(key_of(obj))
-                    self.store.upsert(obj)
+                    listed.add(self.store.take(obj))
                 elif (obj["metadata"].get("annotations") or {}).get(INITIAL_EVENTS_END) == "true":
                     self._take_list(listed, _version(obj))
                     return stream

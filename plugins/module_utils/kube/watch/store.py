@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 
 from ..api_resources import Object
 from .contents import Contents, Handles, PackedObjects
-from .keys import Key, key_of, version_number, version_of
+from .index import Index, Indexer
+from .keys import Key, kept_key, key_of, version_number, version_of
 from .parts import Trimmed
 from .untold import Untold
 
-Indexer = Callable[[Object], Iterable[Hashable]]
 Trim = Callable[[Object], Object]
 Objects = list[Object]
 
@@ -48,18 +48,18 @@ class Store:
 
     Objects are raw JSON and must not be changed by anybody once they are in here. ``metadata.managedFields`` is left
     out. ``indexers``: by the name of an index, what gives the keys under which ``by`` finds an object; the same object
-    always gives the same. An indexer that raises leaves that one object out of its index. ``trim`` gives what is kept
+    always gives the same. An indexer that raises leaves that one object out of its index; one that is ``ByHash`` keeps
+    hashes of what it gives, so that ``keys`` is not for it. ``trim`` gives what is kept
     of an object (client-go's transform): name, namespace, uid and resourceVersion at least; one that raises leaves the
     object whole. What was trimmed is kept packed (``packed.py``) and is the same dict for all who ask as long as
     somebody holds it.
     """
 
     def __init__(self, indexers: Mapping[str, Indexer], trim: Trim | None = None) -> None:
-        self._indexers = dict(indexers)
+        self._indexes = {name: Index(indexer) for name, indexer in indexers.items()}
         self._trim = trim
         self._lock = threading.RLock()
         self._objects = Contents()
-        self._indexes: dict[str, dict[Hashable, Key | dict[Key, None]]] = {name: {} for name in indexers}
         self._tombstones: dict[Key, int] = {}
         self._followers: list[Changes] = []
         self._untold: Untold | None = None
@@ -108,6 +108,12 @@ class Store:
             self._put(key, self.trimmed(obj))
             return True
 
+    def take(self, obj: Object) -> Key:
+        """As ``upsert``; its key, which is in memory once where the object was new."""
+        key, version = key_of(obj), version_of(obj)
+        with self._lock:
+            return self._put(key, self.trimmed(obj)) if self._is_newer(key, version) else key
+
     def trimmed(self, obj: Object) -> Object:
         """What is kept of an object, which is trimmed once; ``obj`` itself is the caller's no more."""
         if isinstance(obj, Trimmed):
@@ -129,8 +135,7 @@ class Store:
 
     def take_listed(self, obj: Object) -> Object:
         """Put in an object of a list, of which nothing else need be in memory; its key, as ``key_of`` reads it."""
-        namespace, name = key_of(obj)
-        self.upsert(obj)
+        namespace, name = self.take(obj)
         return {"metadata": {"namespace": namespace, "name": name}}
 
     def remove(self, obj: Object) -> bool:
@@ -186,7 +191,7 @@ class Store:
     def by(self, index: str, key: Hashable) -> Objects:
         """The objects for which the indexer ``index`` gave ``key``. KeyError for an unknown index."""
         with self._lock:
-            return [self._objects[each] for each in _keys(self._indexes[index].get(key))]
+            return [self._objects[each] for each in self._keys(index, key)]
 
     def each_by(self, index: str, key: Hashable) -> Iterator[Object]:
         """As ``by``, one by one, so that they need not be in memory together."""
@@ -198,7 +203,7 @@ class Store:
     def handles(self, index: str, key: Hashable) -> Handles:
         """What ``by`` finds as it is kept: the same bytes as long as the object is the same."""
         with self._lock:
-            return [(each, self._objects.handle(each)) for each in _keys(self._indexes[index].get(key))]
+            return [(each, self._objects.handle(each)) for each in self._keys(index, key)]
 
     def all_handles(self) -> Handles:
         """As ``handles``, of all objects."""
@@ -212,17 +217,22 @@ class Store:
     def count(self, index: str, key: Hashable) -> int:
         """How many objects ``by`` finds."""
         with self._lock:
-            return len(_keys(self._indexes[index].get(key)))
+            return len(self._keys(index, key))
 
     def first(self, index: str, key: Hashable) -> Object | None:
         """One of the objects that ``by`` finds, or None; for keys that one object has, such as a uid."""
         with self._lock:
-            return next((self._objects[each] for each in _keys(self._indexes[index].get(key))), None)
+            return next((self._objects[each] for each in self._keys(index, key)), None)
+
+    def has(self, index: str, key: Hashable) -> bool:
+        """Whether ``by`` finds something; by its hash alone where that is what is kept: nothing is decoded."""
+        with self._lock:
+            return bool(self._indexes[index].at(key))
 
     def keys(self, index: str) -> tuple[Hashable, ...]:
-        """The keys under which ``by`` finds something."""
+        """The keys under which ``by`` finds something. TypeError where they are kept by hash."""
         with self._lock:
-            return (*self._indexes[index],)
+            return self._indexes[index].places()
 
     def names(self) -> set[str]:
         """Of all objects."""
@@ -238,7 +248,8 @@ class Store:
         known = self._objects.get(key)
         return version > (version_of(known) if known is not None else self._tombstones.get(key, -1))
 
-    def _put(self, key: Key, obj: Object) -> None:
+    def _put(self, key: Key, obj: Object) -> Key:
+        key = kept_key(key)
         if self._untold and key not in self._objects:
             self._untold.changes(key)
         self._take(key)
@@ -247,11 +258,8 @@ class Store:
         for follower in self._followers:
             follower.note(obj)
         for index, place in self._places(obj):
-            there = self._indexes[index].setdefault(place, key)
-            if isinstance(there, dict):
-                there[key] = None
-            elif there != key:
-                self._indexes[index][place] = {there: None, key: None}
+            index.add(place, key)
+        return key
 
     def _take(self, key: Key) -> None:
         if key not in self._objects:
@@ -262,12 +270,7 @@ class Store:
         for follower in self._followers:
             follower.note(obj)
         for index, place in self._places(obj, said=True):
-            places = self._indexes[index]
-            there = places.get(place)
-            if isinstance(there, dict):
-                there.pop(key, None)
-            if there == key or not there:
-                places.pop(place, None)
+            index.discard(place, key)
 
     def _drop_unlisted(self, key: Key, taken: int) -> bool:
         known = version_of(self._objects[key])
@@ -287,19 +290,19 @@ class Store:
         while len(self._tombstones) > _TOMBSTONES:
             del self._tombstones[next(iter(self._tombstones))]
 
-    def _places(self, obj: Object, *, said: bool = False) -> Iterator[tuple[str, Hashable]]:
+    def _keys(self, index: str, place: Hashable) -> Collection[Key]:
+        found = self._indexes[index]
+        keys = found.at(place)
+        if not found.by_hash:
+            return keys
+        return [key for key in keys if place in found.indexer(self._objects[key])]
+
+    def _places(self, obj: Object, *, said: bool = False) -> Iterator[tuple[Index, Hashable]]:
         """(index, key) of an object; ``said``: what is wrong with it was said before."""
-        for name, indexer in self._indexers.items():
+        for name, index in self._indexes.items():
             try:
-                yield from [(name, place) for place in set(indexer(obj))]
+                yield from [(index, place) for place in set(index.indexer(obj))]
             except Exception as problem:
                 if not said:
                     who = "/".join(key_of(obj))
                     _log.warning("index %s leaves out %s: %s", name, who, type(problem).__name__)
-
-
-def _keys(there: Key | dict[Key, None] | None) -> Collection[Key]:
-    """One object is the rule where an index finds a uid or a device."""
-    if isinstance(there, dict):
-        return there
-    return () if there is None else (there,)

@@ -9,7 +9,7 @@ import math
 import time
 import typing as t
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 
 from ...kube.objects import cohdi, slices
 from ...planning.prewarm import Floor
@@ -87,23 +87,24 @@ def _devices(state: ClusterState) -> dict[str, Values]:
     nodeless = sum(state.resources.count("node", name) for name in state.resources.keys("node")
                    if name not in nodes)
     return {"attached_devices": {model: float(n) for model, n in attached.items() if n or model in _models(state)},
-            "orphans": {"device": _ownerless(state, _owned(state)), "resource": nodeless}}
+            "orphans": {"device": _ownerless(state, _unowned(state)), "resource": nodeless}}
 
 
-def _owned(state: ClusterState) -> set[Hashable]:
-    """Devices that a ComposableResource has, without those that one was only made for (``cohdi.reclaimed``)."""
+def _unowned(state: ClusterState) -> set[str]:
+    """Devices that a ComposableResource was only made for (``cohdi.reclaimed``), and none has."""
     made_for = {cohdi.reclaimed(raw) for model in state.resources.keys("unattached")
                 for raw in state.resources.each_by("unattached", model)}
-    return {*state.resources.keys("device")} - {uid for uid in made_for if not _attached(state, uid)}
+    return {uid for uid in made_for if not _attached(state, uid)}
 
 
 def _attached(state: ClusterState, uid: str) -> bool:
     return any((raw.get("status") or {}).get("cdi_device_id") == uid for raw in state.resources.by("device", uid))
 
 
-def _ownerless(state: ClusterState, owned: set[Hashable]) -> int:
+def _ownerless(state: ClusterState, unowned: set[str]) -> int:
     """Devices of our models on machines of our nodes that no ComposableResource has."""
     machines = state.snapshot.machines.values() if state.snapshot else ()
-    strays = ((machine, device) for machine in machines for device in machine.devices if device.uid not in owned)
+    strays = ((machine, device) for machine in machines for device in machine.devices
+              if device.uid in unowned or not state.resources.has("device", device.uid))
     return sum(device.state == "attached" and state.settings.model(device.model) is not None
                and bool(state.nodes.by("machine", machine.uid)) for machine, device in strays)

@@ -9,6 +9,7 @@ import typing as t
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from ...kube.objects import autoscaling, claims, cohdi, nodes, pods, slices
+from ...kube.watch.index import ByHash
 from ...planning.node.demand import PREPARING
 from . import adapters
 
@@ -125,23 +126,25 @@ def _machine(obj: Json) -> Iterable[Hashable]:
     return (uid,) if uid else ()
 
 
-def _uid(obj: Json) -> Iterable[Hashable]:
-    return (obj["metadata"]["uid"],)
+def _uid(pod: Json) -> Iterable[Hashable]:
+    """Only of a pod that a claim may be for, or that is on no node: nobody asks for another by its uid."""
+    sought = not pods.bound(pod) or pods.wants_devices(pod) or pods.claim_names(pod)
+    return (pod["metadata"]["uid"],) if sought else ()
 
 
 def _claim_uids(claim: Json) -> Iterable[Hashable]:
     return {claim["metadata"]["uid"], claims.identity(claim)}
 
 
-CLAIMS: t.Final[Indexes] = {"node": _of_claim_node, "device": claims.device_keys, "pool": _pools, "uid": _claim_uids,
-                            "allocated from": _allocated_from, "pool device": _allocated_pool_devices,
-                            "preparing": _preparing}
+CLAIMS: t.Final[Indexes] = {"node": _of_claim_node, "device": ByHash(claims.device_keys), "pool": _pools,
+                            "uid": ByHash(_claim_uids), "allocated from": _allocated_from,
+                            "pool device": _allocated_pool_devices, "preparing": _preparing}
 SLICES: t.Final[Indexes] = {"node": _slice_node, "pool": _slice_pool, "driver": _slice_driver}
 NODES: t.Final[Indexes] = {"machine": _machine}
 REQUESTS: t.Final[Indexes] = {"node": _target, "scale up": _scaled_up}
-RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device": _device_uid, "held": _held_for,
-                               "pool device": _pool_device,
+RESOURCES: t.Final[Indexes] = {"node": _target, "request": _managed_by, "device": ByHash(_device_uid),
+                               "held": _held_for, "pool device": _pool_device,
                                "model": lambda o: (o["spec"]["model"],), "asked": _asked, "deleting": _deleting,
                                "unattached": _unattached}
-PODS: t.Final[Indexes] = {"uid": _uid, "node": _pod_node, "gated": _gated,
+PODS: t.Final[Indexes] = {"uid": ByHash(_uid), "node": _pod_node, "gated": _gated,
                           "grouped": _grouped, "unschedulable": _unschedulable, "waiting": _waiting}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -35,7 +35,8 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine of the tenant and the composable devices attached to it; ``fabric`` None: on no fabric.
+    """A machine of the tenant and the composable devices attached to it; ``fabric`` None: on no fabric. ``devices``: a
+    tuple, or packed (``packed_devices.py``).
 
     ``power``: On, Off, PoweringOn, PoweringOff or Paused; None where the manager does not tell it.
     """
@@ -43,7 +44,7 @@ class Machine:
     uid: str
     name: str
     fabric: int | None
-    devices: tuple[Device, ...] = ()
+    devices: Sequence[Device] = ()
     power: str | None = None
 
 

@@ -117,7 +117,7 @@ def _alone(subject: Subject, check: Check) -> str:
 
 
 def _shown(subject: Subject) -> tuple[Device, ...]:
-    return patiently(subject, lambda: subject.fabric.machine(subject.on)).devices
+    return tuple(patiently(subject, lambda: subject.fabric.machine(subject.on)).devices)
 
 
 def reachable(subject: Subject) -> None:

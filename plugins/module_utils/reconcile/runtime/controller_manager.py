@@ -16,6 +16,7 @@ from functools import partial
 
 from ...fabric.api import FabricManager, FabricSnapshot
 from ...fabric.errors import FabricError
+from ...fabric.packed_devices import packed
 from ...kube.api_resources import (
     CLAIMS,
     COMPOSABLE_RESOURCES,
@@ -473,7 +474,8 @@ def _rest(took: float) -> float:
 
 def _with_known(old: FabricSnapshot | None, new: FabricSnapshot) -> FabricSnapshot:
     """A look in which the machines that show what they showed are the same values, so that none is compared again."""
-    before = old.machines if old else {}
-    machines = {uid: known if (known := before.get(uid)) == machine else machine
-                for uid, machine in new.machines.items()}
+    before, machines = old.machines if old else {}, {}
+    for uid, each in new.machines.items():
+        machine, known = packed(each), before.get(uid)
+        machines[uid] = known if known == machine else machine
     return dataclasses.replace(new, machines=machines)

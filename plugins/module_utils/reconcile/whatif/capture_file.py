@@ -11,7 +11,7 @@ import os
 import tempfile
 import typing as t
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from ...fabric.api import Device, FabricSnapshot, Machine, Size
@@ -42,7 +42,8 @@ def as_document(capture: Capture) -> Json:
 
 def _fabric_document(fabric: FabricSnapshot) -> Json:
     return {"taken": fabric.taken, "read": fabric.read, "problems": dict(fabric.problems),
-            "machines": [asdict(machine) for machine in fabric.machines.values()],
+            "machines": [asdict(replace(machine, devices=tuple(machine.devices)))
+                         for machine in fabric.machines.values()],
             "free": [{"model": model, "fabric": number, "count": n} for (model, number), n in fabric.free.items()],
             "sizes": {uid: {model: asdict(size) for model, size in sizes.items()}
                       for uid, sizes in fabric.sizes.items()}}

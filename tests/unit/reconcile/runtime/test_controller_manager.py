@@ -15,6 +15,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
+from ansible_collections.composable.infra.plugins.module_utils.fabric.packed_devices import PackedDevices
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
     COMPOSABLE_RESOURCES,
@@ -42,6 +43,7 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import A1
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench, kind_of
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import Call, unreachable
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
 
 @pytest.fixture
@@ -133,6 +135,24 @@ def test_look_survives_what_nobody_expects(quiet: Live) -> None:
     bench.fabric.snapshot_error = KeyError("data")
     engine._look(time.time())
     assert engine.problems()
+
+
+def test_look_keeps_devices_packed_and_machines_that_are_as_they_were(quiet: Live) -> None:
+    engine, bench = quiet
+    bench.fabric.attached |= {uid: device(uid, machine="machine-0") for uid in ("d1", "d2")}
+    engine._look(time.time())
+    first = engine.state.snapshot
+    engine._look(time.time())
+    second = engine.state.snapshot
+    assert first is not None
+    assert second is not None
+    assert first is not second
+    assert first.machines
+    assert any(machine.devices for machine in second.machines.values())
+    for uid, machine in second.machines.items():
+        assert machine is first.machines[uid]
+        assert isinstance(machine.devices, PackedDevices) or not machine.devices
+        assert machine == bench.fabric.snapshot(()).machines[uid]
 
 
 @pytest.mark.parametrize("jump", [3600.0, -3600.0])

@@ -129,10 +129,11 @@ def devices_of(
 ) -> tuple[DeviceSpec, ...]:
     """Devices of all ``fabrics``, slots numbered through. Raises SpecError."""
     found: list[DeviceSpec] = []
+    uids = {(machine.name, machine.fabric): machine.uid for machine in reversed(machines)}
     for fabric in fabrics:
         for entry in fabric.list_of("devices", _DEVICE):
             number = fabric.integer("id")
-            on = _on(entry, number, machines)
+            on = _on(entry, number, uids)
             found += [replace(d, on=on) for d in _of_entry(entry, number, models, len(found) + 1)]
     unique([device.slot for device in found], "devices", "slot")
     unique([device.uid for device in found], "devices", "uuid")
@@ -140,14 +141,13 @@ def devices_of(
     return tuple(found)
 
 
-def _on(entry: Fields, fabric: int, machines: tuple[MachineSpec, ...]) -> str | None:
-    """Uid of the machine that has the devices from the start."""
+def _on(entry: Fields, fabric: int, uids: Mapping[tuple[str, int | None], str]) -> str | None:
+    """Uid of the machine that has the devices from the start. ``uids``: of machines, by name and fabric."""
     if not entry.has("machine"):
         return None
     name = entry.text("machine")
-    for machine in machines:
-        if machine.name == name and machine.fabric == fabric:
-            return machine.uid
+    if found := uids.get((name, fabric)):
+        return found
     raise SpecError(entry.at("machine"), f"{name!r} is not the name of a machine on fabric {fabric}")
 
 

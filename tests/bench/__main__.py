@@ -14,14 +14,17 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ansible_collections.composable.infra.tests.bench import agents, autoscaler, http_client, page, soak
+from ansible_collections.composable.infra.tests.bench import agents, autoscaler, http_client, soak
 from ansible_collections.composable.infra.tests.bench.agreement import lab_run
 from ansible_collections.composable.infra.tests.bench.figures import Figures, Scenario, quantiles
 from ansible_collections.composable.infra.tests.bench.large import curves
 from ansible_collections.composable.infra.tests.bench.measure import run
+from ansible_collections.composable.infra.tests.bench.page import measure as page
 from ansible_collections.composable.infra.tests.bench.real_nodes import handovers
-from ansible_collections.composable.infra.tests.bench.render import update_pages
+from ansible_collections.composable.infra.tests.bench.render import TABLES, update_pages
 
+# As a shell says it of Ctrl-C. Results and pages stay as they were then.
+INTERRUPTED = 130
 RESULTS = Path(__file__).resolve().parent / "results"
 HOPS = [Scenario(f"{n} claims, F={f:g}", pods=n, nodes=n, attach=f, spread=True)
         for n in (1, 20, 200) for f in (0.0, 2.0)]
@@ -42,7 +45,8 @@ OTHERS: dict[str, Callable[[argparse.Namespace], list[dict[str, t.Any]]]] = {
     "client": lambda args: http_client.compare(args.runs), "large": lambda args: curves.run(args.nodes or curves.SIZES),
     "autoscaler": lambda args: autoscaler.run(args.nodes or autoscaler.SIZES),
     "agents": lambda args: agents.run(), "soak": lambda args: soak.run(args.minutes),
-    "whatif": lambda args: lab_run.run(args.minutes), "page": lambda args: page.run(),
+    "whatif": lambda args: lab_run.run(args.minutes, again=args.again),
+    "page": lambda args: page.run(args.nodes or page.SIZES),
     "real": lambda args: handovers.run(args.runs)}
 NAMES = sorted([*SETS, *OTHERS])
 
@@ -79,14 +83,19 @@ def main() -> int:
     it.add_argument("--runs", type=int, default=3, help="runs of each scenario (default: %(default)s)")
     it.add_argument("--minutes", type=float, default=30.0,
                     help="how long the sets soak and whatif last (default: %(default)g)")
+    it.add_argument("--again", action="store_true",
+                    help="whatif: compare once more what was recorded last, without a lab")
     it.add_argument("--nodes", type=int, action="append",
-                    help="sizes of the sets large (default: 50, 500 and 5000) and autoscaler (500 and 5000)")
+                    help="sizes of the sets large (default: 50, 500, 5000), autoscaler (500, 5000), page (5000, 500)")
     it.add_argument("--dry", action="store_true", help="print, write nothing")
     args = it.parse_args()
     for chosen in args.set or NAMES:
         rows = OTHERS[chosen](args) if chosen in OTHERS else []
         if rows:
             print(json.dumps(rows), flush=True)
+        if any(row.get("interrupted") for row in rows):
+            print(TABLES[chosen](rows))
+            return INTERRUPTED
         for scenario in [s for s in SETS.get(chosen, []) if not args.only or args.only in s.name]:
             runs = [run(scenario) for _unused in range(args.runs)]
             rows.append(record(scenario.name, runs))

@@ -268,6 +268,7 @@ def pool_slice() -> Json:
 
 
 NAMESPACE = {"metadata": _meta("namespace", "jobs", labels={pods.OPT: "true"}), "spec": {}, "status": {}}
+DEFAULT = {"metadata": _meta("namespace", "default"), "spec": {}, "status": {}}
 DEVICE_CLASS = {"metadata": _meta("class", DRIVER),
                 "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}}
 
@@ -280,4 +281,5 @@ def kinds(nodes: int) -> dict[str, tuple[int, t.Callable[[int], Json]]]:
         "composableresources": (nodes * GPUS, lambda i: resource(*divmod(i, GPUS))),
         "resourceclaims": (nodes * USED, lambda i: claim(*divmod(i, USED))),
         "pods": (nodes * (USED + DAEMONS), lambda i: pod(*divmod(i, USED + DAEMONS))),
-        "leases": (nodes, lease), "namespaces": (1, lambda i: NAMESPACE), "deviceclasses": (1, lambda i: DEVICE_CLASS)}
+        "leases": (nodes, lease), "namespaces": (2, lambda i: (NAMESPACE, DEFAULT)[i]),
+        "deviceclasses": (1, lambda i: DEVICE_CLASS)}

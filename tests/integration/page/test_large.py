@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The page about 5,000 nodes with 8 devices each, made up: the browser gets changes, and draws what is in sight.
 
-How long that takes is measured by ``tests/bench/page.py``; a test asserts no durations.
+How long that takes is measured by ``tests/bench/page/measure.py``; a test asserts no durations.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the page costs with 5,000 nodes of 8 devices, which are made up.
+"""What the page costs with 5,000 nodes of 8 devices, which an emulated CDI Manager shows.
 
 Processor time of the process with no page open and with 50, while ten devices change a second; bytes for all rows and
-for a change; times of a browser's frames while rows change and are scrolled.
+for a change; times of a browser's frames while rows change and are scrolled; and what a question of what-if costs.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import resource
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ansible_collections.composable.infra.controller.ui.scope import Scope
+from ansible_collections.composable.infra.tests.bench.page.fed import Fed, fed
 from ansible_collections.composable.infra.tests.browser.window import opened
-from ansible_collections.composable.infra.tests.integration.page.shown import Shown, serving
 
-NODES, DEVICES, PAGES, CHANGES, SECONDS = 5000, 8, 50, 10, 20.0
+PAGES, CHANGES, SECONDS = 50, 10, 20.0
+# Nodes of the cluster that the page shows, and of a smaller one that is asked what-if, too.
+SIZES = (5000, 500)
+QUESTION = "change=add_devices&count=8&per_hour=100&lifetime=600&hours=4"
 FRAMES = """
 const done = arguments[0], frames = [];
 let last = performance.now();
@@ -38,13 +42,27 @@ requestAnimationFrame(frame);
 """
 
 
-def run() -> list[dict[str, str]]:
-    """One row for each figure, in words."""
-    return [{"what": what, "measured": value} for shown in serving(nodes=NODES, devices=DEVICES)
-            for what, value in (*_process(shown), *_browser(shown))]
+def run(sizes: Sequence[int] = SIZES) -> list[dict[str, str]]:
+    """One row for each figure, in words. ``sizes``: nodes of the page, and of another cluster that is asked what-if."""
+    large, *others = sizes
+    rows: list[tuple[str, str]] = []
+    with fed(large) as shown:
+        rows += [*_look(shown), *_process(shown), *_browser(shown), *_what_if(shown)]
+    for nodes in others:
+        with fed(nodes) as shown:
+            shown.look()
+            rows += _what_if(shown)
+    return [{"what": what, "measured": value} for what, value in rows]
 
 
-def _process(shown: Shown) -> list[tuple[str, str]]:
+def _look(shown: Fed) -> list[tuple[str, str]]:
+    began, busy = time.monotonic(), time.process_time()
+    shown.look()
+    return [("a look at the emulated fabric, over TLS",
+             f"{time.monotonic() - began:.1f} s, {time.process_time() - busy:.1f} s of processor time")]
+
+
+def _process(shown: Fed) -> list[tuple[str, str]]:
     began = time.process_time()
     shown.view.open()
     opened = time.process_time() - began
@@ -54,30 +72,31 @@ def _process(shown: Shown) -> list[tuple[str, str]]:
     with pages(shown, PAGES) as received:
         many = processor(shown)
         change_bytes = received[0] / (SECONDS * CHANGES)
+    shown.look()  # nothing was lost on the way
     return [("first page: rows read, in seconds of processor time", f"{opened:.1f}"),
             ("all rows", f"{len(snapshot) / 1e6:.1f} MB, packed {packed / 1e6:.1f} MB"),
             ("a changed device, for each page", f"{change_bytes:.0f} bytes"),
-            (f"{CHANGES} changes a second, no page open", f"{alone:.1%} of a core"),
+            (f"{CHANGES} changes a second, asked of the manager, no page open", f"{alone:.1%} of a core"),
             (f"the same with {PAGES} open pages", f"{many:.1%} of a core")]
 
 
-def processor(shown: Shown) -> float:
+def processor(shown: Fed) -> float:
     """Share of a core that this process uses while devices change for SECONDS."""
     began, busy = time.monotonic(), time.process_time()
     change(shown, SECONDS)
     return (time.process_time() - busy) / (time.monotonic() - began)
 
 
-def change(shown: Shown, seconds: float) -> None:
+def change(shown: Fed, seconds: float) -> None:
     """Devices all over the cluster go and come, CHANGES a second: a load, so paced by the clock."""
+    began = time.monotonic()
     for number in range(int(seconds * CHANGES)):
-        state = "Detaching" if number % 2 else "Online"
-        shown.put(shown.resource(number * 37 % NODES, number % DEVICES, state=state))
-        time.sleep(1 / CHANGES)
+        shown.change(number)
+        time.sleep(max(0.0, began + (number + 1) / CHANGES - time.monotonic()))
 
 
 @contextmanager
-def pages(shown: Shown, count: int) -> Iterator[list[int]]:
+def pages(shown: Fed, count: int) -> Iterator[list[int]]:
     """So many open pages in a process of their own; the list has the bytes that the first has got."""
     host, _unused, port = shown.server.address.partition(":")
     at = json.loads(shown.view.snapshot(Scope()))["at"]
@@ -117,7 +136,7 @@ def _read(host: str, port: int, at: str, received: list[int]) -> None:
         received[0] += len(data)
 
 
-def _browser(shown: Shown) -> Iterator[tuple[str, str]]:
+def _browser(shown: Fed) -> Iterator[tuple[str, str]]:
     """Times of 300 frames of a browser, while it scrolls and devices change."""
     with opened() as browser:
         browser.size(1400, 900)
@@ -132,3 +151,22 @@ def _browser(shown: Shown) -> Iterator[tuple[str, str]]:
     half, most = (found[round(share * (len(found) - 1))] for share in (0.5, 0.95))
     yield ("a frame while 300 pixels are scrolled in each, with changes",
            f"half up to {half:.0f} ms, 95 % up to {most:.0f} ms, the longest {found[-1]:.0f} ms")
+
+
+def _what_if(shown: Fed) -> list[tuple[str, str]]:
+    """A question of the page, and what it costs this process and its child."""
+    began, busy, child = time.monotonic(), time.process_time(), _children()
+    connection = http.client.HTTPConnection(*shown.server.address.split(":"), timeout=300)
+    connection.request("GET", f"/ui/what-if?{QUESTION}", headers={"X-Composable-Infra-Page": "1"})
+    answer = json.loads(connection.getresponse().read())
+    connection.close()
+    took, ours = time.monotonic() - began, time.process_time() - busy
+    said = answer.get("error") or "answered"
+    return [(f"what-if with {shown.nodes:,} nodes: 8 more devices, 100 pods an hour for 4 hours",
+             f"{took:.0f} s; {ours:.1f} s of processor time of the controller, {_children() - child:.1f} s of the "
+             f"child: {said}")]
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -26,7 +26,8 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelin
 from ansible_collections.composable.infra.tests.browser.window import Browser, opened
 from ansible_collections.composable.infra.tests.e2e.support.support import OPENED, delete_all, wait_for
 
-STAGE = {"nodes": 3, "devices": {A100: 4, H100: 2}, "hold": 20.0, "handover": "gated", "attach": 1.5}
+STAGE = {"nodes": 3, "devices": {A100: 4, H100: 2}, "hold": 20.0, "handover": "gated", "attach": 1.5,
+         "managers": ("redfish",), "manager_settings": {"redfish": {"dialects": ["Connections"]}}}
 PICTURES = os.environ.get("PAGE_PICTURES", "")
 Json = dict[str, t.Any]
 
@@ -82,6 +83,16 @@ def test_devices_move_as_pods_come_and_go(stage: Stage, browser: Browser) -> Non
     browser.until(lambda: "idle" in states(browser))
     browser.until(lambda: " left" in browser.text("#rows"))
     assert browser.script("return window.here")
+
+
+def test_switches_of_the_fabric_are_drawn(browser: Browser) -> None:
+    """As the emulated CDI Manager tells them: everything hangs on one."""
+    browser.until(lambda: browser.one("#links svg").get_attribute("aria-label") == (
+        "switch switch-1 leads to machines node-0, node-1, node-2; box box-1"))
+    browser.until(lambda: "box-1" in browser.text("#rows"))
+    browser.script('document.getElementById("links").scrollIntoView({block: "center"})')
+    picture(browser, "page-links")
+    browser.script("window.scrollTo(0, 0)")
 
 
 def test_story_of_a_claim_is_its_way(stage: Stage, browser: Browser) -> None:

@@ -13,6 +13,7 @@ import http.client
 import json
 import os
 import resource
+import sys
 import threading
 import time
 import zlib
@@ -44,15 +45,21 @@ requestAnimationFrame(frame);
 
 def run(sizes: Sequence[int] = SIZES) -> list[dict[str, str]]:
     """One row for each figure, in words. ``sizes``: nodes of the page, and of another cluster that is asked what-if."""
-    large, *others = sizes
-    rows: list[tuple[str, str]] = []
+    rows = []
+    for what, value in _rows(*sizes):
+        print(f"{what}: {value}", file=sys.stderr, flush=True)  # it takes minutes, and more where there is other work
+        rows.append({"what": what, "measured": value})
+    return rows
+
+
+def _rows(large: int, *others: int) -> Iterator[tuple[str, str]]:
     with fed(large) as shown:
-        rows += [*_look(shown), *_process(shown), *_browser(shown), *_what_if(shown)]
+        for part in (_look, _process, _browser, _what_if):
+            yield from part(shown)
     for nodes in others:
         with fed(nodes) as shown:
             shown.look()
-            rows += _what_if(shown)
-    return [{"what": what, "measured": value} for what, value in rows]
+            yield from _what_if(shown)
 
 
 def _look(shown: Fed) -> list[tuple[str, str]]:
@@ -156,7 +163,8 @@ def _browser(shown: Fed) -> Iterator[tuple[str, str]]:
 def _what_if(shown: Fed) -> list[tuple[str, str]]:
     """A question of the page, and what it costs this process and its child."""
     began, busy, child = time.monotonic(), time.process_time(), _children()
-    connection = http.client.HTTPConnection(*shown.server.address.split(":"), timeout=300)
+    host, _unused, port = shown.server.address.partition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=300)
     connection.request("GET", f"/ui/what-if?{QUESTION}", headers={"X-Composable-Infra-Page": "1"})
     answer = json.loads(connection.getresponse().read())
     connection.close()

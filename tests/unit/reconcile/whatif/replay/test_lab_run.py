@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import typing as t
 from dataclasses import replace
@@ -74,7 +75,12 @@ def test_an_interrupted_run_prints_its_table_and_writes_nothing(
     names = ("wait_p50", "wait_p90", "wait_mean", "utilisation", "attaches")
     made = {"figures": dict.fromkeys(names, told), **({"interrupted": True} if interrupted else {})}
     asked: list[float] = []
-    monkeypatch.setitem(bench.OTHERS, "whatif", lambda args: asked.append(args.minutes) or [made])
+
+    def ran(args: argparse.Namespace) -> list[Json]:
+        asked.append(args.minutes)
+        return [made]
+
+    monkeypatch.setitem(bench.OTHERS, "whatif", ran)
     monkeypatch.setattr(bench, "RESULTS", tmp_path)
     monkeypatch.setattr(bench, "update_pages", lambda _results: None)
     monkeypatch.setattr("sys.argv", ["bench", "--set", "whatif", "--minutes", "60"])

@@ -59,7 +59,7 @@ class ParseCache:
         spec = facts.raw.get("spec") or {}
         labels = (facts.raw.get("metadata") or {}).get("labels") or {}
         return NodeInfo(facts.name, facts.raw, facts.pods, labels, tuple(spec.get("taints") or ()),
-                        bool(spec.get("unschedulable")), offered, self._infos(pods))
+                        bool(spec.get("unschedulable")), self._alike.amounts(offered), self._infos(pods))
 
     def _infos(self, pods: Sequence[Json]) -> tuple[PodInfo, ...]:
         """Pods on a node; of those that are decoded only for this nothing but what is read stays."""

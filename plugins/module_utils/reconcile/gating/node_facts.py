@@ -10,7 +10,6 @@ this process has a say is read each time.
 
 from __future__ import annotations
 
-import sys
 import typing as t
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from ...kube.watch.parts import shared
 from ...planning.node.compose import ONLINE
 from ...planning.scheduling.snapshot import NodeFacts
 from ..state.cluster_state import ClusterState, Json
+from .node_labels import LabelNames
 
 Read = Callable[[ClusterState, Json], NodeFacts]
 Sources = tuple[t.Any, ...]
@@ -46,6 +46,7 @@ class KnownNodes:
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
+        self._names = LabelNames()
 
     def facts(self, state: ClusterState, read: Read) -> dict[str, NodeFacts]:
         """Facts of all nodes by name; ``read`` gives those of one that changed."""
@@ -65,7 +66,7 @@ class KnownNodes:
         """What is known of a node from now on; None when it is gone."""
         if known is None or known.node is not node:
             raw = state.nodes.get(name)
-            known = _Known(node, _thin(raw), nodes.machine(raw)) if raw else None
+            known = _Known(node, _thin(raw, self._names), nodes.machine(raw)) if raw else None
         if known:
             self._known[name] = known
         return known
@@ -88,11 +89,10 @@ def _busy(state: ClusterState) -> set[str]:
     return {*state.tainted, *state.operations.names(), *state.holds.names()}
 
 
-def _thin(node: Json) -> Json:
+def _thin(node: Json, names: LabelNames) -> Json:
     """A Node of which what it has alike with others is in memory once."""
     labels = node["metadata"].get("labels") or {}
-    kept = {sys.intern(name): sys.intern(value) for name, value in labels.items()}
-    meta = {**node["metadata"], **({"labels": kept} if kept else {})}
+    meta = {**node["metadata"], **({"labels": names.labels(labels)} if labels else {})}
     return {**node, "metadata": meta, **({"status": shared(node["status"])} if "status" in node else {})}
 
 

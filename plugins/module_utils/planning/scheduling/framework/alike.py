@@ -9,10 +9,12 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..snapshot import Json
 from .pod_info import PodInfo
 
 V = t.TypeVar("V")
-MOST = 4000
+MOST = 1000
+_NO_RAW: t.Final[Json] = {}
 
 
 class AlikePods:
@@ -23,9 +25,13 @@ class AlikePods:
 
     def placed(self, pod: PodInfo) -> PodInfo:
         """The pod without its raw object."""
-        return replace(pod, raw={}, requests=self._once(pod.requests), labels=self._once(pod.labels))
+        return replace(pod, raw=_NO_RAW, requests=self._once(pod.requests), labels=self._once(pod.labels))
 
     def _once(self, values: Mapping[str, V]) -> dict[str, V]:
         if len(self._known) >= MOST:
             self._known = {}
         return self._known.setdefault(tuple(values.items()), {**values})
+
+    def amounts(self, offered: Mapping[str, V]) -> dict[str, V]:
+        """What a node offers; most offer what another does."""
+        return self._once(offered)

@@ -85,6 +85,14 @@ def test_pods_on_nodes_keep_what_is_read_and_nothing_else() -> None:
             assert getattr(after, name) == getattr(before, name)
     assert len({id(each.requests) for each in placed}) == len({id(each.labels) for each in placed}) == 1
     assert len({*placed}) == 3, "each is a pod of its own"
+    assert placed[0].raw is placed[1].raw
+
+
+def test_what_nodes_offer_alike_is_kept_once() -> None:
+    pods = alike.AlikePods()
+    first, same, other = (pods.amounts({"cpu": 64000, "pods": count}) for count in (110, 110, 250))
+    assert first is same
+    assert (first, other) == ({"cpu": 64000, "pods": 110}, {"cpu": 64000, "pods": 250})
 
 
 def test_what_pods_have_alike_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

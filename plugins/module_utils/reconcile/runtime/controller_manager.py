@@ -73,6 +73,7 @@ from ..timelines.waits_keeper import WaitsKeeper
 from .event_mapping import fabric_keys, is_further_step, keys_of
 from .event_reporter import EventReporter
 from .fence import Fence
+from .freed_memory import give_back
 from .hops import Hops
 from .metrics import Metrics, NoMetrics
 from .progress import Progress
@@ -180,6 +181,7 @@ class ControllerManager:
             if self.ready():
                 try:
                     self._read_round()
+                    give_back()
                     self.reporter.once("read-ahead", "")
                 except Exception as error:  # a plan would say so, too
                     self.reporter.once("read-ahead", f"{type(error).__name__}: {error}")

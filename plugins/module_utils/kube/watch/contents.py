@@ -17,8 +17,8 @@ from .parts import Trimmed
 
 Kept: t.TypeAlias = "Object | bytes"
 Handles = list[tuple[Key, Kept]]
-# Length of the texts that one generation of decoded objects has; a decoded object takes about five times as much.
-RECENT = 1 << 17
+# Length of the texts that one generation of decoded objects has; a decoded object takes ten times as much.
+RECENT = 1 << 15
 
 _log = logging.getLogger(__name__)
 

@@ -46,7 +46,32 @@ Json = dict[str, t.Any]
 BAD_HEALTH = "Critical"
 
 
-def node_row(state: ClusterState, name: str) -> NodeRow | None:
+class Uses:
+    """Which devices claims use: looked up once for each node, for its row and those of its claims."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._of: dict[str, dict[str, list[str]]] = {}
+
+    def users(self, node: str) -> dict[str, Json]:
+        """Claims by the ComposableResources of a node."""
+        found = self._state.users(node)
+        names = self._of[node] = {}
+        for name, claim in found.items():
+            names.setdefault(claim["metadata"]["uid"], []).append(name)
+        return found
+
+    def of(self, raw: Json) -> tuple[str, ...]:
+        """ComposableResources that an allocated claim uses."""
+        node = claims.node(raw)
+        if not node:
+            return ()
+        if node not in self._of:
+            self.users(node)
+        return tuple(sorted(self._of[node].get(raw["metadata"]["uid"], ())))
+
+
+def node_row(state: ClusterState, name: str, uses: Uses) -> NodeRow | None:
     """A node by its name, also one that is gone and has devices left; None when nothing is left of it."""
     raw, resources = state.nodes.get(name), state.resources.by("node", name)
     if raw is None and not resources:
@@ -57,7 +82,8 @@ def node_row(state: ClusterState, name: str) -> NodeRow | None:
     return NodeRow(name, machine=uid or "", fabric=fabric, ready=raw is not None and nodes.ready(raw),
                    cordoned=bool(spec.get("unschedulable")), power=(machine.power or "") if machine else "",
                    problem=problem or state.hands.missing(name) if raw else "the node is gone",
-                   devices=tuple(sorted(_devices(state, resources, machine), key=lambda d: (d.model, d.name))))
+                   devices=tuple(sorted(_devices(state, resources, machine, uses.users(name)),
+                                        key=lambda d: (d.model, d.name))))
 
 
 def machine_row(state: ClusterState, uid: str) -> NodeRow | None:
@@ -73,14 +99,15 @@ def _machine(state: ClusterState, uid: str | None) -> Machine | None:
     return state.snapshot.machines.get(uid) if state.snapshot and uid else None
 
 
-def _devices(state: ClusterState, resources: Iterable[Json], machine: Machine | None) -> Iterator[DeviceRow]:
+def _devices(state: ClusterState, resources: Iterable[Json], machine: Machine | None,
+             users: Mapping[str, Json]) -> Iterator[DeviceRow]:
     """Those of the ComposableResources, and those that have none. One that has just come is not written down yet."""
     there = {device.uid: device for device in machine.devices} if machine else {}
     coming: Counter[str] = Counter()
     for raw in resources:
         uid = (raw.get("status") or {}).get("cdi_device_id") or ""
         coming[raw["spec"]["model"]] += not uid
-        yield device_row(state, raw, there.pop(uid, None))
+        yield device_row(state, raw, there.pop(uid, None), users.get(raw["metadata"]["name"]))
     for device in there.values():
         coming[device.model] -= 1
         if coming[device.model] < 0 and not state.resources.by("device", device.uid):
@@ -93,9 +120,10 @@ def _strange(device: Device) -> DeviceRow:
                      trouble=f"its health is {BAD_HEALTH}" if device.health == BAD_HEALTH else "", box=device.box or "")
 
 
-def device_row(state: ClusterState, raw: Json, device: Device | None = None) -> DeviceRow:
-    """The device of a ComposableResource; ``device``: as the CDI Manager shows it, None where it does not."""
-    status, user = raw.get("status") or {}, state.user(raw)
+def device_row(state: ClusterState, raw: Json, device: Device | None, user: Json | None) -> DeviceRow:
+    """The device of a ComposableResource; ``device``: as the CDI Manager shows it, None where it does not; ``user``:
+    the claim that uses it."""
+    status = raw.get("status") or {}
     work, trouble = adapters.read_node_work(raw), str(status.get("error") or "")
     if work.trouble and not work.warning:
         trouble = trouble or work.trouble
@@ -180,7 +208,7 @@ def _in_pool(state: ClusterState, model: str, fabric: int) -> int:
     return sum(len(slices.devices(item)) for item in state.slices.by("pool", row.pool(fabric))) if row else 0
 
 
-def claim_row(state: ClusterState, raw: Json, reason: WaitReason | None) -> ClaimRow:
+def claim_row(raw: Json, reason: WaitReason | None, uses: Uses) -> ClaimRow:
     """A claim; ``reason``: what it waits for, None for nothing that is known."""
     meta, consumers = raw["metadata"], claims.consumers(raw)
     where = WAITING
@@ -189,15 +217,13 @@ def claim_row(state: ClusterState, raw: Json, reason: WaitReason | None) -> Clai
         where = PREPARING if not has_them else SERVED if consumers else UNUSED
     waits = reason is not None and bool(reason.waits_for) and where not in (SERVED, UNUSED)
     place = reason.evidence if reason and waits else {}
-    used = [r["metadata"]["name"] for r in state.resources.by("node", claims.node(raw)) if state.user(r) is raw] \
-        if claims.results(raw) else []
     return ClaimRow(
         meta["namespace"], meta["name"], meta["uid"], where, wants=_wants(raw),
         waits_for=reason.waits_for if reason and waits else "", since=reason.since if reason and waits else 0.0,
         position=place.get("position"), of=place.get("of"),
         created=parse_time(meta.get("creationTimestamp")),
         node=claims.node(raw) or str(place.get("node") or ""),
-        pods=tuple(str(pod["name"]) for pod in consumers), devices=tuple(sorted(used)))
+        pods=tuple(str(pod["name"]) for pod in consumers), devices=uses.of(raw) if claims.results(raw) else ())
 
 
 def _wants(raw: Json) -> str:

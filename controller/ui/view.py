@@ -219,13 +219,13 @@ class View:
 
     def _read(self, due: _Due, machines: set[str]) -> Iterator[tuple[str, Json | None]]:
         """(key, row) of what is due; a row of None is none."""
-        counted = False
-        for key, read in self._node_readers(due, machines):
+        counted, uses = False, read_rows.Uses(self._state)
+        for key, read in self._node_readers(due, machines, uses):
             row = _safely(key, read)
             counted = self._counts.count(key, row) or counted
             yield key, plain(row) if row else None
         for place in due.claims:
-            yield claim_key(*place), self._claim(*place)
+            yield claim_key(*place), self._claim(*place, uses)
         if due.fabrics or counted:
             models = self._counts.models
             for number in sorted(read_rows.fabrics(self._state) | {place[0] for place in models}):
@@ -252,19 +252,20 @@ class View:
         yield from ((key, plain(row)) for key, row in rows.items())
         self._switches = set(rows)
 
-    def _node_readers(self, due: _Due, machines: set[str]) -> Iterator[tuple[str, Callable[[], NodeRow | None]]]:
+    def _node_readers(self, due: _Due, machines: set[str],
+                      uses: read_rows.Uses) -> Iterator[tuple[str, Callable[[], NodeRow | None]]]:
         state = self._state
         uids = machines | {uid for name in due.nodes if (raw := state.nodes.get(name)) and (uid := nodes.machine(raw))}
         for name in due.nodes:
-            yield f"{NODE}/{name}", partial(read_rows.node_row, state, name)
+            yield f"{NODE}/{name}", partial(read_rows.node_row, state, name, uses)
         for uid in uids:
             yield f"{MACHINE}/{uid}", partial(read_rows.machine_row, state, uid)
 
-    def _claim(self, namespace: str, name: str) -> Json | None:
+    def _claim(self, namespace: str, name: str, uses: read_rows.Uses) -> Json | None:
         raw, reason = self._state.claims.get(name, namespace), self._reasons.get(f"{namespace}/{name}")
         if raw is None or not (reason or concerns(raw, self._state.settings)):
             return None
-        row: Json | None = plain(_safely(name, lambda: read_rows.claim_row(self._state, raw, reason)))
+        row: Json | None = plain(_safely(name, lambda: read_rows.claim_row(raw, reason, uses)))
         return row
 
     def snapshot(self, scope: Scope) -> str:

@@ -205,6 +205,29 @@ def test_one_object_that_cannot_be_read_takes_no_other_from_the_page(looked: Loo
     assert "node/node-9" not in snapshot(looked)
 
 
+def test_devices_of_a_node_are_looked_up_once_for_all_its_claims(
+    looked: Looked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"gpu-{number}" for number in range(4)]
+    looked.put(objects.local_slice(*(f"GPU-{name}" for name in names)),
+               *(objects.resource(name, device=f"d-{name}", serial=f"GPU-{name}", state="Online") for name in names),
+               *(objects.claim(f"claim-{n}", objects.local_result(f"gpu-{n}")) for n in range(4)))
+    asked: list[str] = []
+    real = looked.bench.state.users
+
+    def users(node: str) -> dict[str, Json]:
+        asked.append(node)
+        return real(node)
+
+    monkeypatch.setattr(looked.bench.state, "users", users)
+    monkeypatch.setattr(looked.bench.state, "user", lambda _resource: pytest.fail("each device by itself"))
+    looked.view.close()
+    looked.view.open()
+    assert asked == ["node-0"]
+    rows = json.loads(looked.view.snapshot(EVERYTHING))["rows"]
+    assert [rows[f"claim/default/claim-{n}"]["devices"] for n in range(4)] == [[name] for name in names]
+
+
 def test_row_of_5000_nodes_is_read_once_and_then_only_when_it_changes(looked: Looked) -> None:
     for number in range(1, 5000):
         looked.bench.state.nodes.upsert(objects.node(f"node-{number}", f"machine-{number}"))

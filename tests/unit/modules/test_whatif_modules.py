@@ -47,7 +47,8 @@ def test_capture_and_answer(run_module: RunModule, bench: Bench, tmp_path: Path)
     assert found["objects"] == {
         "nodes": 1, "pods": 1, "namespaces": 1, "resourceclaims": 1, "resourceslices": 0, "deviceclasses": 1,
         "composabilityrequests": 0, "composableresources": 0}
-    assert any(said.startswith("Secrets and Events (never read)") for said in found["left_out"])
+    assert any(said.startswith("Secrets (never read)") for said in found["left_out"])
+    assert found["arrivals"] == {"known": 1, "with_lifetime": 0, "served": 0, "notes": []}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "not-told" not in path.read_text(encoding="utf-8")
     assert bench.api.writes() == []
@@ -70,6 +71,20 @@ def test_a_second_capture_replaces_the_first(run_module: RunModule, bench: Bench
         assert run_module(fabric_capture, config=CONFIG, path=str(path))["changed"]
         bench.drop(*bench.state.pods.list())
     assert json.loads(path.read_text(encoding="utf-8"))["objects"]["pods"] == []
+
+
+def test_the_day_before_is_replayed(run_module: RunModule, bench: Bench, tmp_path: Path) -> None:
+    """A capture that has just been taken has nobody in the hours before it, so that a claim is made older."""
+    path = tmp_path / "capture.json"
+    run_module(fabric_capture, config=CONFIG, path=str(path))
+    load = {"captured": True, "model": A100, "lifetime": 60.0}
+    refused = run_module(fabric_whatif, capture=str(path), simulate={"load": [load]})
+    assert refused["msg"].startswith("simulate.load[0].captured: True is not usable: the capture knows of nobody")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["past"]["came"][0][0] = document["taken"] - 7200.0
+    path.write_text(json.dumps(document), encoding="utf-8")
+    told = run_module(fabric_whatif, capture=str(path), simulate={"hours": 24.0, "seeds": 1, "load": [load]})
+    assert told["simulated"]["before"]["figures"]["came"]["median"] == 2.0  # who waits already is the other one
 
 
 def test_check_mode_writes_no_file(run_module: RunModule, bench: Bench, tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def measure(nodes: int, url: str) -> dict[str, t.Any]:
         found[f"plan_{name}_seconds"] = spent.seconds
     found["events_ms"] = {name: _event(made, recorded, kind, raws) for name, kind, raws in _events(nodes)}
     with cpu() as spent:
-        made._look(time.time())
+        made.fabric_looks.look(time.time())
         recorded.work()
     give_back()  # as the controller does after each round of reading ahead
     found |= {"look_seconds": spent.seconds, "worked_mib": rss(os.getpid())}

@@ -68,7 +68,7 @@ class Fed:
 
     def look(self) -> None:
         """At the whole fabric. Raises RuntimeError when a device is missing."""
-        self.engine._look(time.time())
+        self.engine.fabric_looks.look(time.time())
         seen = self.engine.state.snapshot
         found = sum(len(machine.devices) for machine in seen.machines.values()) if seen else 0
         if found != self.nodes * objects.GPUS:

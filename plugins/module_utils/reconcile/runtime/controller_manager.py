@@ -7,16 +7,14 @@ resident controller for ever, and check mode asks it only for its plan."""
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
 import time
 import typing as t
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from ...fabric.api import FabricManager, FabricSnapshot
+from ...fabric.api import FabricManager
 from ...fabric.errors import FabricError
-from ...fabric.packed_devices import packed
 from ...kube.api_resources import (
     CLAIMS,
     COMPOSABLE_RESOURCES,
@@ -70,8 +68,9 @@ from ..state.writer import Writer
 from ..timelines.recorder import TimelineRecorder
 from ..timelines.timeline import Timeline
 from ..timelines.waits_keeper import WaitsKeeper
-from .event_mapping import fabric_keys, is_further_step, keys_of
+from .event_mapping import is_further_step, keys_of
 from .event_reporter import EventReporter
+from .fabric_looks import FabricLooks
 from .fence import Fence
 from .freed_memory import give_back
 from .hops import Hops
@@ -81,9 +80,6 @@ from .threads import Stopped, Threads
 from .tracing import Tracer
 from .work_queue import WorkQueue
 
-# Seconds between two looks at the fabric at least, and how long a device that returned is not looked for at most, where
-# a look itself does not take longer.
-SHORTEST_LOOK, LONGEST_REST = 0.5, 5.0
 RUNNING = "Running"
 # Seconds between two passes over held pods when nothing happens.
 PASS_SECONDS = 5.0
@@ -148,7 +144,7 @@ class ControllerManager:
         # Told of each watched change, on the watch's thread; for the live page, which only reads.
         self.listeners: list[OnChange] = []
         self.stopping, self.progress = threading.Event(), Progress()
-        self._look_soon = threading.Event()
+        self.fabric_looks = FabricLooks(fabric, state, reporter, config.scan_interval, self.stopping, self._seen)
 
     @property
     def gates(self) -> bool:
@@ -168,7 +164,7 @@ class ControllerManager:
         """Begin to watch the cluster and look at the fabric; change nothing."""
         self.watches.start()
         if self.looks:
-            self.threads.start(self._look_again_and_again, "look")
+            self.threads.start(self.fabric_looks.run, "look")
 
     def read_ahead(self) -> None:
         """Begin to read what plans of held pods need before there are any, at intervals; change nothing. The first plan
@@ -231,7 +227,7 @@ class ControllerManager:
         """End watches and threads, waiting up to ``patience`` seconds for each; an attach that the CDI Manager is
         working on is adopted by the next engine."""
         self.quiesce()
-        self._look_soon.set()
+        self.fabric_looks.soon.set()
         self.watches.stop()
         self.threads.stop(patience)
         if self.recorder:
@@ -362,7 +358,7 @@ class ControllerManager:
         uid = resource["metadata"]["uid"]
         if (resource.get("status") or {}).get("state") == DELETING:
             self.state.note_return(resource)
-            self._look_soon.set()
+            self.fabric_looks.soon.set()
         self.state.returns.gone(uid)
 
     def _node_changed(self, kind: str, node: Json, old: Json | None) -> None:
@@ -417,7 +413,7 @@ class ControllerManager:
 
     def _operation_finished(self, node: str) -> None:
         self.queue.add(NodeKey(node))
-        self._look_soon.set()
+        self.fabric_looks.soon.set()
 
     def _work(self) -> None:
         """A worker: one key after the other until the queue is closed."""
@@ -440,44 +436,10 @@ class ControllerManager:
         """Whether the CDI Manager is looked at. A scaler alone needs it only where it chooses nodes for held pods."""
         return PUBLISHER in self.roles or OPERATOR in self.roles or self.gates
 
-    def _look_again_and_again(self) -> None:
-        """Look at the fabric each ``scan_interval``, sooner after an operation."""
-        while not self.stopping.is_set():
-            began = time.monotonic()  # a wall clock that was set meanwhile would put the next look off by minutes
-            self._look(time.time())
-            self.stopping.wait(_rest(time.monotonic() - began))
-            self._look_soon.wait(max(0.0, self.config.scan_interval - (time.monotonic() - began)))
-            self._look_soon.clear()
-
-    def _look(self, began: float) -> None:
-        models = [m.cdi_model_name for m in self.config.settings.models]
-        try:
-            new = dataclasses.replace(self.fabric.snapshot(models), taken=began, read=time.time())
-        except Exception as error:  # an answer that nobody expected must not end the looking
-            said = str(error) if isinstance(error, FabricError) else f"{type(error).__name__}: {error}"
-            self.state.fabric_problem = said
-            self.reporter.once("fabric", said)
-            return
-        self.state.fabric_problem = "; ".join(sorted(set(new.problems.values())))
-        self.reporter.once("fabric", self.state.fabric_problem)
-        old = self.state.snapshot
-        self.state.snapshot = new = _with_known(old, new)
-        for key in fabric_keys(self.state, old, new):
+    def _seen(self, keys: Iterable[Key]) -> None:
+        """The fabric was looked at."""
+        for key in keys:
             self.queue.add_change(key)
         self._floors_changed()
         if self.gates:
             self.gating.cluster_changed()
-
-
-def _rest(took: float) -> float:
-    """Seconds until the next look, by what one took: quick looks take a tenth of the time at most, slow ones half."""
-    return max(SHORTEST_LOOK, min(10 * took, max(LONGEST_REST, took)))
-
-
-def _with_known(old: FabricSnapshot | None, new: FabricSnapshot) -> FabricSnapshot:
-    """A look in which the machines that show what they showed are the same values, so that none is compared again."""
-    before, machines = old.machines if old else {}, {}
-    for uid, each in new.machines.items():
-        machine, known = packed(each), before.get(uid)
-        machines[uid] = known if known == machine else machine
-    return dataclasses.replace(new, machines=machines)

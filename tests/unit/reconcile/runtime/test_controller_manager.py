@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 import typing as t
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +14,6 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
-from ansible_collections.composable.infra.plugins.module_utils.fabric.packed_devices import PackedDevices
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
     COMPOSABLE_RESOURCES,
@@ -35,6 +33,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import controller
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.controller import Executor
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import controller_manager as module
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import fabric_looks
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
 )
@@ -43,13 +42,12 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import A1
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench, kind_of
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import Call, unreachable
-from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
 
 @pytest.fixture
 def live(config: EngineConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ControllerManager, Bench]]:
     """An engine that watches and is ready, and its bench; what is put there comes by the watches."""
-    monkeypatch.setattr(module, "SHORTEST_LOOK", 0.01)
+    monkeypatch.setattr(fabric_looks, "SHORTEST_LOOK", 0.01)
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(controller, "RETRY_SECONDS", 0.01)
     made = Bench()
@@ -128,70 +126,6 @@ def test_manager_that_is_away_and_comes_back(live: Live) -> None:
     bench.fabric.snapshot_error = None
     bench.wait(lambda: engine.problems() == [], "the end of the problem")
     assert bench.told("Recovered") == ["no longer: the CDI Manager does not answer"]
-
-
-def test_look_survives_what_nobody_expects(quiet: Live) -> None:
-    engine, bench = quiet
-    bench.fabric.snapshot_error = KeyError("data")
-    engine._look(time.time())
-    assert engine.problems()
-
-
-def test_look_keeps_devices_packed_and_machines_that_are_as_they_were(quiet: Live) -> None:
-    engine, bench = quiet
-    bench.fabric.attached |= {uid: device(uid, machine="machine-0") for uid in ("d1", "d2")}
-    engine._look(time.time())
-    first = engine.state.snapshot
-    engine._look(time.time())
-    second = engine.state.snapshot
-    assert first is not None
-    assert second is not None
-    assert first is not second
-    assert first.machines
-    assert any(machine.devices for machine in second.machines.values())
-    for uid, machine in second.machines.items():
-        assert machine is first.machines[uid]
-        assert isinstance(machine.devices, PackedDevices) or not machine.devices
-        assert machine == bench.fabric.snapshot(()).machines[uid]
-
-
-@pytest.mark.parametrize("jump", [3600.0, -3600.0])
-def test_wall_clock_that_is_set_does_not_put_off_the_next_look(quiet: Live, monkeypatch: pytest.MonkeyPatch,
-                                                               jump: float) -> None:
-    engine, _bench = quiet
-    now, waits = [1_800_000_000.0], list[float]()
-    monkeypatch.setattr(time, "time", lambda: now[0])
-    monkeypatch.setattr(engine, "_look", lambda began: now.append(now.pop() + jump))
-
-    def wait(seconds: float) -> None:
-        waits.append(seconds)
-        engine.stopping.set()
-
-    monkeypatch.setattr(engine.stopping, "wait", wait)
-    monkeypatch.setattr(engine._look_soon, "wait", wait)
-    engine._look_again_and_again()
-    assert len(waits) == 2
-    assert max(waits) <= module.SHORTEST_LOOK
-
-
-@pytest.mark.parametrize(("took", "rest"), [(0.01, 0.5), (0.2, 2.0), (1.5, 5.0), (12.0, 12.0)])
-def test_device_that_returned_is_seen_soon_after_a_look_that_took_long(
-    quiet: Live, monkeypatch: pytest.MonkeyPatch, took: float, rest: float
-) -> None:
-    """A look of 1.5 s, as on a busy machine, was followed by 15 s in which no return of a device counted."""
-    engine, _bench = quiet
-    clock, rests = [1000.0], list[float]()
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(engine, "_look", lambda _began: clock.append(clock.pop() + took))
-
-    def wait(seconds: float) -> None:
-        rests.append(seconds)
-        engine.stopping.set()
-
-    monkeypatch.setattr(engine.stopping, "wait", wait)
-    engine._look_soon.set()
-    engine._look_again_and_again()
-    assert rests == [pytest.approx(rest)]
 
 
 def test_worker_survives_a_reconcile_that_fails(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:

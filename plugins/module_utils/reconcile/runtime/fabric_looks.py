@@ -1,0 +1,76 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Looks at the fabric, again and again: what it shows is in the state, and what differs is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+import typing as t
+from collections.abc import Callable, Iterable
+
+from ...fabric.api import FabricManager, FabricSnapshot
+from ...fabric.errors import FabricError
+from ...fabric.packed_devices import packed
+from ..keys import Key
+from ..state.cluster_state import ClusterState
+from .event_mapping import fabric_keys
+from .event_reporter import EventReporter
+
+# Seconds between two looks at the fabric at least, and how long a device that returned is not looked for at most, where
+# a look itself does not take longer.
+SHORTEST_LOOK: t.Final = 0.5
+LONGEST_REST: t.Final = 5.0
+
+
+class FabricLooks:
+    """Each ``interval`` seconds, sooner where somebody sets ``soon``. ``changed`` is told the keys that a look concerns
+    after each that succeeded."""
+
+    def __init__(self, fabric: FabricManager, state: ClusterState, reporter: EventReporter, interval: float,
+                 stopping: threading.Event, changed: Callable[[Iterable[Key]], None]) -> None:
+        self._fabric, self._state, self._reporter = fabric, state, reporter
+        self._interval, self._changed = interval, changed
+        self.stopping, self.soon = stopping, threading.Event()
+
+    def run(self) -> None:
+        """Until stopped."""
+        while not self.stopping.is_set():
+            began = time.monotonic()  # a wall clock that was set meanwhile would put the next look off by minutes
+            self.look(time.time())
+            self.stopping.wait(_rest(time.monotonic() - began))
+            self.soon.wait(max(0.0, self._interval - (time.monotonic() - began)))
+            self.soon.clear()
+
+    def look(self, began: float) -> None:
+        """Once. Never raises: a problem is in the state, and told."""
+        models = [m.cdi_model_name for m in self._state.settings.models]
+        try:
+            new = dataclasses.replace(self._fabric.snapshot(models), taken=began, read=time.time())
+        except Exception as error:  # an answer that nobody expected must not end the looking
+            self._note(str(error) if isinstance(error, FabricError) else f"{type(error).__name__}: {error}")
+            return
+        self._note("; ".join(sorted(set(new.problems.values()))))
+        old = self._state.snapshot
+        self._state.snapshot = new = _with_known(old, new)
+        self._changed(fabric_keys(self._state, old, new))
+
+    def _note(self, problem: str) -> None:
+        self._state.fabric_problem = problem
+        self._reporter.once("fabric", problem)
+
+
+def _rest(took: float) -> float:
+    """Seconds until the next look, by what one took: quick looks take a tenth of the time at most, slow ones half."""
+    return max(SHORTEST_LOOK, min(10 * took, max(LONGEST_REST, took)))
+
+
+def _with_known(old: FabricSnapshot | None, new: FabricSnapshot) -> FabricSnapshot:
+    """A look in which the machines that show what they showed are the same values, so that none is compared again."""
+    before, machines = old.machines if old else {}, {}
+    for uid, each in new.machines.items():
+        machine, known = packed(each), before.get(uid)
+        machines[uid] = known if known == machine else machine
+    return dataclasses.replace(new, machines=machines)

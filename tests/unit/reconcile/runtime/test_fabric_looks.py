@@ -1,0 +1,97 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fabric is looked at again and again, whatever an answer is and however long it takes; what differs is told."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.fabric.packed_devices import PackedDevices
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import Key, NodeKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+    ControllerManager,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fabric_looks import SHORTEST_LOOK
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
+
+Live = tuple[ControllerManager, Bench]
+
+
+def test_node_whose_machine_shows_something_else_is_worked_on(quiet: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, bench = quiet
+    engine.fabric_looks.look(time.time())
+    queued: list[Key] = []
+    monkeypatch.setattr(engine.queue, "add_change", queued.append)
+    engine.fabric_looks.look(time.time())
+    assert NodeKey("node-0") not in queued
+    bench.fabric.attached["d1"] = device("d1", machine="machine-0")
+    engine.fabric_looks.look(time.time())
+    assert NodeKey("node-0") in queued
+
+
+def test_look_survives_what_nobody_expects(quiet: Live) -> None:
+    engine, bench = quiet
+    bench.fabric.snapshot_error = KeyError("data")
+    engine.fabric_looks.look(time.time())
+    assert engine.problems()
+
+
+def test_look_keeps_devices_packed_and_machines_that_are_as_they_were(quiet: Live) -> None:
+    engine, bench = quiet
+    bench.fabric.attached |= {uid: device(uid, machine="machine-0") for uid in ("d1", "d2")}
+    engine.fabric_looks.look(time.time())
+    first = engine.state.snapshot
+    engine.fabric_looks.look(time.time())
+    second = engine.state.snapshot
+    assert first is not None
+    assert second is not None
+    assert first is not second
+    assert first.machines
+    assert any(machine.devices for machine in second.machines.values())
+    for uid, machine in second.machines.items():
+        assert machine is first.machines[uid]
+        assert isinstance(machine.devices, PackedDevices) or not machine.devices
+        assert machine == bench.fabric.snapshot(()).machines[uid]
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+def test_wall_clock_that_is_set_does_not_put_off_the_next_look(quiet: Live, monkeypatch: pytest.MonkeyPatch,
+                                                               jump: float) -> None:
+    engine, _bench = quiet
+    now, waits = [1_800_000_000.0], list[float]()
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    monkeypatch.setattr(engine.fabric_looks, "look", lambda began: now.append(now.pop() + jump))
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        engine.stopping.set()
+
+    monkeypatch.setattr(engine.stopping, "wait", wait)
+    monkeypatch.setattr(engine.fabric_looks.soon, "wait", wait)
+    engine.fabric_looks.run()
+    assert len(waits) == 2
+    assert max(waits) <= SHORTEST_LOOK
+
+
+@pytest.mark.parametrize(("took", "rest"), [(0.01, 0.5), (0.2, 2.0), (1.5, 5.0), (12.0, 12.0)])
+def test_device_that_returned_is_seen_soon_after_a_look_that_took_long(
+    quiet: Live, monkeypatch: pytest.MonkeyPatch, took: float, rest: float
+) -> None:
+    """A look of 1.5 s, as on a busy machine, was followed by 15 s in which no return of a device counted."""
+    engine, _bench = quiet
+    clock, rests = [1000.0], list[float]()
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(engine.fabric_looks, "look", lambda _began: clock.append(clock.pop() + took))
+
+    def wait(seconds: float) -> None:
+        rests.append(seconds)
+        engine.stopping.set()
+
+    monkeypatch.setattr(engine.stopping, "wait", wait)
+    engine.fabric_looks.soon.set()
+    engine.fabric_looks.run()
+    assert rests == [pytest.approx(rest)]

@@ -25,7 +25,12 @@ from ansible_collections.composable.infra.plugins.module_utils.node.options impo
 from ansible_collections.composable.infra.plugins.module_utils.node.probe import NotProven
 from ansible_collections.composable.infra.plugins.module_utils.node.search import Wanted as NodeWanted
 from ansible_collections.composable.infra.plugins.module_utils.node.search import is_possible, look
-from ansible_collections.composable.infra.plugins.module_utils.node.vendors import VENDORS, Vendor, vendor_of
+from ansible_collections.composable.infra.plugins.module_utils.node.vendors import (
+    CXL_MEMORY,
+    VENDORS,
+    Vendor,
+    vendor_of,
+)
 from ansible_collections.composable.infra.plugins.module_utils.planning.bar_room import BAR_ROOM
 
 from .hands import KernelReport, Note, NotThereYet, Plugin, Wanted
@@ -218,6 +223,6 @@ class HostHands:
 
 
 def _may_tell(device: pci.PciDevice) -> bool:
-    """Whether the device will tell its UUID when it is bound and touched."""
+    """Whether the device will tell its UUID, or serial number, when it is bound and touched."""
     vendor = vendor_of(device.vendor, device.pci_class)
-    return bool(vendor.touch) and device.driver in (None, vendor.driver)
+    return (bool(vendor.touch) or vendor is CXL_MEMORY) and device.driver in (None, vendor.driver)

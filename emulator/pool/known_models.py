@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What real GPUs say of themselves, so that a lab can name a model and get plausible devices.
 
-Product names are NVML's, device ids those of the PCI ID repository (pci-ids.ucw.cz), vendor 10de. The last one is made
-up: any other PCI device, with a class and a driver that the node agents have no row for.
+Product names are NVML's, device ids those of the PCI ID repository (pci-ids.ucw.cz), vendor 10de. The last two are made
+up: any other PCI device, with a class and a driver that the node agents have no row for, and CXL memory.
 """
 
 from __future__ import annotations
@@ -28,5 +28,9 @@ KNOWN_MODELS: t.Final[dict[str, dict[str, t.Any]]] = {
     "Example-Accelerator": {
         "product_name": "Example Accelerator", "memory": "16Gi", "vendor_id": "1234", "device_id": "0001",
         "attributes": {"pci_class": "120000", "driver": "example"},
+    },
+    "Example-CXL-64G": {
+        "kind": "memory", "product_name": "Example CXL 64G", "size": 65536, "vendor_id": "1234", "device_id": "0002",
+        "attributes": {"pci_class": "050210", "driver": "cxl_pci"},
     },
 }

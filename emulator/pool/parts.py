@@ -175,7 +175,7 @@ def _device(entry: Fields, model: Model, bare: DeviceSpec) -> DeviceSpec:
     made = uuid.uuid5(uuid.NAMESPACE_DNS, name)
     return DeviceSpec(
         uid=entry.uuid("uuid", str(made)),
-        serial=bare.serial or entry.text("serial", f"GPU-{uuid.uuid5(made, 'serial')}"),
+        serial=bare.serial or entry.text("serial", _serial(model, made)),
         model=bare.model, fabric=bare.fabric, slot=bare.slot, health=bare.health,
         name=entry.text("name", f"device-{bare.slot}"),
         size=entry.integer("size") if entry.has("size") else model.size,
@@ -183,6 +183,12 @@ def _device(entry: Fields, model: Model, bare: DeviceSpec) -> DeviceSpec:
         box=entry.text("box", f"box-{bare.fabric}"),
         numa=entry.integer("numa") if entry.has("numa") else None,
     )
+
+
+def _serial(model: Model, made: uuid.UUID) -> str:
+    """As the node's driver shows it: a GPU's UUID, or the 64 bits of CXL memory."""
+    found = uuid.uuid5(made, "serial")
+    return f"{found.int >> 64:#x}" if model.kind == MEMORY else f"GPU-{found}"
 
 
 def machines_of(top: Fields, fabrics: list[int]) -> tuple[MachineSpec, ...]:

@@ -161,9 +161,11 @@ class Stage:
     def _row(self, index: int, model: str) -> Json:
         others = {"other-driver-names": [*self.options.other_drivers]} if self.options.other_drivers else {}
         size = {"capacity": {**self.options.capacity}} if self.options.capacity else {}
+        kind = next(str(m.get("kind", "gpu")) for m in self.spec["models"] if m["name"] == model)
+        type_ = "gpu" if kind == "gpu" else "cxl-memory"
         return {"index": index, "cdi-model-name": model, "driver-name": self.driver, **others, **size,
-                "k8s-device-name": device_name(model), "cannot-coexist-with": [],
-                "dra-attributes": {"type": "gpu", "productName": self.product(model), "uuid": ""}}
+                "k8s-device-name": device_name(model), "cannot-coexist-with": [], "kind": kind,
+                "dra-attributes": {"type": type_, "productName": self.product(model), "uuid": ""}}
 
     def product(self, model: str) -> str:
         """productName that the simulated nodes announce for a model."""

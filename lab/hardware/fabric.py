@@ -43,12 +43,13 @@ class FabricState:
 
 
 def parse_state(raw: Mapping[str, Any]) -> FabricState:
-    """FabricState from a reply of /admin/state; only GPUs that are plugged in count."""
+    """FabricState from a reply of /admin/state; GPUs that are plugged in, and others whose model has a PCI class."""
     machines: dict[str, list[PluggedDevice]] = {}
     for entry in raw["devices"]:
-        if entry.get("machine") and entry["state"] in _PLUGGED and entry.get("kind", "gpu") == "gpu":
-            model = str(entry["model"])
-            properties = raw.get("models", {}).get(model) or {}
+        model = str(entry["model"])
+        properties = raw.get("models", {}).get(model) or {}
+        shown = entry.get("kind", "gpu") == "gpu" or "pci_class" in (properties.get("attributes") or {})
+        if entry.get("machine") and entry["state"] in _PLUGGED and shown:
             since = float(entry.get("since") or 0.0)
             device = PluggedDevice(str(entry["uid"]), str(entry["serial"]), model, properties, since)
             machines.setdefault(str(entry["machine"]), []).append(device)

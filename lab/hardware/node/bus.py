@@ -11,7 +11,8 @@
     NODE/sys/bus/pci/{rescan,drivers_probe,drivers_autoprobe}
     NODE/sys/bus/pci/drivers/nvidia/{bind,unbind}              and a link to each device that the driver has
 
-A device that is no GPU of NVIDIA's has the class and the driver that its model names, and a render node of DRM.
+A device that is no GPU of NVIDIA's has the class and the driver that its model names, and a render node of DRM, or as
+CXL memory a memory device with its serial number.
 
 Two slots share a switch, two switches a root complex, which is a PCI domain of its own. Root complexes belong to the
 NUMA nodes 0 and 1 in turn.
@@ -26,7 +27,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from ansible_collections.composable.infra.lab.hardware.node.records import GPU_DRIVER, BusDevice
+from ansible_collections.composable.infra.lab.hardware.node.records import CXL_DRIVER, GPU_DRIVER, BusDevice
 
 DRIVER = GPU_DRIVER
 REMOVE, RESCAN = "remove", "rescan"
@@ -147,7 +148,10 @@ class PciBus:
         _link_to(folder / "driver", driver)
         if device.driver != DRIVER:
             file = self.root / device.file.lstrip("/")
-            (folder / "drm" / file.name).mkdir(parents=True, exist_ok=True)
+            shown = folder if device.driver == CXL_DRIVER else folder / "drm"
+            (shown / file.name).mkdir(parents=True, exist_ok=True)
+            if device.driver == CXL_DRIVER:
+                (shown / file.name / "serial").write_text(f"{device.uuid}\n", encoding="utf-8")
             file.parent.mkdir(exist_ok=True)
             file.touch()
 
@@ -155,7 +159,8 @@ class PciBus:
         """Show that no driver has a device, and nothing of what the driver showed for it."""
         (self._folder(device) / "driver").unlink(missing_ok=True)
         (self.pci / "drivers" / device.driver / device.address).unlink(missing_ok=True)
-        shutil.rmtree(self._folder(device) / "drm", ignore_errors=True)
+        for shown in ("drm", f"mem{device.slot}"):
+            shutil.rmtree(self._folder(device) / shown, ignore_errors=True)
         shutil.rmtree(self.root / "proc" / "driver" / DRIVER / "gpus" / device.address, ignore_errors=True)
         if device.driver:
             (self.root / device.file.lstrip("/")).unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 _PACKAGE = __package__ or ""
-COMMANDS = ("nvidia-smi", "modprobe")
+COMMANDS = ("nvidia-smi", "modprobe", "cxl")
 _SCRIPT = """#!{python} -IS
 # A stand-in: it plays {name} on the nodes of the lab.
 import sys

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from ansible_collections.composable.infra.lab.hardware.node.records import GPU_DRIVER, Records
 
-NEEDS = {"nvidia": "", "nvidia_uvm": "nvidia", "nvidia_modeset": "nvidia", "nvidia_drm": "nvidia_modeset"}
+NEEDS = {"nvidia": "", "nvidia_uvm": "nvidia", "nvidia_modeset": "nvidia", "nvidia_drm": "nvidia_modeset",
+         "cxl_pci": "", "cxl_mem": "cxl_pci"}
 
 
 def main(arguments: Sequence[str]) -> int:

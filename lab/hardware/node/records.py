@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ERROR, INFO = 3, 6
-GPU_DRIVER = "nvidia"
+GPU_DRIVER, CXL_DRIVER = "nvidia", "cxl_pci"
 _FIRST_RENDER_NODE = 128
 
 
@@ -32,9 +32,10 @@ _FIRST_RENDER_NODE = 128
 class BusDevice:
     """A device on the bus.
 
-    `uuid` is the GPU's, which only its driver can read. `minor` is the driver's number for it, -1 without a driver.
-    `room`: its BARs have addresses. `touched`: a program has used it since it was bound, so it has its files in /dev
-    and /proc. `lost`: the fabric took it away while it was on the bus. `draining`: new programs do not see it.
+    `uuid` is the GPU's, which only its driver can read, or the serial number of CXL memory. `minor` is the driver's
+    number for it, -1 without a driver. `room`: its BARs have addresses. `touched`: a program has used it since it was
+    bound, so it has its files in /dev and /proc. `lost`: the fabric took it away while it was on the bus. `draining`:
+    new programs do not see it.
     """
 
     uid: str
@@ -53,9 +54,11 @@ class BusDevice:
 
     @property
     def file(self) -> str:
-        """By which file programs use it: the GPU driver's own, or a render node of DRM for any other driver."""
+        """By which file programs use it: the GPU driver's own, that of CXL memory, or a render node of DRM."""
         if self.driver == GPU_DRIVER:
             return f"/dev/nvidia{self.minor}"
+        if self.driver == CXL_DRIVER:
+            return f"/dev/cxl/mem{self.slot}"
         return f"/dev/dri/renderD{_FIRST_RENDER_NODE + self.slot}"
 
 

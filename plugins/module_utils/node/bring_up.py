@@ -145,7 +145,7 @@ class _BringUp:
         """The first use of the device; returns its UUID."""
         found = pci.find(self.host.root, device.address)
         if not vendor.touch or (found and found.driver != vendor.driver):
-            return device.uuid or ""
+            return (found.uuid if found else device.uuid) or ""
         done = self.host.run(vendor.touch, self.options.patience)
         listed = _listed(done.out, device.address)
         # Its exit code is not asked: that may be about another device.

@@ -20,7 +20,7 @@ from .probe import NotProven, openers
 
 # GPUs, other accelerators, CXL memory: prefixes of the PCI class.
 CLASSES = ("03", "12", "0b40", "0502")
-_BRIDGE = "0604"
+_BRIDGE, _MEMORY_CLASS = "0604", "0502"
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
 # The first lines of the file ``resource``; the expansion ROM and the windows of virtual functions come after them.
@@ -34,7 +34,8 @@ class UnknownDevice(Exception):
 
 @dataclass(frozen=True)
 class PciDevice:
-    """A device; ids are hexadecimal without 0x, ``uuid``, ``minor`` and ``model`` are what the NVIDIA driver says."""
+    """A device; ids are hexadecimal without 0x, ``uuid``, ``minor`` and ``model`` are what the NVIDIA driver says; of
+    CXL memory ``uuid`` is the serial number, as its driver shows it."""
 
     address: str
     vendor: str
@@ -71,7 +72,8 @@ def _device(root: Path, entry: Path) -> PciDevice | None:
     return PciDevice(
         address=entry.name, vendor=_hex(entry / "vendor"), device=_hex(entry / "device"), pci_class=pci_class,
         driver=Path(os.readlink(str(driver))).name if driver.is_symlink() else None,
-        numa_node=int(numa) if numa.isdecimal() else None, uuid=_uuid(told.get("GPU UUID", "")),
+        numa_node=int(numa) if numa.isdecimal() else None,
+        uuid=_uuid(told.get("GPU UUID", "")) or _memory_serial(root, entry.name, pci_class),
         minor=int(minor) if minor.isdecimal() else None, model=told.get("Model") or None)
 
 
@@ -95,6 +97,13 @@ def _told(path: Path) -> dict[str, str]:
 def _uuid(text: str) -> str | None:
     """The NVIDIA driver writes question marks until the device was used once."""
     return None if not text or "?" in text else text
+
+
+def _memory_serial(root: Path, address: str, pci_class: str) -> str | None:
+    """Such as ``0x1a2b3c``; None before the driver has made a memory device, and where that has none."""
+    name = memdev(root, address) if pci_class.startswith(_MEMORY_CLASS) else ""
+    serial = _line(root / "sys/bus/pci/devices" / address / name / "serial") if name else ""
+    return serial if serial not in ("", "0x0", "0") else None
 
 
 def find(root: Path, wanted: str) -> PciDevice | None:

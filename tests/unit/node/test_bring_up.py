@@ -292,6 +292,31 @@ def test_vendor_without_a_plugin_is_ready_at_once(node: FakeNode, notes: Notes, 
     assert str((node.entry(A) / "driver").readlink()).endswith(driver)
 
 
+def test_cxl_memory_is_told_by_the_serial_number_that_its_driver_shows(node: FakeNode, notes: Notes) -> None:
+    for address, serial in ((A, "0x1"), (B, "0x2")):
+        node.come(Card(address, "", {"vendor": "0x1c2c"}, "0x050210"), "cxl_pci")
+        (node.entry(address) / "mem0").mkdir()
+        (node.entry(address) / "mem0/serial").write_text(f"{serial}\n")
+    found = bring_up(node.host, wanted("0x2"), QUICK, notes)
+    assert (found.phase, found.address, found.uuid) == ("Ready", B, "0x2")
+
+
+def test_cxl_memory_tells_its_serial_number_once_its_driver_is_bound(node: FakeNode, notes: Notes) -> None:
+    node.come(Card(A, "", {"vendor": "0x1c2c"}, "0x050210"))
+
+    def show() -> None:
+        if (node.entry(A) / "driver").is_symlink() and not (node.entry(A) / "mem0").exists():
+            (node.entry(A) / "mem0").mkdir()
+            (node.entry(A) / "mem0/serial").write_text("0x2\n")
+
+    def noted(evidence: Evidence) -> None:
+        show()
+        notes(evidence)
+
+    found = bring_up(node.host, wanted("0x2"), QUICK, noted)
+    assert (found.phase, found.uuid) == ("Ready", "0x2")
+
+
 def test_driver_can_be_chosen(node: FakeNode, notes: Notes) -> None:
     node.come(Card(A, "GPU-a"))
     found = bring_up(node.host, wanted(""), replace(QUICK, driver="vfio-pci"), notes)

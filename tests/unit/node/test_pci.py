@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -253,3 +254,19 @@ def test_memory_device_of_cxl(root: Path) -> None:
     assert pci.memdev(root, A) == ""
     (root / "sys/bus/pci/devices" / A / "mem3").mkdir()
     assert pci.memdev(root, A) == "mem3"
+
+
+@pytest.mark.parametrize(("pci_class", "serial", "uuid"), [
+    ("0x050210", "0x1a2b3c\n", "0x1a2b3c"), ("0x050210", "0x0\n", None), ("0x050210", None, None),
+    ("0x030200", "0x1a2b3c\n", None)])
+def test_cxl_memory_is_known_by_its_serial_number(root: Path, pci_class: str, serial: str | None,
+                                                  uuid: str | None) -> None:
+    folder = root / "sys/bus/pci/devices" / A
+    (folder / "class").write_text(f"{pci_class}\n")
+    shutil.rmtree(root / "proc", ignore_errors=True)
+    assert pci.need(root, A).uuid is None
+    (folder / "mem0").mkdir()
+    if serial is not None:
+        (folder / "mem0/serial").write_text(serial)
+    assert pci.need(root, A).uuid == uuid
+    assert pci.find(root, "0x1a2b3c") == (pci.need(root, A) if uuid else None)

@@ -51,6 +51,17 @@ def test_another_kind_of_device_has_the_class_and_driver_of_its_model_and_a_rend
     assert list((bench.root / "sys/bus/pci/drivers/example").iterdir()) == []
 
 
+def test_cxl_memory_has_a_memory_device_with_its_serial_number(bench: Bench) -> None:
+    memory = {"vendor_id": "1234", "attributes": {"pci_class": "050210", "driver": "cxl_pci"}}
+    bench.kernel.plug([PluggedDevice("uid-a", "0x1a2b", "Example", memory)])
+    assert (bench.sysfs(FIRST, "class"), bench.sysfs(FIRST, "mem0/serial")) == ("0x050210", "0x1a2b")
+    assert (bench.root / "dev/cxl/mem0").exists()
+    assert not (bench.root / "sys/bus/pci/devices" / FIRST / "drm").exists()
+    bench.kernel.unbind(FIRST)
+    assert not (bench.root / "sys/bus/pci/devices" / FIRST / "mem0").exists()
+    assert not (bench.root / "dev/cxl/mem0").exists()
+
+
 def test_a_bound_device_has_no_file_in_dev_and_no_uuid_before_its_first_use(bench: Bench) -> None:
     bench.plug("a")
     information = (bench.root / "proc/driver/nvidia/gpus" / FIRST / "information").read_text(encoding="utf-8")

@@ -59,6 +59,9 @@ def test_cxl_memory_is_offered_when_its_driver_has_made_a_memory_device(node: Pl
     (folder / "mem0").mkdir()
     (found,) = offered(node.root, ["cxl-memory"])
     assert (found.name, found.files) == ("cxl-memory-0000-35-00-0", ("/dev/cxl/mem0",))
+    (folder / "mem0/serial").write_text("0x1a2b3c\n")
+    (found,) = offered(node.root, ["cxl-memory"])
+    assert (found.name, entry(found)["attributes"]["uuid"]) == ("cxl-memory-0x1a2b3c", {"string": "0x1a2b3c"})
 
 
 def test_root_complex_is_read_from_the_place_of_the_device(node: PluginNode) -> None:

@@ -145,8 +145,8 @@ class Stage:
         self.config_path.touch(0o600)
         self.config_path.write_text(yaml.safe_dump(self.config(manager), sort_keys=False), encoding="utf-8")
 
-    def config(self, manager: str = "fm") -> Json:
-        """The configuration that all front doors read."""
+    def config(self, manager: str = "") -> Json:
+        """The configuration that all front doors read; ``manager``: by default the first one."""
         o = self.options
         return {
             "device_info": [self._row(i, model) for i, model in enumerate(o.devices, start=1)],
@@ -154,7 +154,7 @@ class Stage:
             "device_no_removal_duration": o.hold,
             "scan_interval": o.scan_interval,
             "node_hands": o.hands,
-            "fabric": self.emulator.fabric_config(manager=manager, attach_timeout=o.attach_timeout),
+            "fabric": self.emulator.fabric_config(manager=manager or o.managers[0], attach_timeout=o.attach_timeout),
             **o.extra,
         }
 

@@ -28,11 +28,11 @@ HERE = Path(__file__).parent
 StageFactory = t.Callable[..., Stage]
 OpenProcess = t.Callable[..., front_doors.Process]
 # make test has 20 minutes: these files, a quarter of an hour together, are left to make e2e-slow.
-SLOW = ("test_agreement", "test_bootstrap", "test_cluster_api", "test_cluster_modules", "test_direct_killed",
-        "test_faults", "test_killed", "test_kills", "test_learned_floor", "test_move_driver", "test_node_leaves",
-        "test_other_kinds", "test_over_ssh", "test_own_driver", "test_playbooks", "test_pod_groups",
-        "test_random_returns", "test_role_cohdi", "test_role_controllers", "test_role_monitoring", "test_rounds",
-        "test_shares", "test_ssh_playbooks", "test_thefts", "test_two_leaders", "test_whatif")
+SLOW = ("test_agreement", "test_bootstrap", "test_cluster_api", "test_cluster_modules", "test_cxl_memory",
+        "test_direct_killed", "test_faults", "test_killed", "test_kills", "test_learned_floor", "test_move_driver",
+        "test_node_leaves", "test_other_kinds", "test_over_ssh", "test_own_driver", "test_playbooks",
+        "test_pod_groups", "test_random_returns", "test_role_cohdi", "test_role_controllers", "test_role_monitoring",
+        "test_rounds", "test_shares", "test_ssh_playbooks", "test_thefts", "test_two_leaders", "test_whatif")
 QUICK: dict[str, t.Any] = {"attach": 0.3, "detach": 0.1, "hold": 0.5, "scan_interval": 0.5}
 
 

@@ -1,0 +1,55 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How many bytes one more device costs whoever watches: its ComposableResource, packed, with all that it is found by.
+
+Bytes are counted as Python allocates them, so that neither the machine nor other work has a part in it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+import tracemalloc
+import typing as t
+import uuid
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.tests.bench.large import objects
+
+# Devices that are there before and after: between them no store makes a new dictionary (packed.py).
+FROM, TO = 700, 1500
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+NODE = objects.name_of(0)
+
+
+def resources() -> t.Iterator[objects.Json]:
+    """ComposableResources of eight devices on each node, each with UUIDs of its own, as they are decoded."""
+    text = json.dumps(objects.resource(0, 0))
+    for number in range(TO):
+        for known in set(UUID.findall(text)):
+            text = text.replace(known, str(uuid.uuid5(uuid.UUID(known), "next")))
+        yield json.loads(text.replace(NODE, objects.name_of(number // objects.GPUS)))
+
+
+def fill(store: Store, made: t.Iterator[objects.Json], count: int) -> int:
+    """So many come; bytes that are allocated then."""
+    for _number in range(count):
+        store.upsert(next(made))
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+def test_a_device_more_takes_few_bytes() -> None:
+    state, made = ClusterState(Settings.from_dict({"device_info": [objects.ROW]})), resources()
+    tracemalloc.start()
+    try:
+        before = fill(state.resources, made, FROM)
+        after = fill(state.resources, made, TO - FROM)
+    finally:
+        tracemalloc.stop()
+    assert len(state.resources) == TO
+    assert (after - before) / (TO - FROM) < 700

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import logging
 import threading
 import time
@@ -40,7 +39,9 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.preflig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.freed_memory import give_back
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.freed_memory import (
+    spare_collections,
+)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.observed import observed
 
@@ -145,14 +146,6 @@ def serve(engine: ControllerManager, leadership: LeaderElection, stop: threading
         if _all_read(stop, engine):
             spare_collections()
             _act(stop, engine, lease_client or engine.client)
-
-
-def spare_collections() -> None:
-    """Have the garbage collector look no more at what was read: it is most of the memory, and stays. Objects that are
-    replaced go all the same, by their reference counts. What was freed meanwhile goes back to the kernel."""
-    gc.collect()
-    gc.freeze()
-    give_back()
 
 
 def _act(stop: threading.Event, engine: ControllerManager, lease_client: Client) -> None:

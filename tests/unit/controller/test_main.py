@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import signal
 import threading
@@ -19,7 +18,7 @@ import yaml
 from ansible_collections.composable.infra.controller import main as module
 from ansible_collections.composable.infra.controller.health import HealthServer
 from ansible_collections.composable.infra.controller.logs import LOGGERS
-from ansible_collections.composable.infra.controller.main import main, parser, spare_collections
+from ansible_collections.composable.infra.controller.main import main, parser
 from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
 from ansible_collections.composable.infra.controller.tracing.exporter import OtlpTracer
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.rate_limit import TokenBucket
@@ -268,14 +267,6 @@ def test_stop_on_request(controller: Callable[..., int], monkeypatch: pytest.Mon
     assert log == ["watch", "read ahead", "spare", "work", "gates open in composable-infra", "gates closed", "waits",
                    "stop"]
     assert FakeLeadership.log == ["composable-infra: operator, publisher, scaler", "left"]
-
-
-def test_what_was_read_is_left_out_of_collections() -> None:
-    try:
-        spare_collections()
-        assert gc.get_freeze_count() > 0
-    finally:
-        gc.unfreeze()
 
 
 def test_engine_has_the_limit_of_the_configuration(controller: Callable[..., int], config_file: Path,

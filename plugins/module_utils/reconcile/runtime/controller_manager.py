@@ -72,7 +72,7 @@ from .event_mapping import is_further_step, keys_of
 from .event_reporter import EventReporter
 from .fabric_looks import FabricLooks
 from .fence import Fence
-from .freed_memory import give_back
+from .freed_memory import give_back, spare_collections
 from .hops import Hops
 from .metrics import Metrics, NoMetrics
 from .progress import Progress
@@ -173,11 +173,14 @@ class ControllerManager:
             self.threads.start(self._read_ahead, "read-ahead")
 
     def _read_ahead(self) -> None:
+        """What the first round has read stays, so that no collection of garbage looks at it in the midst of a plan."""
+        tidy: Callable[[], object] = spare_collections
         while not self.stopping.wait(RETRY_SECONDS):
             if self.ready():
                 try:
                     self._read_round()
-                    give_back()
+                    tidy()
+                    tidy = give_back
                     self.reporter.once("read-ahead", "")
                 except Exception as error:  # a plan would say so, too
                     self.reporter.once("read-ahead", f"{type(error).__name__}: {error}")

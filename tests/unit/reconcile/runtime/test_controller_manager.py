@@ -416,6 +416,17 @@ class TestReadingAhead:
         engine.work()
         bench.wait(lambda: not engine.gates_problem(), "a pass over held pods")
 
+    def test_what_the_first_round_read_is_spared_from_collections(self, live: Live,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+        engine, bench = live
+        calls: list[str] = []
+        monkeypatch.setattr(module, "spare_collections", lambda: calls.append("spared"))
+        monkeypatch.setattr(module, "give_back", lambda: calls.append("given back"))
+        self.rounds(engine, monkeypatch)
+        engine.read_ahead()
+        bench.wait(lambda: len(calls) > 2, "three rounds")
+        assert calls[:3] == ["spared", "given back", "given back"]
+
     def test_nobody_reads_where_no_pod_is_held(self, config: EngineConfig) -> None:
         bench = Bench()
         engine = ControllerManager(bench.api.client, bench.fabric, config, roles=["operator"], events=False)

@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import typing as t
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.freed_memory import give_back
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.freed_memory import (
+    give_back,
+    spare_collections,
+)
 from ansible_collections.composable.infra.tests.bench.process import rss
 
 
@@ -35,3 +39,11 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch, librar
 
     monkeypatch.setattr(ctypes, "CDLL", found)
     assert give_back() is False
+
+
+def test_what_was_read_is_left_out_of_collections() -> None:
+    try:
+        spare_collections()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()

@@ -77,8 +77,8 @@ class NodeAgent:
     """``start`` it once, ``stop`` it once. All that it needs on the node goes through ``hands``.
 
     ``lease_client``: by which its Lease is renewed, where that is not ``client``. ``driver``: whether the devices are
-    those of the own driver. ``on_change`` may be set before the start; it is called when something of the node, or what
-    is known of it, has changed.
+    those of the own driver. Two may be set before the start: ``on_change`` is called when something of the node, or
+    what is known of it, has changed; ``on_removed`` when a device is off the bus, and returns before that is told.
     """
 
     def __init__(self, client: Client, hands: Hands, options: AgentOptions, metrics: AgentMetrics,
@@ -94,12 +94,14 @@ class NodeAgent:
         self.book = EvidenceBook(client, self.state.resources, self._noted)
         self.lane = BusLane(options.node, self._work)
         self.devices = DeviceWork(self.state, self.book, hands, ClaimCheck(client, self.state, options.own_driver),
-                                  options.patience, lambda: self._duties.add(_Duty.PLUGIN), self.lane.queue.add)
+                                  options.patience, lambda: self._duties.add(_Duty.PLUGIN), self.lane.queue.add,
+                                  lambda: self.on_removed())
         self.plugins = PluginWork(client, self.state, self.book, hands, self.devices, metrics.restarts.inc,
                                   options.announce_seconds)
         self.lease = AgentLease(lease_client or client, options.lease_namespace, options.node,
                                 places=hands.places)
         self.on_change: Callable[[], None] = _nobody
+        self.on_removed: Callable[[], None] = _nobody
         self.progress = Progress()
         self._ready = threading.Event()
         self._stopping = threading.Event()

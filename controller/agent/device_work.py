@@ -73,13 +73,15 @@ class _Turn:
 class DeviceWork:
     """Works on the ComposableResources of a node by name. Thread-safe; one name is worked on once at a time.
 
-    ``changed()`` is called when something was done on the bus, ``again(name)`` has a name worked on soon.
+    ``changed()`` is called when something was done on the bus, ``again(name)`` has a name worked on soon. ``removed()``
+    is called when a device has left the bus; only when it returns is that told, and the device may be detached.
     """
 
     def __init__(self, state: NodeState, book: EvidenceBook, hands: Hands, check: ClaimCheck, patience: Patience,
-                 changed: Callable[[], None], again: Callable[[str], None]) -> None:
+                 changed: Callable[[], None], again: Callable[[str], None],
+                 removed: Callable[[], None] = lambda: None) -> None:
         self._state, self._book, self._hands, self._check = state, book, hands, check
-        self._patience, self._changed, self._again = patience, changed, again
+        self._patience, self._changed, self._again, self._removed = patience, changed, again, removed
         self._turns: dict[str, _Turn] = {}
         self._checked: set[str] = set()
         self._known: dict[str, tuple[str, bool]] = {}
@@ -231,6 +233,7 @@ class DeviceWork:
                 self._bringing_up.release()
         done = self._hands.release(before, self._others(ask), self._noting(ask),
                                    lambda: self._check.in_the_way(ask, before.uuid))
+        self._removed()
         self._checked.add(ask.uid)
         self._book.note(ask, done)
         self._hands.tell_feature_discovery()

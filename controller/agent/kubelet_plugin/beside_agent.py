@@ -61,7 +61,7 @@ def kubelet_plugin(args: argparse.Namespace, client: Client, agent: NodeAgent) -
         plugin = KubeletPlugin(client, options, mine)
     except BadCheckpoint as error:
         raise BadConfig(str(error)) from None
-    agent.on_change = plugin.poke
+    agent.on_change, agent.on_removed = plugin.poke, plugin.withdraw
     plugin.start()
     try:
         yield lambda: {"kubelet_plugin": {**plugin.status(), "troubles": plugin.problems()}}

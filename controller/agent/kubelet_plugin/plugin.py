@@ -45,6 +45,8 @@ ClaimName = tuple[str, str]
 log = logging.getLogger("composable.infra")
 # sysfs has no events: a device that nobody told of is seen after this time.
 LOOK_SECONDS = 1.0
+# How long a device that has left the bus waits for a slice without it.
+WITHDRAW_SECONDS = 5.0
 SWEEP_SECONDS = 60.0
 _HEALTH_SERVICE = "DRAResourceHealth"
 SERVICES = ("v1.DRAPlugin", f"{HEALTH}.{_HEALTH_SERVICE}", f"{LATER_HEALTH}.{_HEALTH_SERVICE}")
@@ -108,6 +110,7 @@ class KubeletPlugin:
         self._problems: dict[str, str] = {}
         self._swept, self._begun = 0.0, False
         self._lock, self._due, self._stopping = threading.Lock(), threading.Event(), threading.Event()
+        self._rounds_begun, self._rounds_ended, self._round = 0, 0, threading.Condition()
         self._serving = contextlib.ExitStack()
         self._thread = threading.Thread(target=self._run, name=f"kubelet-plugin-{agent.node}", daemon=True)
 
@@ -119,6 +122,8 @@ class KubeletPlugin:
         """End, and leave no socket behind; claims stay prepared, and the kubelet removes the slices after a while."""
         self._stopping.set()
         self._due.set()
+        with self._round:
+            self._round.notify_all()
         self._thread.join(5.0)
         self._health.close()
         self._serving.close()
@@ -126,6 +131,17 @@ class KubeletPlugin:
     def poke(self) -> None:
         """Something changed: look now."""
         self._due.set()
+
+    def withdraw(self) -> None:
+        """A device has left the bus: returns when the slices are those of a later look.
+
+        One that comes back at once would else be shown all along, as something that it is no more.
+        """
+        with self._round:
+            wanted = self._rounds_begun + 1
+            self.poke()
+            self._round.wait_for(lambda: self._rounds_ended >= wanted or self._stopping.is_set()
+                                 or not self._registered.is_set(), WITHDRAW_SECONDS)
 
     def problems(self) -> list[str]:
         """What does not work now, a sentence each."""
@@ -144,8 +160,13 @@ class KubeletPlugin:
             self._due.clear()
             if self._stopping.is_set() or not self._agent.synced():
                 continue
+            with self._round:
+                self._rounds_begun += 1
             for duty in (self._look, self._serve, self._publish, self._tell_health, self._write_status, self._sweep):
                 self._try(duty)
+            with self._round:
+                self._rounds_ended = self._rounds_begun
+                self._round.notify_all()
 
     def _try(self, duty: Callable[[], None]) -> None:
         """One that fails is tried again at the next look, and keeps no other from its work."""

@@ -206,8 +206,11 @@ class _Compose:
                                    resource.operation))
 
     def _came_back(self, resource: ComposableResource) -> bool:
-        """True when the node shows the device because another ComposableResource has it now."""
-        return any(r.serial == resource.serial and r.device_uid for r in self.snapshot.resources
+        """True when the node shows the device because another ComposableResource has it now.
+
+        One that is a pool device is shown to nobody: what the slice shows is the old device, whose taint must stay.
+        """
+        return any(r.serial == resource.serial and r.device_uid and not r.pool_device for r in self.snapshot.resources
                    if r.name != resource.name)
 
     def _adopt(self, resource: ComposableResource) -> bool:

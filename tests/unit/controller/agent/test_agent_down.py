@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+import typing as t
 from collections.abc import Iterator
 
 import pytest
@@ -29,6 +30,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     REMOVAL_HUNG,
     REMOVED,
     STEPS_DOWN,
+    Evidence,
     NodeTrouble,
 )
 from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import Node, resource, running, until
@@ -66,6 +68,21 @@ def test_steps_in_their_order_and_the_slice_follows(node: Node) -> None:
     assert node.hands.bus == {"dev-2": "GPU-2"}
     assert node.phase("gpu-2") == READY
     assert len(node.deleted_pods()) == 1
+
+
+def test_that_it_is_off_the_bus_is_told_after_the_plugin_beside_the_agent_knows(node: Node) -> None:
+    """Else the device could be detached, and come back, while a slice still shows it."""
+    told: list[tuple[bool, bool]] = []
+    assert node.agent is not None
+    book, on_bus = node.agent.book, node.hands.bus
+
+    def note() -> None:
+        told.append((t.cast(Evidence, book.of("uid-gpu-1")).phase == REMOVED, "dev-1" in on_bus))
+
+    node.agent.on_removed = note
+    ask_release(node)
+    until("it is told", lambda: node.phase("gpu-1") == REMOVED)
+    assert told == [(False, False)]
 
 
 def test_a_device_that_was_never_up_is_identified_and_leaves(node: Node) -> None:

@@ -213,6 +213,14 @@ def test_detached_resource_goes_although_its_device_came_back_for_another() -> N
     assert one(plan, Finish).resource == "old"
 
 
+def test_taint_of_a_detached_device_stays_until_no_slice_shows_it_when_it_came_back_for_one_claim() -> None:
+    """A pool device is for one claim: until its node's slice is written anew, others could be given it as the old."""
+    gone = resource("old", state="Deleting", deleting=True, serial="GPU-1", visible=True)
+    back = online("new", serial="GPU-1", device_uid="d", pool_device="a100/a100-1")
+    assert not [a for a in compose(request(1), gone, back).actions if isinstance(a, Finish)]
+    assert one(compose(request(1), replace(gone, visible=False), back), Finish).resource == "old"
+
+
 def test_deleted_resource_that_was_never_asked_for_goes_at_once() -> None:
     assert one(leaving(resource("r", deleting=True)), Finish).resource == "r"
 

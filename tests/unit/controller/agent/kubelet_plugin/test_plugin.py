@@ -160,6 +160,32 @@ def test_device_that_comes_or_goes_is_published_though_nobody_told(running: Runn
     assert found["spec"]["pool"]["generation"] == 3
 
 
+def test_a_device_that_has_left_is_in_no_slice_when_its_withdrawal_returns(
+    running: Running, kubelet: KubeletStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody but the withdrawal has the plugin look; the device comes back at once for one claim, and stays hidden."""
+    wait_for("the slice", lambda: running.shown() == ["gpu-a"])
+    monkeypatch.setattr(module, "LOOK_SECONDS", 60.0)
+    plugin = t.cast(KubeletPlugin, running.plugin)
+    plugin.withdraw()  # a wait that began before is over
+    running.node.plug()
+    plugin.withdraw()
+    assert running.shown() == []
+    running.node.plug("a")
+    running.node.kept = {"pool/h100-0": None}
+    plugin.withdraw()
+    assert running.shown() == []
+
+
+def test_a_withdrawal_waits_neither_for_a_kubelet_nor_for_a_plugin_that_ends(running: Running) -> None:
+    running.synced = False
+    plugin = t.cast(KubeletPlugin, running.plugin)
+    plugin.withdraw()
+    running.stop()
+    plugin._registered.set()
+    plugin.withdraw()
+
+
 def test_slices_that_a_starting_kubelet_deletes_come_back(running: Running, kubelet: KubeletStandIn) -> None:
     for _time in range(3):
         wait_for("the slice", lambda: running.shown() == ["gpu-a"])

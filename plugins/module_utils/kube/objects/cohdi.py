@@ -121,7 +121,7 @@ def read_intent(obj: Json) -> tuple[str, float, frozenset[str]]:
     return _intent(annotation(obj, ATTACH))
 
 
-@functools.lru_cache(512)
+@functools.lru_cache(1024)
 def _intent(text: str) -> tuple[str, float, frozenset[str]]:
     try:
         data = json.loads(text or "{}")

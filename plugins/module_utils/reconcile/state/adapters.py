@@ -34,8 +34,8 @@ from ...planning.settings import Settings
 
 Json = dict[str, t.Any]
 # A device is looked at many times between two changes of its evidence; an old text is never asked for again. As many as
-# there are devices on the nodes that are looked at in turn in a burst; one takes 2 KiB.
-_parsed = functools.lru_cache(512)(Evidence.parse)
+# there are devices in a burst, since nodes are looked at in turn; one takes 2 KiB.
+_parsed = functools.lru_cache(1024)(Evidence.parse)
 
 
 def read_claim(raw: Json, settings: Settings) -> Claim | None:

@@ -17,9 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import run as session
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.pools import PoolRun
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.run import NotReady
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import (
-    controller_manager as engine_module,
-)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime import fabric_looks
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -55,7 +53,7 @@ def made(monkeypatch: pytest.MonkeyPatch, config: EngineConfig) -> tuple[PoolRun
     monkeypatch.setattr(FakeLeadership, "others", [])
     monkeypatch.setattr(FakeLeadership, "left", [])
     monkeypatch.setattr(session, "TICK", 0.001)
-    monkeypatch.setattr(engine_module, "SHORTEST_LOOK", 0.01)
+    monkeypatch.setattr(fabric_looks, "SHORTEST_LOOK", 0.01)
     return PoolRun(bench.api.client, config, 10.0), bench
 
 

@@ -20,8 +20,9 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.settings
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.tests.bench.large import objects
 
-# Devices that are there before and after: between them no store makes a new dictionary (packed.py).
-FROM, TO = 700, 1500
+# Devices that are there before and after: between them no store makes a new dictionary (packed.py), and what is
+# remembered of parsed annotations is full.
+FROM, TO = 1100, 1700
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NODE = objects.name_of(0)
 

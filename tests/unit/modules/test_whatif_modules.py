@@ -74,15 +74,20 @@ def test_a_second_capture_replaces_the_first(run_module: RunModule, bench: Bench
 
 
 def test_the_day_before_is_replayed(run_module: RunModule, bench: Bench, tmp_path: Path) -> None:
-    """A capture that has just been taken has nobody in the hours before it, so that a claim is made older."""
+    """Its claim came five minutes before the capture, which may be in the hour before: so it is moved."""
     path = tmp_path / "capture.json"
     run_module(fabric_capture, config=CONFIG, path=str(path))
+    document = json.loads(path.read_text(encoding="utf-8"))
+
+    def came_before(seconds: float) -> None:
+        document["past"]["came"][0][0] = document["taken"] - seconds
+        path.write_text(json.dumps(document), encoding="utf-8")
+
     load = {"captured": True, "model": A100, "lifetime": 60.0}
+    came_before(0.0)
     refused = run_module(fabric_whatif, capture=str(path), simulate={"load": [load]})
     assert refused["msg"].startswith("simulate.load[0].captured: True is not usable: the capture knows of nobody")
-    document = json.loads(path.read_text(encoding="utf-8"))
-    document["past"]["came"][0][0] = document["taken"] - 7200.0
-    path.write_text(json.dumps(document), encoding="utf-8")
+    came_before(7200.0)
     told = run_module(fabric_whatif, capture=str(path), simulate={"hours": 24.0, "seeds": 1, "load": [load]})
     assert told["simulated"]["before"]["figures"]["came"]["median"] == 2.0  # who waits already is the other one
 

@@ -49,6 +49,7 @@ class Shown:
     def __init__(self, stage: Stage) -> None:
         self._slices: dict[str, int] = {}
         self._asked: dict[str, int] = {}
+        self._items: dict[str, Json] = {}
         self._reflectors = [Reflector(stage.client, SLICES, Store({}), self._note_slice),
                             Reflector(stage.client, COMPOSABLE_RESOURCES, Store({}), self._note_resource)]
         for reflector in self._reflectors:
@@ -60,6 +61,10 @@ class Shown:
         for reflector in self._reflectors:
             reflector.stop()
 
+    def of(self, resource: Json | None) -> Json:
+        """The last slice that had the device of a ComposableResource."""
+        return self._items.get(str(((resource or {}).get("status") or {}).get("device_id")), {})
+
     def while_kept(self, resource: Json) -> bool:
         """Whether a node has shown the device of a ComposableResource after that was made."""
         shown = self._slices.get(resource["status"]["device_id"], 0)
@@ -68,6 +73,7 @@ class Shown:
     def _note_slice(self, kind: str, item: Json, _old: object) -> None:
         if kind != "DELETED" and slices.node(item):
             self._slices.update({uuid: version_of(item) for uuid, _key in slices.uuids(item)})
+            self._items.update({uuid: item for uuid, _key in slices.uuids(item)})
 
     def _note_resource(self, _kind: str, item: Json, _old: object) -> None:
         self._asked.setdefault(item["metadata"]["uid"], version_of(item))
@@ -104,7 +110,8 @@ def test_no_stranger_takes_a_device_that_a_claim_waits_for(
         for name in names:
             (result,) = claims.results(stage.client.get(CLAIMS, name, "default"))
             if how := theft(result, kept, shown):
-                thefts.append((name, how, result))
+                thefts.append((name, how, result, kept.get(result["device"])))
+                print(thefts[-1], shown.of(kept.get(result["device"])), strangers(stage), flush=True)
             served += 1
         there = devices_in_slices(stage)
         found = strangers(stage)

@@ -95,7 +95,7 @@ class NodeAgent:
         self.lane = BusLane(options.node, self._work)
         self.devices = DeviceWork(self.state, self.book, hands, ClaimCheck(client, self.state, options.own_driver),
                                   options.patience, lambda: self._duties.add(_Duty.PLUGIN), self.lane.queue.add,
-                                  lambda: self.on_removed())
+                                  self._device_removed)
         self.plugins = PluginWork(client, self.state, self.book, hands, self.devices, metrics.restarts.inc,
                                   options.announce_seconds)
         self.lease = AgentLease(lease_client or client, options.lease_namespace, options.node,
@@ -214,6 +214,9 @@ class NodeAgent:
             self.plugins.arrived()
         self.lane.queue.add(obj["metadata"]["name"])
         self._duties.add(_Duty.PLUGIN)
+
+    def _device_removed(self) -> None:
+        self.on_removed()
 
     def _other_changed(self) -> None:
         self._duties.add(_Duty.PLUGIN)

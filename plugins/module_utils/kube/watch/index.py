@@ -89,6 +89,7 @@ def _many(there: _Keys | None) -> tuple[Key, ...]:
 
 def _shared(place: Hashable) -> Hashable:
     """The names of nodes are places of many indexes: each is in memory once."""
-    if type(place) is str:
-        return sys.intern(place)
-    return tuple(map(_shared, place)) if type(place) is tuple else place
+    if isinstance(place, str):
+        return sys.intern(str(place))
+    # one with names for its fields keeps them
+    return tuple(map(_shared, place)) if isinstance(place, tuple) and not hasattr(place, "_fields") else place

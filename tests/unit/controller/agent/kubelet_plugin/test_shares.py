@@ -91,8 +91,9 @@ def test_quantity_that_the_api_server_writes_otherwise_is_not_written_again(node
         node.api.remove(SLICES, f"{NODE}-{DRIVER}-0")
 
 
-def test_api_server_that_drops_it_is_told_once_and_devices_stay_whole(node: PluginNode,
-                                                                       caplog: pytest.LogCaptureFixture) -> None:
+def test_api_server_that_drops_it_is_told_once_and_devices_stay_whole(
+    node: PluginNode, caplog: pytest.LogCaptureFixture
+) -> None:
     node.api.dropped = ("allowMultipleAllocations", "capacity")
     mine = publisher(node, SHARE)
     with caplog.at_level(logging.WARNING, "composable.infra"):

@@ -73,6 +73,7 @@ def stage_factory() -> Iterator[StageFactory]:
 
     yield start
     for stage in reversed(started):
+        OPENED.stop_those_of(stage)
         stage.close()
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ansible_collections.composable.infra.lab.demo.stage import Stage
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
 from ansible_collections.composable.infra.tests.e2e.support import by_hand
+from ansible_collections.composable.infra.tests.e2e.support.support import told
 
 LOG_LINES = 25
 LOGS = ("agents", "hardware")
@@ -22,14 +23,6 @@ def node_story(stage: Stage) -> list[tuple[str, str]]:
                                            "plugins and slices": lambda: plugins(stage)}
     logs = [(f"end of the log of {name}", stage.lab.processes.tail(name, LOG_LINES)) for name in LOGS]
     return [*((title, told(read)) for title, read in parts.items()), *logs]
-
-
-def told(read: Callable[[], str]) -> str:
-    """What it reads, or why it cannot: a test may fail since the API server is away."""
-    try:
-        return read()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
 
 
 def resources(stage: Stage) -> str:

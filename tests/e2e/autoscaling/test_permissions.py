@@ -50,10 +50,10 @@ def test_second_process_waits_until_the_first_has_left(stage: Stage) -> None:
     wait_for("it says who leads", lambda: "it waits for its turn" in ready(second.text())[1])
     assert ready(second.text())[0] == 503
     assert "answering Cluster Autoscaler" not in second.text()
-    assert first.stop() == 0
+    assert OPENED.stop(first) == 0
     second.wait_for("answering Cluster Autoscaler")
     wait_for("it is ready", lambda: ready(second.text())[0] == 200)
-    assert second.stop() == 0
+    assert OPENED.stop(second) == 0
 
 
 @pytest.fixture

@@ -56,6 +56,14 @@ def wait_for(what: str, check: Callable[[], Found], seconds: float = PATIENCE) -
     return found
 
 
+def told(read: Callable[[], str]) -> str:
+    """What it reads, or why it cannot: a failure is told even when the API server or a log is away."""
+    try:
+        return read()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
 @dataclass
 class Opened:
     """Processes that tests started: stopped at the end, and their logs are shown when a test fails."""
@@ -79,9 +87,14 @@ class Opened:
         for process in [p for p in self.processes if p not in kept]:
             self.stop(process)
 
+    def stop_those_of(self, stage: Stage) -> None:
+        """Stop what still runs on a stage: its folder, with their logs, goes with it."""
+        for process in [p for p in self.processes if p.log_path.is_relative_to(stage.folder)]:
+            self.stop(process)
+
     def logs(self) -> Iterable[tuple[str, str]]:
-        """(name, end of the log) of each."""
-        return [(p.name, p.text()[-LOG_END:]) for p in self.processes]
+        """(name, end of the log, or why it cannot be read) of each."""
+        return [(p.name, told(p.text)[-LOG_END:]) for p in self.processes]
 
 
 OPENED = Opened()

@@ -101,9 +101,10 @@ class Operator(Part):
         steps = {"": self._attach, "Attaching": self._attach, "Online": self._online, "Detaching": self._detach,
                  "Deleting": self._delete}
         status = {key: value for key, value in (resource.get("status") or {}).items() if key in STATUS_OF_A_CHILD}
+        status["error"] = ""
         try:
-            steps[state(resource)](resource, {**status, "error": ""})
-        except PassFailed as trouble:
+            steps[state(resource)](resource, status)
+        except PassFailed as trouble:  # what the step had written down by then stays: a device is attached once
             self._put_status(COMPOSABLE_RESOURCES, resource["metadata"]["name"],
                              {"state": "Attaching", **status, "error": str(trouble)})
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import typing as t
 import xml.etree.ElementTree as ET
 
@@ -25,7 +26,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.conformanc
     run,
 )
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.report import junit, markdown
-from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Refused
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Refused, Uncertain
 from ansible_collections.composable.infra.tests.conformance import truth
 from ansible_collections.composable.infra.tests.conformance.managers import MODEL, ROWS, Emulators, subject
 
@@ -91,6 +92,28 @@ def test_a_device_that_is_given_to_two_askers_fails(emulator: Emulator) -> None:
 
     result = outcome(emulator, changing.parallel_attaches_get_different_devices, twice)
     assert (result.outcome, result.words) == (FAILED, "a device was given to two askers: ['d', 'd']")
+
+
+@pytest.mark.parametrize("work", [changing.parallel_attaches_get_different_devices,
+                                  changing.a_repeated_token_loses_no_device])
+def test_a_device_that_comes_after_its_reply_got_lost_is_waited_for(
+        emulator: Emulator, work: t.Callable[..., str]) -> None:
+    late: list[threading.Timer] = []
+
+    def losing_the_first(fabric: FabricManager) -> Broken:
+        def attach(*of: t.Any, **more: t.Any) -> Task:
+            if late:
+                return fabric.attach(*of, **more)
+            late.append(threading.Timer(0.1, fabric.attach, of, more))
+            late[0].start()
+            raise Uncertain("no reply")
+
+        return Broken(fabric, attach=attach)
+
+    result = outcome(emulator, work, losing_the_first)
+    late[0].join()
+    assert result.outcome == PASSED, result.words
+    assert truth.leaked(emulator) == []
 
 
 def test_a_detach_that_takes_anothers_device_fails(emulator: Emulator) -> None:

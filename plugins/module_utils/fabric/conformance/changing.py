@@ -8,10 +8,11 @@ from __future__ import annotations
 import threading
 import typing as t
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ..api import Device
-from ..errors import FabricError, Missing, Refused, Unauthorized
+from ..errors import FabricError, Missing, Refused, Unauthorized, Uncertain
 from .reading import NO_MODEL, counted
 from .steady import Gained, adopt, gain, give_back, held, patiently, refusal_of, refused_attach
 from .subject import Skipped, Subject, Unsupported, given, listed, must
@@ -83,11 +84,11 @@ def parallel_attaches_get_different_devices(subject: Subject) -> str:
     """Attaches at the same time each get a device, and never the same one."""
     before = held(subject, subject.wanted)
     with ThreadPoolExecutor(subject.at_most) as pool:
-        outcomes = list(pool.map(lambda _number: _attach_once(subject), range(subject.at_most)))
-    named = [d.uid for outcome in outcomes for d in outcome]
+        told = list(pool.map(lambda _number: _attach_once(subject), range(subject.at_most)))
+    named = [d.uid for each in told for d in each.devices]
     must(len(set(named)) == len(named), f"a device was given to two askers: {sorted(named)}")
     must(not set(named) & set(before), f"a device that was there before was given: {sorted(named)}")
-    came = [d for uid, d in held(subject, subject.wanted).items() if uid not in before]
+    came = adopt(subject, subject.wanted, before, count=_may_come(told))
     missing = subject.at_most - len(came)
     if missing > 0:
         came += gain(subject, subject.wanted, missing).devices
@@ -96,33 +97,38 @@ def parallel_attaches_get_different_devices(subject: Subject) -> str:
     return ""
 
 
-def _attach_once(subject: Subject) -> tuple[Device, ...]:
+class Told(t.NamedTuple):
+    """What one request was told: devices, and whether its reply got lost, so that one may still come."""
+
+    devices: tuple[Device, ...]
+    lost: bool = False
+
+
+def _may_come(told: Sequence[Told]) -> int:
+    """Devices that were named or may still come."""
+    return len({d.uid for each in told for d in each.devices}) + sum(each.lost for each in told)
+
+
+def _attach_once(subject: Subject, token: str | None = None) -> Told:
     try:
-        return subject.fabric.attach(subject.on, subject.wanted).devices
+        return Told(subject.fabric.attach(subject.on, subject.wanted, token=token).devices)
     except FabricError as error:
-        return error.devices
+        return Told(error.devices, isinstance(error, Uncertain))
 
 
 def a_repeated_token_loses_no_device(subject: Subject) -> str:
     """Of two attaches with one token, the manager recognises the second, or the caller finds all that came."""
     token = str(uuid.uuid4())
     before = held(subject, subject.wanted)
-    first, second = (_by_token(subject, token) for _unused in range(2))
-    came = {uid: d for uid, d in held(subject, subject.wanted).items() if uid not in before}
-    asked = {d.uid for d in (*first, *second)}
+    told = [_attach_once(subject, token) for _unused in range(2)]
+    asked = {d.uid for each in told for d in each.devices}
+    came = {d.uid: d for d in adopt(subject, subject.wanted, before, count=_may_come(told))}
     must(asked <= set(came) or not asked, f"{sorted(asked)} were promised, {sorted(came)} came")
-    known = len(asked) == 1 and len(first) == len(second) == 1
+    known = len(asked) == 1 and all(len(each.devices) == 1 for each in told)
     if not came:
         came = {d.uid: d for d in gain(subject, subject.wanted, 1).devices}
     give_back(subject, came.values())
     return "a repeated token is recognised" if known else "a token is not recognised: read the machine first"
-
-
-def _by_token(subject: Subject, token: str) -> tuple[Device, ...]:
-    try:
-        return subject.fabric.attach(subject.on, subject.wanted, token=token).devices
-    except FabricError as error:
-        return error.devices
 
 
 def a_crash_loses_no_device(subject: Subject) -> str:

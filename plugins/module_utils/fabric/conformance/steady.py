@@ -104,13 +104,16 @@ def _return(subject: Subject, device: Device, machine: str) -> None:
         there = device.uid in held(subject, device.model, machine)
 
 
-def adopt(subject: Subject, model: str, before: t.Container[str], handles: tuple[str, ...]) -> list[Device]:
-    """What an attach brought whose asker is gone: wait for its operations if they are known, else look."""
+def adopt(
+    subject: Subject, model: str, before: t.Container[str], handles: tuple[str, ...] = (), count: int = 1
+) -> list[Device]:
+    """What attaches brought whose asker is gone or whose reply got lost: wait for their operations if they are known,
+    else look until ``count`` came, or no more may come."""
     if handles:
         with contextlib.suppress(Missing, Refused):
             patiently(subject, lambda: subject.fabric.resume(handles))
     deadline = time.monotonic() + subject.attach_deadline
-    while not (new := _new(subject, model, subject.on, before)) and time.monotonic() < deadline:
+    while len(new := _new(subject, model, subject.on, before)) < count and time.monotonic() < deadline:
         time.sleep(subject.pause)
     return new
 

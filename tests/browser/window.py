@@ -79,8 +79,13 @@ class Browser:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str) -> str:
-        """What is to be read there."""
-        return str(self.script("return document.querySelector(arguments[0]).innerText", selector))
+        """What is to be read there, as soon as it is there: the page takes an element away to draw it anew."""
+        (found,) = self.until(lambda: self._read(selector))
+        return str(found)
+
+    def _read(self, selector: str) -> list[str]:
+        return t.cast("list[str]", self.script(
+            "const found = document.querySelector(arguments[0]); return found ? [found.innerText] : []", selector))
 
     def script(self, source: str, *arguments: t.Any) -> t.Any:
         """What a script returns."""

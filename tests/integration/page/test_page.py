@@ -317,8 +317,7 @@ def test_switch_box_and_node_lead_to_each_other(browser: Browser, shown: Shown) 
     assert browser.violations() == []
     browser.all("#story tbody button")[2].click()
     browser.until(lambda: "box 1/box-0" in browser.text("#story-title"))
-    facts = browser.text("#story dl").split("\n")
-    assert facts[facts.index("Switches") + 1] == "Switch 1"
+    browser.until(lambda: "Switches\nSwitch 1" in browser.text("#story dl"))
     browser.one("#story-close").click()
     browser.one("#rows .row:last-child button.node").click()
     browser.until(lambda: "Switches" in browser.text("#story dl"))

@@ -62,3 +62,22 @@ def test_another_failure_is_raised_and_another_complaint_is_kept() -> None:
     driver.said += [DROPPED, "page.js 1:1 Uncaught TypeError"]
     assert window.complaints() == ["unknown error: net::ERR_CONNECTION_REFUSED", "page.js 1:1 Uncaught TypeError"]
     assert window.complaints() == []
+
+
+class Redrawn(Driver):
+    """One whose page has an element only when it was asked for the second time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[list[str]] = [[], ["Switch 1"]]
+
+    def execute_script(self, _source: str, selector: str) -> list[str]:
+        """What the element reads."""
+        assert selector == "#story dl"
+        return self.found.pop(0)
+
+
+def test_a_text_is_read_when_it_is_there() -> None:
+    driver: t.Any = Redrawn()
+    assert Browser(driver).text("#story dl") == "Switch 1"
+    assert driver.found == []

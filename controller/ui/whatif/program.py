@@ -9,14 +9,17 @@ Its limits are set here, before anything is read, so that it ends also when the 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import operator
 import os
 import resource
 import sys
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.contents import PackedObjects
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif import capture_file
@@ -50,13 +53,13 @@ def limit(seconds: int, memory: int) -> None:
 
 
 def read(lines: Iterable[str]) -> tuple[Json, Capture]:
-    """What the lines hold: question and capture without objects, then one object in each. Raises BadCapture."""
+    """What the lines hold: question and capture without objects, then one object in each, those of a kind one after the
+    other. They are kept packed: a large cluster has too many. Raises BadCapture."""
     given = iter(lines)
     head = json.loads(next(given))
-    objects: dict[str, list[Json]] = {kind: [] for kind in head["capture"]["objects"]}
-    for line in given:
-        kind, raw = json.loads(line)
-        objects[kind].append(raw)
+    objects: dict[str, Sequence[Json]] = dict.fromkeys(head["capture"]["objects"], ())
+    for kind, of_kind in itertools.groupby(map(json.loads, given), operator.itemgetter(0)):
+        objects[kind] = PackedObjects.of(raw for _kind, raw in of_kind)
     return head["question"], capture_file.of_document({**head["capture"], "objects": objects}, "the page's capture")
 
 

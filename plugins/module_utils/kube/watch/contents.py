@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import typing as t
 import weakref
-from collections.abc import Callable, Iterator, KeysView, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Sequence
 
 from ..api_resources import Object
 from .keys import Key
@@ -130,6 +130,14 @@ class PackedObjects(Sequence[Object]):
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    @classmethod
+    def of(cls, found: Iterable[Object]) -> PackedObjects:
+        """Of objects that come one by one, so that they need not be in memory together. Raises ValueError or TypeError
+        for what is no JSON."""
+        packer = Packer()
+        kept = tuple(packer.pack(Trimmed(obj)) for obj in found)
+        return cls(lambda packed: packer.unpack(t.cast(bytes, packed)), kept)
 
     @t.overload
     def __getitem__(self, place: int) -> Object: ...

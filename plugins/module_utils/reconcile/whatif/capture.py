@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...fabric.api import FabricManager, FabricSnapshot
@@ -26,7 +26,7 @@ from .kept import keepers
 from .past_arrivals import PastArrivals, read_past
 
 Json = dict[str, t.Any]
-Objects = Mapping[str, tuple[Json, ...]]
+Objects = Mapping[str, Sequence[Json]]
 """By the plural of their kind."""
 
 
@@ -50,7 +50,7 @@ class Capture:
     arrivals: Table = field(default_factory=dict)
     past: PastArrivals = field(default_factory=PastArrivals)
 
-    def of(self, plural: str) -> tuple[Json, ...]:
+    def of(self, plural: str) -> Sequence[Json]:
         """Objects of a kind."""
         return self.objects.get(plural, ())
 

@@ -10,11 +10,12 @@ import json
 import os
 import tempfile
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from ...fabric.api import Device, FabricSnapshot, Machine, Size
+from ...kube.watch.contents import PackedObjects
 from ...planning.settings import Settings
 from ..config import BadConfig
 from ..prewarm.arrivals import as_text, of_text
@@ -67,9 +68,14 @@ def _capture(data: Mapping[str, t.Any]) -> Capture:
     Settings.from_dict(data["settings"])
     return Capture(float(data["taken"]), {**data["settings"]}, str(data["manager"]), float(data["attach_timeout"]),
                    str(data["node_hands"]), {str(node): bool(held) for node, held in data["agents"].items()},
-                   {kind: tuple(_object(each) for each in found) for kind, found in data["objects"].items()},
+                   {kind: _objects(found) for kind, found in data["objects"].items()},
                    _fabric(data["fabric"]), of_text(str(data.get("arrivals") or "")),
                    PastArrivals.of_document(data["past"]) if data.get("past") else PastArrivals())
+
+
+def _objects(found: t.Any) -> Sequence[Json]:
+    """Those that are packed were written by this very version, and are not decoded to look at them."""
+    return found if isinstance(found, PackedObjects) else tuple(_object(each) for each in found)
 
 
 def _object(raw: t.Any) -> Json:

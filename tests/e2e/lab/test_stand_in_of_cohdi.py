@@ -87,8 +87,9 @@ class Answers:
 
 
 def test_a_device_whose_announcing_failed_is_attached_once(tmp_path: Path) -> None:
-    answers, operator = Answers(), object.__new__(Operator)
-    operator.client = operator.manager = answers  # type: ignore[assignment]
+    answers = Answers()
+    operator: t.Any = object.__new__(Operator)
+    operator.client = operator.manager = answers
     operator.pods = {"node-0": pod_on(tmp_path)}
     for _pass in range(2):
         operator._resource({"metadata": {"name": "gpu-1"}, "spec": {"target_node": "node-0", "model": "A100"},

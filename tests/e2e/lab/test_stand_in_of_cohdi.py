@@ -47,7 +47,8 @@ class OneNode:
 
 def pod_on(folder: Path) -> DriverPod:
     (folder / "sys/bus/pci/devices").mkdir(parents=True)
-    return DriverPod(t.cast("Lab", OneNode(folder)), "node-0", plugin_rest=1.0)
+    lab: Lab = t.cast(t.Any, OneNode(folder))
+    return DriverPod(lab, "node-0", plugin_rest=1.0)
 
 
 def test_a_plugin_pod_that_left_meanwhile_is_an_error_of_the_pass(tmp_path: Path) -> None:

@@ -62,6 +62,12 @@ def evidence(stage: Stage) -> list[Evidence]:
     return [each for each in found if each is not None]
 
 
+def all_told(stage: Stage, count: int) -> list[Evidence]:
+    """What the agents wrote of so many devices, once it has each step; the gate opens by the slice, often before."""
+    found = evidence(stage)
+    return found if [[step.step for step in each.steps] for each in found] == [[*STEPS_UP]] * count else []
+
+
 def check_trace(collector: Collector, uid: str) -> None:
     """One trace, named by the claim's uid, with a span of each hop for each device, of two processes and one root."""
     wanted = {"claim": 1, "plan": 1, "gate": 1, "bind": 1, **dict.fromkeys(("request", "attach", "slice"), 4)}
@@ -95,8 +101,7 @@ def test_claims_are_served_with_one_restart_and_devices_come_back(
     wanted = {"four": (A100, 4)}
     since = run_pods(stage, timeline, lambda: None, wanted)
     assert_served(stage, timeline.finish(), since, wanted)
-    told = evidence(stage)
-    assert [[step.step for step in each.steps] for each in told] == [[*STEPS_UP]] * 4
+    told = wait_for("the agent has told each step of four devices", lambda: all_told(stage, 4))
     assert len({each.address for each in told}) == 4
     assert len(plugin_pods(stage) - before) == 1
     (claim,) = stage.client.list(CLAIMS).items

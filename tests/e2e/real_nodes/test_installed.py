@@ -85,8 +85,8 @@ def test_four_devices_come_with_one_restart_of_the_plugin_and_only_their_contain
     assert timeline.wait(lambda: timeline.running("four"), PATIENCE)
     (times,) = timeline.finish()
     assert len(plugin_pods(stage) - before) == 1
-    assert len(log.seen) == DEVICES
-    assert all([step.step for step in seen[-1].steps] == [*STEPS_UP] for seen in log.seen.values())
+    wait_for("the agent has told each step of all devices", lambda: len(log.seen) == DEVICES and all(
+        [step.step for step in seen[-1].steps] == [*STEPS_UP] for seen in log.seen.values()))
     named = stage.first_line("four", WORK).removeprefix("devices: ").split()
     assert sorted(word.partition("=")[2] for word in named) == sorted(times.devices)
     assert stage.first_line("four", BESIDE) == "devices: "

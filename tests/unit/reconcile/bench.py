@@ -203,12 +203,20 @@ class Bench:
         found: dict[str, t.Any] = self.api.one(COMPOSABLE_RESOURCES, name).get("status") or {}
         return {key: value for key, value in found.items() if key != "conditions"}
 
-    def wait(self, condition: Callable[[], object], what: str = "the condition") -> None:
-        """Wait until something is true; fails after ten seconds."""
+    def wait(self, condition: Callable[[], object], what: str = "the condition",
+             engine: ControllerManager | None = None) -> None:
+        """Wait until something is true; fails after ten seconds, and tells what the bench, or the engine, was about."""
         deadline = time.monotonic() + 10
         while not condition():
-            assert time.monotonic() < deadline, f"{what} did not come true; history: {list(self.reporter.history)}"
+            assert time.monotonic() < deadline, f"{what} did not come true; {self._about(engine)}"
             threading.Event().wait(0.002)
+
+    def _about(self, engine: ControllerManager | None) -> str:
+        of = engine or self
+        counts = {name: len(store) for name, store in vars(of.state).items() if isinstance(store, Store)}
+        problems = engine.problems() if engine else []
+        return (f"history: {list(of.reporter.history)}; ready: {of.queue.ready()}; queue: {vars(of.queue)}; "
+                f"stores: {counts}; problems: {problems}; threads: {[each.name for each in threading.enumerate()]}")
 
     def idle(self) -> None:
         """Wait until no operation is under way."""

@@ -217,7 +217,8 @@ def test_scaler_alone_asks_no_manager(config: EngineConfig) -> None:
     engine.watch()
     engine.work()
     try:
-        bench.wait(lambda: [c for c in bench.api.writes() if c.plural == "composabilityrequests"], "the request")
+        bench.wait(lambda: [c for c in bench.api.writes() if c.plural == "composabilityrequests"],
+                   "the request", engine)
     finally:
         engine.stop()
     assert (bench.fabric.attaches, bench.fabric.reads) == ([], 0)

@@ -197,7 +197,9 @@ class ControllerManager:
                 began = time.monotonic()
 
     def work(self) -> None:
-        """Begin to act, once what an earlier leader wrote was read anew: a watch may be behind."""
+        """Begin to act, once what an earlier leader wrote was read anew: a watch may be behind.
+
+        Not before ``ready``: half the truth would fail a claim whose node is not known yet."""
         self.threads.start(self._begin, "begin")
 
     def _begin(self) -> None:

@@ -215,6 +215,7 @@ def test_scaler_alone_asks_no_manager(config: EngineConfig) -> None:
     bench.api.put(CLAIMS, objects.claim("train", RESULT))
     engine = ControllerManager(bench.api.client, bench.fabric, config, roles=["scaler"], events=False)
     engine.watch()
+    bench.wait(engine.watches.synced, "the lists")
     engine.work()
     try:
         bench.wait(lambda: [c for c in bench.api.writes() if c.plural == "composabilityrequests"],
@@ -231,6 +232,7 @@ def test_operator_alone_marks_no_claim(config: EngineConfig) -> None:
         bench.api.put(kind_of(raw), raw)
     engine = ControllerManager(bench.api.client, bench.fabric, config, roles=["operator"], events=False)
     engine.watch()
+    bench.wait(engine.watches.synced, "the lists")
     engine.work()
     try:
         bench.wait(lambda: attached(bench), "the attach")

@@ -127,7 +127,7 @@ def refused_attach(subject: Subject, model: str, machine: str | None = None) -> 
         try:
             subject.fabric.attach(uid, model)
         except Uncertain:
-            give_back(subject, adopt(subject, model, before, ()))
+            give_back(subject, adopt(subject, model, before))
             raise
         except PUT_OFF:
             raise

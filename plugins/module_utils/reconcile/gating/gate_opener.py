@@ -57,8 +57,7 @@ class GateOpener:
         self._state.reservations.opened(pod.uid)
         claims = self._state.claim_refs(placement.needs)
         self._hops.metrics.count("gate_opened_total")
-        self._hops.end("gate", pod.uid, claims, GATED, node=placement.node)
-        self._hops.begin("bind", pod.uid)
+        self._hops.end("gate", pod.uid, claims, GATED, then="bind", node=placement.node)
         self._reporter.about_pod(pod, "GateOpened", f"its devices are on node {placement.node}", claims=claims)
 
     def let_go_overdue(self, now: float, why: str) -> None:

@@ -65,6 +65,8 @@ class ReservationTracker:
 
     def _note_bound(self, placement: Placement, node: str) -> None:
         claims = self._state.claim_refs(placement.needs)
+        # The watch may tell of it before the reply to the gate's removal is here.
+        self._hops.end("gate", placement.pod.uid, claims, GATED, then="bind", node=placement.node)
         self._hops.end("bind", placement.pod.uid, claims, GATED, node=node)
         self._hops.over((claim for ref in claims if (claim := self._state.claim(ref.uid))), node=node)
         self._reporter.note("PodBound", f"{placement.pod.namespace}/{placement.pod.name}", f"to node {node}",

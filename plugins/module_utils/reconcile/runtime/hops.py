@@ -60,11 +60,16 @@ class Hops:
         with self._lock:
             return self._began.pop((hop, what), 0.0)
 
-    def end(self, hop: str, what: str, claims: Iterable[ClaimRef], handover: str = "",
+    def end(self, hop: str, what: str, claims: Iterable[ClaimRef], handover: str = "", *, then: str = "",
             **attributes: Attribute) -> None:
-        """It is over; nothing when nobody knows when it began. ``handover``: that of the claims, empty for none."""
-        if began := self.forget(hop, what):
-            self._took(hop, claims, began, self._clock(), handover, "", attributes)
+        """It is over; nothing when nobody knows when it began. ``handover``: that of the claims, empty for none;
+        ``then``: the hop of the same that begins at that moment. Whoever ends it first begins the other."""
+        with self._lock:
+            now = self._clock()
+            if (began := self._began.pop((hop, what), 0.0)) and then:
+                self._began.setdefault((then, what), now)
+        if began:
+            self._took(hop, claims, began, now, handover, "", attributes)
 
     def took(self, hop: str, claims: Iterable[ClaimRef], began: float, ended: float = 0.0, *, handover: str = "",
              error: str = "", **attributes: Attribute) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES, PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import reservation_tracker
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import (
     GatesKey,
@@ -20,6 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
     PoolKey,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.writer import Writer
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -64,6 +66,23 @@ def test_bound_where_it_was_sent(held: Bench, opened: Callable[..., None]) -> No
     opened(node="node-0")
     assert reserved(held) == []
     assert held.told("NodeMisjudged") == []
+
+
+def test_bound_before_the_reply_to_the_gates_removal_has_all_its_hops(
+    held: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bound_at_once(writer: Writer, pod: PodRef) -> bool:
+        there = ungate(writer, pod)
+        bind(held, pod.name)
+        return there
+
+    ungate = Writer.ungate
+    monkeypatch.setattr(Writer, "ungate", bound_at_once)
+    ask(held)
+    serve(held)
+    took = [held.metrics.observed("hop_duration_seconds", hop=hop, handover="gated") for hop in ("gate", "bind")]
+    assert [len(times) for times in took] == [1, 1]
+    assert held.hops.began("bind", "uid-train") == 0.0, "it would go on for ever"
 
 
 def test_bound_elsewhere_is_counted_and_frees_the_device(held: Bench, opened: Callable[..., None]) -> None:

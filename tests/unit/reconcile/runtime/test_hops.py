@@ -87,6 +87,20 @@ def test_it_ends_once_and_begins_once(hops: Hops, metrics: RecordedMetrics, cloc
     assert metrics.observed("hop_duration_seconds", hop="gate", handover="none") == [3.0]
 
 
+def test_whoever_ends_it_first_begins_what_follows(hops: Hops, metrics: RecordedMetrics, clock: Clock) -> None:
+    hops.end("gate", "pod", [], then="bind")
+    assert hops.began("bind", "pod") == 0.0, "nobody saw it begin"
+    hops.begin("gate", "pod")
+    clock.now = 101.0
+    hops.end("gate", "pod", [], then="bind")
+    clock.now = 103.0
+    hops.end("gate", "pod", [], then="bind")
+    hops.end("bind", "pod", [])
+    hops.end("gate", "pod", [], then="bind")
+    observed = [metrics.observed("hop_duration_seconds", hop=hop, handover="none") for hop in ("gate", "bind")]
+    assert (observed, hops.began("bind", "pod")) == ([[1.0], [2.0]], 0.0)
+
+
 def test_a_clock_that_was_set_back_makes_no_negative_time(hops: Hops, metrics: RecordedMetrics, clock: Clock) -> None:
     hops.begin("gate", "pod")
     clock.now = 50.0

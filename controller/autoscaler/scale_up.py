@@ -129,10 +129,10 @@ class ScaleUps:
         return self._open[-1]
 
     def _begin(self, plan: ScaleUpPlan) -> None:
-        self._writer.ask(plan.attaches, self._clock() + self._timeout)
-        for placement in plan.attaches:
+        for placement in plan.attaches:  # told before it is written, since the controller attaches at once then
             log.info("AttachDecided pod %s/%s: node %s: %s", placement.pod.namespace, placement.pod.name,
                      placement.node, placement.reason)
+        self._writer.ask(plan.attaches, self._clock() + self._timeout)
         self._measurements.count("decisions_total", len(plan.attaches), decision="attach")
         self._measurements.count("decisions_total", sum(plan.nodes.values()), decision="node")
         self._measurements.count("decisions_total", len(plan.refused), decision="refuse")

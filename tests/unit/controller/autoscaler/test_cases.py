@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 import typing as t
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, Refused
-from ansible_collections.composable.infra.controller.autoscaler.requests import SCALE_DOWN_DISABLED
+from ansible_collections.composable.infra.controller.autoscaler.requests import SCALE_DOWN_DISABLED, RequestWriter
 from ansible_collections.composable.infra.lab.autoscaling.stand_in import DISABLED, SOFT, AutoscalerStandIn, LoopEnded
 from ansible_collections.composable.infra.lab.hardware.agent_identity import agent_pod
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Refused as FabricRefused
@@ -26,6 +26,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import Placement
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.conftest import Clock
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.machines import Machines, regroup
@@ -54,6 +55,19 @@ def serve(testbed: Testbed, name: str = "train", count: int = 1, **spec: t.Any) 
     testbed.provider.increase("vertical", 1)
     testbed.tick()
     return testbed.bound(name)
+
+
+def test_a_decision_is_told_before_anybody_acts_on_it(testbed: Testbed, monkeypatch: pytest.MonkeyPatch,
+                                                      caplog: pytest.LogCaptureFixture) -> None:
+    def written(writer: RequestWriter, placements: Iterable[Placement], until: float) -> None:
+        told.append("AttachDecided pod default/train: node node-0" in caplog.text)
+        ask(writer, placements, until)
+
+    ask, told = RequestWriter.ask, list[bool]()
+    monkeypatch.setattr(RequestWriter, "ask", written)
+    caplog.set_level("INFO", "composable.infra")
+    assert serve(testbed) == "node-0"
+    assert told == [True]
 
 
 # Case 1, with a node instead of a device

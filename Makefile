@@ -10,7 +10,7 @@ PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
 PROGRAM := $(VENV_PYTHON) -m ansible_collections.composable.infra
 PYTEST := $(VENV_PYTHON) -m pytest
-STAGES := $(VENV_PYTHON) -m tools.stages
+STAGES := $(VENV_PYTHON) -m tools.stages $(if $(KEEP_GOING),--keep-going)
 GATES := lint types
 SLOW_GATES := sanity ansible-lint importer docs-lint execution-environment
 
@@ -73,7 +73,7 @@ setup: ## make .venv with the pinned packages (every other target does this too)
 demo: setup ## show it at work: DOOR=controller|rulebook|playbook, MODE=gated|direct|reschedule|autoscale, NODES=simulated|real (as root), KUBERNETES=1.34, KEEP=1 leaves it running
 	@$(PROGRAM).lab.demo $(DEMO_OPTIONS)
 
-test: setup ## everything: gates and all tests; stops at the first stage that fails
+test: setup ## everything: gates and all tests; stops at the first stage that fails; KEEP_GOING=1: at the end
 	@$(STAGES) --at-once $(AT_ONCE) $(QUICK_STAGES) $(LONG_STAGES)
 
 gates: setup ## all gates without the tests

@@ -4,9 +4,10 @@
 """Runs stages of the Makefile, some at a time, and ends with a table: seconds, processor seconds and tests of each.
 
 Most stages wait for something half of the time, so several at a time keep the processors busy. Stages start in the
-order in which they are named, as soon as one ends. The first one that fails ends the run. The output of the stage that
-began first is printed as it comes, that of the others in its turn, so the output of each stage stays in one piece. What
-a failed stage said last stands once more below the table; those that were stopped because of it say no more.
+order in which they are named, as soon as one ends. The first one that fails ends the run, unless it is to go on. The
+output of the stage that began first is printed as it comes, that of the others in its turn, so the output of each stage
+stays in one piece. What a failed stage said last stands once more below the table; those that were stopped because of
+it say no more.
 """
 
 from __future__ import annotations
@@ -126,18 +127,20 @@ def main() -> int:
     """Run the stages named on the command line; status of the first that failed, else 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="how many stages run at a time")
+    parser.add_argument("--keep-going", action="store_true", help="run the others, too, when a stage has failed")
     parser.add_argument("stages", nargs="+")
     options = parser.parse_args()
     began = time.monotonic()
-    results = run(options.stages, options.at_once)
+    results = run(options.stages, options.at_once, options.keep_going)
     ended = {result.stage for result in results}
     left = [name for name in options.stages if name not in ended]
     print("\n".join(report(results, left, time.monotonic() - began)), flush=True)
     return next((r.status for r in results if r.status), 0)
 
 
-def run(names: list[str], at_once: int) -> list[Result]:
-    """Results of the stages that ended by themselves, in that order; the last one failed if any did."""
+def run(names: list[str], at_once: int, keep_going: bool = False) -> list[Result]:
+    """Results of the stages that ended by themselves, in that order; one that fails is the last, unless the others
+    are to ``keep_going``."""
     printer, ended, results = Printer(), queue.Queue[Result](), list[Result]()
     waiting, running = list(dict.fromkeys(names)), dict[str, Stage]()
     try:
@@ -147,7 +150,7 @@ def run(names: list[str], at_once: int) -> list[Result]:
                 running[name] = Stage(name, printer, ended.put)
             results.append(ended.get())
             del running[results[-1].stage]
-            if results[-1].status:
+            if results[-1].status and not keep_going:
                 break
     finally:
         printer.stop(running)

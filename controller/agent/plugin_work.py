@@ -184,9 +184,10 @@ class PluginWork:
         return min(due, default=None)
 
     def _waiting(self, plugin: Plugin) -> list[Ask]:
-        """Devices that the plugin has to be told of."""
+        """Devices that the plugin has to be told of; one may have been touched since ``_settle`` looked at it."""
         return [ask for ask in self._devices.asks() if (e := ask.evidence) and e.phase == PREPARING and e.has(TOUCHED)
-                and not ask.pool_device and not self._devices.pending(ask) and self._hands.plugin(e) == plugin]
+                and not ask.pool_device and not self._devices.pending(ask) and self._hands.plugin(e) == plugin
+                and not self._state.shows(e)]
 
     def _leaving_of(self, plugin: Plugin) -> list[str]:
         """UUIDs, or addresses, that the plugin still shows, and was not told about for a while."""

@@ -197,6 +197,14 @@ class TestStages:
         assert out.count("=== good") == 1
         assert "=== never" not in out
 
+    def test_others_keep_going_when_they_are_to(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                capfd: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "Makefile").write_text("good:\n\t@echo 2 passed in 0.1s\nbad:\n\t@exit 3\n", encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("sys.argv", ["stages", "--keep-going", "bad", "good"])
+        assert stages.main() != 0
+        assert capfd.readouterr().out.count("=== good") == 1
+
     def test_all_good_is_status_zero(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         recipes = "good:\n\t@echo 2 passed in 0.1s\nwell:\n\t@true\n"
         (tmp_path / "Makefile").write_text(recipes, encoding="utf-8")

@@ -332,6 +332,25 @@ def test_evidence_that_cannot_be_written_is_written_later() -> None:
         assert node.steps("gpu-1") == [*STEPS_UP]
 
 
+def test_device_that_is_shown_already_restarts_nothing_though_it_was_touched_in_between(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running() as node, monkeypatch.context() as patch:
+        patch.setattr(plugin_work.PluginWork, "_settle", lambda plugins, ask: None)  # it looked before it was touched
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.start_plugin()
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        agent = node.boot()
+        until("it is touched", lambda: "Touched" in node.steps("gpu-1"))
+        until("it is not pending", lambda: not any(map(agent.devices.pending, agent.devices.asks())))
+        agent.plugins.attend()
+        assert node.deleted_pods() == []
+        patch.undo()
+        agent.plugins.attend()
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert node.deleted_pods() == []
+
+
 def test_an_agent_that_starts_again_finds_all_done() -> None:
     with running() as node:
         node.hands.bus["dev-1"] = "GPU-1"

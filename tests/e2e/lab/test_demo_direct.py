@@ -31,7 +31,7 @@ def test_it_tells_the_way_of_the_devices_in_its_order(printed: str) -> None:
 def test_claim_keeps_what_was_attached_for_it(printed: str, pod: str) -> None:
     row = rows(printed)[pod]
     assert row["handover"] == "direct"
-    for first in ("allocated", "asked"):  # a watch saw the one, which may be late, and the CDI Manager's log has the other
+    for first in ("allocated", "asked"):  # by a watch, which may be late, and by the CDI Manager
         seconds = [float(row[name]) for name in (first, "attached", "touched", "told", "running")]
         assert seconds == sorted(seconds), row
     assert (row["plugin"], row["visible"]) == ("-", "-"), "no plugin is restarted, no slice of the node shows it"

@@ -5,27 +5,33 @@
 
 from __future__ import annotations
 
-import queue
 import signal
+import socket
 import threading
 
 ASKED_BY = (signal.SIGTERM, signal.SIGINT)
 
 
 def asked_to_stop() -> threading.Event:
-    """An event that SIGTERM and SIGINT set from now on. Called in the main thread.
+    """An event that SIGTERM and SIGINT set from now on. Called once, in the main thread.
 
-    A handler runs in the middle of what the main thread does. So it takes no lock: ``Event.set`` would wait for ever
-    where the main thread is just inside ``Event.wait``. ``SimpleQueue.put`` is made for that.
-    Source: docs.python.org/3/library/queue.html, SimpleQueue.put.
+    Python runs handlers in the main thread, and not while that waits for a lock: where a signal comes to another
+    thread, or just before the wait, the handler's turn is the end of the wait. So the interpreter itself writes the
+    number of each signal to a socket at once, and a thread reads it. Source: docs.python.org/3/library/signal.html,
+    set_wakeup_fd.
     """
-    stop, asked = threading.Event(), queue.SimpleQueue[int]()
+    stop = threading.Event()
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
 
     def pass_on() -> None:
-        asked.get()
-        stop.set()
+        with writer:
+            while number := reader.recv(1):
+                if number[0] in ASKED_BY:
+                    stop.set()
 
     threading.Thread(target=pass_on, name="signals", daemon=True).start()
     for number in ASKED_BY:
-        signal.signal(number, lambda which, _frame: asked.put(which))
+        signal.signal(number, lambda _number, _frame: None)
     return stop

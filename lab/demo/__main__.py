@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ansible_collections.composable.infra.controller.signals import asked_to_stop
 from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES, find_release
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import serves_policies
 from ansible_collections.composable.infra.lab.demo import autoscale, front_doors
@@ -191,10 +190,7 @@ class Demo:
         print(f"\nStill running until Ctrl-C:\n{page}  export KUBECONFIG={stage.lab.kubeconfig}\n"
               f"  controller's kubeconfig {stage.kubeconfig}, config {stage.config_path}\n"
               f"  emulator {stage.emulator.url}/ (certificate authority {stage.emulator.ca_path})", flush=True)
-        stop = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_unused: stop.set())
-        stop.wait()
+        asked_to_stop().wait()
 
 
 def pools(stage: Stage) -> list[str]:

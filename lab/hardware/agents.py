@@ -9,7 +9,6 @@ process is shared: five hundred of them would be too many for one machine.
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 from argparse import Namespace
@@ -25,6 +24,7 @@ from ansible_collections.composable.infra.controller.agent.kubelet_plugin.option
 from ansible_collections.composable.infra.controller.agent.main import COMPONENT
 from ansible_collections.composable.infra.controller.agent.metrics import AgentMetrics
 from ansible_collections.composable.infra.controller.logs import set_up_logging
+from ansible_collections.composable.infra.controller.signals import asked_to_stop
 from ansible_collections.composable.infra.controller.tracing.exporter import OtlpTracer
 from ansible_collections.composable.infra.controller.tracing.start import start_tracer
 from ansible_collections.composable.infra.lab.hardware.agents_options import AgentsOptions
@@ -76,9 +76,8 @@ class _One:
 
 def main() -> None:
     """Run the agents of the options file that the command line names, until SIGTERM."""
-    options, stop = AgentsOptions.from_file(Path(sys.argv[1])), threading.Event()
+    options, stop = AgentsOptions.from_file(Path(sys.argv[1])), asked_to_stop()
     set_up_logging("text", "info")
-    signal.signal(signal.SIGTERM, lambda *_unused: stop.set())
     threading.stack_size(_STACK_BYTES)
     tracer = start_tracer(None, COMPONENT)
     agents = [_One(node, options, stop, tracer) for node in options.nodes]

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.s
     Sockets,
     serving,
 )
+from ansible_collections.composable.infra.controller.signals import asked_to_stop
 from ansible_collections.composable.infra.lab.errors import LabError
 from ansible_collections.composable.infra.lab.hardware.slices import device_entries
 from ansible_collections.composable.infra.lab.names import DRIVER
@@ -47,8 +46,7 @@ def parser() -> argparse.ArgumentParser:
 def main() -> None:
     """Serve until SIGTERM."""
     options = parser().parse_args()
-    ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda number, frame: ended.set())
+    ended = asked_to_stop()
     # Stands for what the vendor's plugin does before it enumerates: it loads libraries and waits for the driver.
     if ended.wait(options.start_seconds):
         return

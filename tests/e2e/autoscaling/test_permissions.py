@@ -13,13 +13,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.composable.infra.controller.autoscaler.requests import HARD, SCALE_DOWN
+from ansible_collections.composable.infra.controller.autoscaler.requests import HARD, RequestWriter
 from ansible_collections.composable.infra.lab.autoscaling import processes
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import LEASES, NODES
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.tests.e2e.support.support import OPENED, wait_for
 
 pytestmark = pytest.mark.e2e
@@ -73,18 +75,13 @@ def drained(stage: Stage) -> Iterator[None]:
 
 @pytest.mark.usefixtures("drained")
 def test_node_that_comes_back_is_freed(stage: Stage, account: Client) -> None:
-    account.merge_patch(NODES, NODE, {"metadata": {"annotations": {SCALE_DOWN: None}},
-                                      "spec": {"taints": kept(stage), "unschedulable": None}})
+    writer = RequestWriter(account, ClusterState(EngineConfig.from_dict(stage.config()).settings))
+    wait_for("nobody changes the node meanwhile", lambda: writer.return_node(NODE))
     spec = stage.client.get(NODES, NODE)["spec"]
-    assert HARD not in [taint["key"] for taint in spec.get("taints") or []]
+    taints = [taint["key"] for taint in spec.get("taints") or []]
+    assert SITE["key"] in taints
+    assert HARD not in taints
     assert not spec.get("unschedulable")
-
-
-def kept(stage: Stage) -> list[Json]:
-    """The node's taints without Cluster Autoscaler's."""
-    taints = stage.client.get(NODES, NODE)["spec"].get("taints") or []
-    assert SITE["key"] in [taint["key"] for taint in taints]
-    return [taint for taint in taints if taint["key"] != HARD]
 
 
 @pytest.mark.usefixtures("drained")

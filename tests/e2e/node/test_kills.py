@@ -33,7 +33,8 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
 )
 
 NODE = "node-0"
-STAGE: dict[str, t.Any] = {"devices": {A100: 2}, "nodes": 1, "handover": "gated", "attach": 0.1, "hold": 0.3}
+# Longer than the scheduler's first back-off of 1 s: whom a device is kept for is written a moment after the gate opens.
+STAGE: dict[str, t.Any] = {"devices": {A100: 2}, "nodes": 1, "handover": "gated", "attach": 0.1, "hold": 2.0}
 VICTIMS = {"agent": AgentVictim, "plugin": PluginVictim, "controller": ControllerVictim}
 
 

@@ -22,9 +22,22 @@ with stop._cond:
     signal.raise_signal(signal.Signals[{{name!r}}])
 assert stop.wait(10)
 """
+# The signal comes to another thread while the main thread waits, which does not wake it.
+ELSEWHERE = f"""
+import signal, threading
+from {signals.__name__} import asked_to_stop
+stop = asked_to_stop()
+def come():
+    while not stop._cond._waiters:
+        pass
+    signal.pthread_kill(threading.get_ident(), signal.Signals[{{name!r}}])
+threading.Thread(target=come).start()
+assert stop.wait(10)
+"""
 
 
 @pytest.mark.parametrize("number", signals.ASKED_BY)
-def test_a_signal_that_comes_while_the_main_thread_waits_ends_the_wait(number: signal.Signals) -> None:
-    done = subprocess.run([sys.executable, "-c", INSIDE_WAIT.format(name=number.name)], timeout=20, check=False)
+@pytest.mark.parametrize("program", [INSIDE_WAIT, ELSEWHERE], ids=["inside the wait", "to another thread"])
+def test_a_signal_that_comes_while_the_main_thread_waits_ends_the_wait(program: str, number: signal.Signals) -> None:
+    done = subprocess.run([sys.executable, "-c", program.format(name=number.name)], timeout=20, check=False)
     assert done.returncode == 0

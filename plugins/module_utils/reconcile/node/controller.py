@@ -34,7 +34,6 @@ from ..state.writer import Notes, Writer
 from ..timelines.timeline import Timeline, node_steps
 from .attach_operations import BLOCK_SECONDS, AttachOperations
 from .detach_operations import DetachOperations
-from .foreign_handovers import keep_devices
 from .planner import NodePlanner
 
 # Seconds until a node is looked at again whose model is blocked, or whose machine could not be read.
@@ -157,8 +156,6 @@ class NodeController:
         """
         name = key.name
         self._state.note_uses([name])
-        if self._operates and not self._scales:
-            keep_devices(self._state, name)
         snapshot, plan = self._planner.plan(name)
         if self._scales:
             self.wait_reasons[name] = plan.wait_reasons

@@ -20,6 +20,7 @@ from ...planning.node.snapshot import NodeSnapshot
 from ..runtime.event_reporter import EventReporter
 from ..state.cluster_state import ClusterState
 from ..state.node_snapshot import node_snapshot
+from .others_handovers import keep_devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,10 @@ def read_machine(fabric: FabricManager, uid: str) -> Reading:
 
 
 class NodePlanner:
-    """Reads and plans, and writes nothing. Thread-safe. ``reader``: reads machines beside the caller; without one the
-    caller waits for the CDI Manager."""
+    """Reads and plans, and writes nothing; what others hand over is kept in the state's memory. Thread-safe.
+
+    ``reader``: reads machines beside the caller; without one the caller waits for the CDI Manager.
+    """
 
     def __init__(self, state: ClusterState, fabric: FabricManager, policy: NodePolicy, reporter: EventReporter,
                  reader: Reader | None = None) -> None:
@@ -74,6 +77,8 @@ class NodePlanner:
         for: what others attached since the last look is theirs. A manager that does not answer this will say so when
         it is asked. While the machine is being read nothing is asked for; the node is planned again afterwards.
         """
+        if OPERATOR in self.policy.roles:
+            keep_devices(self._state, name)
         snapshot = node_snapshot(self._state, name)
         if OPERATOR not in self.policy.roles or not (snapshot.machine or snapshot.last_machine):
             return snapshot, evaluate_node(snapshot, self.policy)

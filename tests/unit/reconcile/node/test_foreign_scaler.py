@@ -84,6 +84,24 @@ def test_it_is_written_down_so_that_another_process_keeps_it_too(alone: Bench) -
     assert cohdi.read_hold(alone.api.one(COMPOSABLE_RESOURCES, "gpu-a"))[0] == "uid-train"
 
 
+def test_successor_of_our_own_scaler_keeps_it_too() -> None:
+    """The one before was killed between the condition and the annotation that says for whom the device is kept."""
+    made = Bench(device_no_removal_duration=1)
+    made.build()
+    try:
+        made.fabric.attached["d1"] = device("d1")
+        made.put(objects.node(), objects.request(size=1), resource("gpu-a", "d1"), objects.local_slice("GPU-d1"))
+        made.look()
+        made.put(told_to_move_on())
+        made.reconcile(NODE)
+        made.put(objects.claim("train"))
+        made.run(2)
+        assert names(made) == ["gpu-a"]
+        assert not made.fabric.detaches
+    finally:
+        made.close()
+
+
 def test_surplus_beside_it_goes(alone: Bench) -> None:
     alone.fabric.attached["d2"] = device("d2")
     alone.put(resource("gpu-b", "d2"), objects.local_slice("GPU-d1", "GPU-d2"), told_to_move_on())

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices that another process's scaler hands over, CoHDI's: the operator keeps them for the claims that come.
+"""Devices that another process's scaler hands over: the operator keeps them for the claims that come.
 
-CoHDI's scaler writes down for nobody which device it means. Between two allocations of a claim it counts the claim no
-more, so with a short hold time it has the device returned that the scheduler is about to give to the claim.
+CoHDI's scaler writes down for nobody which device it means, and ours a moment after it has told the claim: it may be
+killed in between. Between two allocations of a claim nobody counts the claim, so with a short hold time the device
+would be returned that the scheduler is about to give to the claim.
 """
 
 from __future__ import annotations

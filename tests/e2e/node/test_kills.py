@@ -33,9 +33,7 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
 )
 
 NODE = "node-0"
-# From the attach on: longer than the node's steps and the scheduler's first back-off of 1 s together. For whom a device
-# is kept is written down a moment after the gate opens, and a controller that is killed in it leaves that to this time.
-STAGE: dict[str, t.Any] = {"devices": {A100: 2}, "nodes": 1, "handover": "gated", "attach": 0.1, "hold": 4.0}
+STAGE: dict[str, t.Any] = {"devices": {A100: 2}, "nodes": 1, "handover": "gated", "attach": 0.1, "hold": 0.3}
 VICTIMS = {"agent": AgentVictim, "plugin": PluginVictim, "controller": ControllerVictim}
 
 

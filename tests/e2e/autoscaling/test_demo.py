@@ -40,9 +40,8 @@ def test_it_says_who_asks(printed: str) -> None:
 def test_the_table_has_the_call_and_what_came_of_it(printed: str, pod: str, devices: int) -> None:
     row = rows(printed)[pod]
     assert row["handover"] == "autoscaler"
-    for seen in ("visible", "allocated"):  # by two watches, either of which may be late
-        seconds = [float(row[name]) for name in ("called", "asked", "attached", seen, "running")]
-        assert seconds == sorted(seconds), row
+    seconds = [float(row[name]) for name in ("called", "asked", "attached", "visible", "allocated", "running")]
+    assert seconds == sorted(seconds), row
     assert printed.count(f"AttachDecided pod default/{pod}:") == 1, "one decision"
     found = re.search(rf"{pod} +allocated (.+) on node", printed)
     assert found

@@ -31,9 +31,8 @@ def test_it_tells_the_way_of_the_devices_in_its_order(printed: str) -> None:
 def test_claim_keeps_what_was_attached_for_it(printed: str, pod: str) -> None:
     row = rows(printed)[pod]
     assert row["handover"] == "direct"
-    for first in ("allocated", "asked"):  # by a watch, which may be late, and by the CDI Manager
-        seconds = [float(row[name]) for name in (first, "attached", "touched", "told", "running")]
-        assert seconds == sorted(seconds), row
+    seconds = [float(row[name]) for name in ("allocated", "asked", "attached", "touched", "told", "running")]
+    assert seconds == sorted(seconds), row
     assert (row["plugin"], row["visible"]) == ("-", "-"), "no plugin is restarted, no slice of the node shows it"
 
 

@@ -48,6 +48,9 @@ def test_api_server_away_between_claims(stage: Stage, rulebook: front_doors.Proc
     since = mark(stage)
     stage.lab.stop_component("kube-apiserver")
     stage.lab.start_component("kube-apiserver")
+    # The scheduler starts anew, too: until its watch of the slices is back it takes the pool again, on any node.
+    stage.lab.stop_component("kube-scheduler")
+    stage.lab.start_component("kube-scheduler")
     stage.pod("after", A100)
     await_served(stage, timeline, "after")
     assert len(changes_asked(stage, since, "PATCH")) == 1

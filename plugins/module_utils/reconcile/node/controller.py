@@ -31,6 +31,7 @@ from ..runtime.work_queue import WorkQueue
 from ..state import adapters
 from ..state.cluster_state import ClusterState
 from ..state.writer import Notes, Writer
+from ..timelines.recorder import START_SECONDS
 from ..timelines.timeline import Timeline, node_steps
 from .attach_operations import BLOCK_SECONDS, AttachOperations
 from .detach_operations import DetachOperations
@@ -179,25 +180,33 @@ class NodeController:
         conditions are about. Raises ApiError."""
         self._state.note_uses([key.name])
         due = self._executor.hops.timelines.to_write(key.name)
-        self._executor.carry_out(self._planner.plan_records(key.name).background, self._timeline_notes(key.name, due))
+        first = self._first_devices(key.name, due)
+        self._executor.carry_out(self._planner.plan_records(key.name).background, self._timeline_notes(due, first))
+        # The watch of the pods may be ahead of the claims': what runs has a device that is not known here yet.
+        now = time.time()
+        early = [each for each in due if each.uid not in first and now - each.ended < START_SECONDS]
         for timeline in due:
-            self._executor.hops.timelines.written(timeline)
+            if timeline not in early:
+                self._executor.hops.timelines.written(timeline)
         for resource, claim in self._state.unwritten_holds(key.name):
             self._writer.hold(resource, claim)
         for resource in self._outdated(key.name):
             self._writer.observe(resource)
-        return Result()
+        return Result(now + RETRY_SECONDS if early else None)
 
-    def _timeline_notes(self, node: str, due: Sequence[Timeline]) -> dict[str, Notes]:
-        """How long the way of each claim took that was served here, for the first of its devices."""
+    def _first_devices(self, node: str, due: Sequence[Timeline]) -> dict[str, str]:
+        """The first of each claim's ComposableResources, by the claim's uid."""
         users = self._state.users(node) if due else {}
+        return {users[name]["metadata"]["uid"]: name for name in sorted(users, reverse=True)}
+
+    def _timeline_notes(self, due: Sequence[Timeline], first: Mapping[str, str]) -> dict[str, Notes]:
+        """How long the way of each claim took that was served here, for the first of its devices."""
         of_resource: dict[str, list[Timeline]] = {}
         for timeline in due:
-            used = sorted(name for name, user in users.items() if user["metadata"]["uid"] == timeline.uid)
-            if used:
-                raw = self._state.resources.get(used[0])
+            if name := first.get(timeline.uid):
+                raw = self._state.resources.get(name)
                 steps = node_steps(adapters.read_evidence(raw) if raw else None, timeline.began)
-                of_resource.setdefault(used[0], []).append(replace(timeline, steps=steps))
+                of_resource.setdefault(name, []).append(replace(timeline, steps=steps))
         return {name: self._writer.timeline_notes(name, found) for name, found in of_resource.items()}
 
     def _outdated(self, node: str) -> list[str]:

@@ -64,10 +64,13 @@ class Hops:
             **attributes: Attribute) -> None:
         """It is over; nothing when nobody knows when it began. ``handover``: that of the claims, empty for none;
         ``then``: the hop of the same that begins at that moment. Whoever ends it first begins the other."""
+        claims = [*claims]
         with self._lock:
             now = self._clock()
             if (began := self._began.pop((hop, what), 0.0)) and then:
                 self._began.setdefault((then, what), now)
+            if began:  # before the other thread, which may end the next hop, says that the claims are served
+                self.timelines.note(claims, hop, began, now)
         if began:
             self._took(hop, claims, began, now, handover, "", attributes)
 
@@ -75,15 +78,16 @@ class Hops:
              error: str = "", **attributes: Attribute) -> None:
         """A hop that ended now, or at ``ended``. ``handover``: that of the claims, empty for none;
         ``error``: why it failed; only those that did not are in metrics."""
-        self._took(hop, claims, began, ended or self._clock(), handover, error, attributes)
+        claims, ended = [*claims], ended or self._clock()
+        if not error:
+            self.timelines.note(claims, hop, began, ended)
+        self._took(hop, claims, began, ended, handover, error, attributes)
 
     def _took(self, hop: str, claims: Iterable[ClaimRef], began: float, ended: float, handover: str, error: str,
               attributes: Mapping[str, Attribute]) -> None:
-        claims = [*claims]
         if not error:
             self.metrics.observe("hop_duration_seconds", max(0.0, ended - began), hop=hop,
                                  handover=handover or OF_NO_CLAIM)
-            self.timelines.note(claims, hop, began, ended)
         if self.tracer.enabled:
             for claim in claims:
                 self.tracer.span(claim.uid, hop, began, ended, {**attributes, **_named(claim)}, error)

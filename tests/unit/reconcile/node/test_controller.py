@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 import typing as t
 
+import pytest
+
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Refused, Unavailable, Uncertain
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
@@ -26,6 +28,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
     PoolKey,
     RequestKey,
 )
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import controller
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import of_resource
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
@@ -294,6 +297,39 @@ def test_request_pass_says_why_nothing_comes(bench: Bench) -> None:
     bench.reconcile(RequestKey("request"))
     status = bench.api.one(COMPOSABILITY_REQUESTS, "request")["status"]
     assert (status["state"], status["error"]) == ("Updating", "no free device")
+
+
+def test_timeline_waits_for_the_device_of_a_claim_whose_allocation_is_not_seen_yet(bench: Bench) -> None:
+    """The watch of the pods told first that it runs."""
+    bench.put(objects.claim("train"), objects.local_slice("GPU-d1"))
+    online(bench)
+    hops, claim = bench.operations.hops, bench.api.one(CLAIMS, "train", "default")
+    hops.took("attach", [ClaimRef.of(claim)], 90.0, 95.0)
+    hops.over([claim], node="node-0")
+    hops.timelines.running([ClaimRef.of(claim)])
+    bench.later.clear()
+    bench.reconcile(NodeRecordsKey("node-0"))
+    assert [key for key, _when in bench.later] == [NodeRecordsKey("node-0")], "it looks again"
+    bench.put(objects.claim("train", objects.local_result()))
+    bench.reconcile(NodeRecordsKey("node-0"))
+    (timeline,) = of_resource(bench.api.one(COMPOSABLE_RESOURCES, "gpu-a"))
+    assert timeline.claim == "default/train"
+    assert hops.timelines.to_write("node-0") == []
+
+
+def test_timeline_of_a_claim_that_never_shows_a_device_is_counted_without_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller, "START_SECONDS", 0.0)
+    bench.put(objects.claim("train"), objects.local_slice("GPU-d1"))
+    online(bench)
+    hops, claim = bench.operations.hops, bench.api.one(CLAIMS, "train", "default")
+    hops.took("attach", [ClaimRef.of(claim)], 90.0, 95.0)
+    hops.over([claim], node="node-0")
+    hops.timelines.running([ClaimRef.of(claim)])
+    bench.later.clear()
+    bench.reconcile(NodeRecordsKey("node-0"))
+    assert (hops.timelines.to_write("node-0"), bench.later) == ([], [])
 
 
 def test_use_and_timeline_of_a_device_are_one_write(bench: Bench) -> None:

@@ -140,6 +140,25 @@ def test_hops_of_a_served_claim_are_its_timeline(clock: Clock) -> None:
         "node-0", [("attach", 90.0, 95.0)])
 
 
+def test_timeline_has_the_hop_whose_follower_ends_on_another_thread(clock: Clock) -> None:
+    """As the watch tells of a pod's binding while its gate's opener is still busy with the end of the gate."""
+    claim = objects.claim("train")
+
+    class Interrupted(RecordedMetrics):
+        def observe(self, name: str, seconds: float, **labels: str) -> None:
+            super().observe(name, seconds, **labels)
+            if labels.get("hop") == "gate":
+                measured.end("bind", "pod", [ClaimRef.of(claim)])
+                measured.over([claim], node="node-0")
+
+    measured = Hops(Interrupted(), clock=clock)
+    measured.begin("gate", "pod")
+    measured.end("gate", "pod", [ClaimRef.of(claim)], then="bind")
+    known = measured.timelines.of("uid-train")
+    assert known is not None
+    assert ([span.hop for span in known.spans], known.node) == (["gate", "bind"], "node-0")
+
+
 def test_claim_that_is_not_served_has_no_timeline(clock: Clock) -> None:
     hops = Hops(clock=clock)
     hops.took("attach", [CLAIM], 90.0, 95.0)

@@ -30,6 +30,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node import controller
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import TimelineRecorder
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import of_resource
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -299,14 +300,20 @@ def test_request_pass_says_why_nothing_comes(bench: Bench) -> None:
     assert (status["state"], status["error"]) == ("Updating", "no free device")
 
 
-def test_timeline_waits_for_the_device_of_a_claim_whose_allocation_is_not_seen_yet(bench: Bench) -> None:
-    """The watch of the pods told first that it runs."""
-    bench.put(objects.claim("train"), objects.local_slice("GPU-d1"))
-    online(bench)
+def timelines_with_train(bench: Bench) -> TimelineRecorder:
+    """The claim train was served on node-0, and its pod runs: its timeline is due."""
     hops, claim = bench.operations.hops, bench.api.one(CLAIMS, "train", "default")
     hops.took("attach", [ClaimRef.of(claim)], 90.0, 95.0)
     hops.over([claim], node="node-0")
     hops.timelines.running([ClaimRef.of(claim)])
+    return hops.timelines
+
+
+def test_timeline_waits_for_the_device_of_a_claim_whose_allocation_is_not_seen_yet(bench: Bench) -> None:
+    """The watch of the pods told first that it runs."""
+    bench.put(objects.claim("train"), objects.local_slice("GPU-d1"))
+    online(bench)
+    timelines = timelines_with_train(bench)
     bench.later.clear()
     bench.reconcile(NodeRecordsKey("node-0"))
     assert [key for key, _when in bench.later] == [NodeRecordsKey("node-0")], "it looks again"
@@ -314,7 +321,7 @@ def test_timeline_waits_for_the_device_of_a_claim_whose_allocation_is_not_seen_y
     bench.reconcile(NodeRecordsKey("node-0"))
     (timeline,) = of_resource(bench.api.one(COMPOSABLE_RESOURCES, "gpu-a"))
     assert timeline.claim == "default/train"
-    assert hops.timelines.to_write("node-0") == []
+    assert timelines.to_write("node-0") == []
 
 
 def test_timeline_of_a_claim_that_never_shows_a_device_is_counted_without_one(
@@ -323,22 +330,16 @@ def test_timeline_of_a_claim_that_never_shows_a_device_is_counted_without_one(
     monkeypatch.setattr(controller, "START_SECONDS", 0.0)
     bench.put(objects.claim("train"), objects.local_slice("GPU-d1"))
     online(bench)
-    hops, claim = bench.operations.hops, bench.api.one(CLAIMS, "train", "default")
-    hops.took("attach", [ClaimRef.of(claim)], 90.0, 95.0)
-    hops.over([claim], node="node-0")
-    hops.timelines.running([ClaimRef.of(claim)])
+    timelines = timelines_with_train(bench)
     bench.later.clear()
     bench.reconcile(NodeRecordsKey("node-0"))
-    assert (hops.timelines.to_write("node-0"), bench.later) == ([], [])
+    assert (timelines.to_write("node-0"), bench.later) == ([], [])
 
 
 def test_use_and_timeline_of_a_device_are_one_write(bench: Bench) -> None:
     bench.put(objects.claim("train", objects.local_result()), objects.local_slice("GPU-d1"))
     online(bench)
-    hops, claim = bench.operations.hops, bench.api.one(CLAIMS, "train", "default")
-    hops.took("attach", [ClaimRef.of(claim)], 90.0, 95.0)
-    hops.over([claim], node="node-0")
-    hops.timelines.running([ClaimRef.of(claim)])
+    timelines = timelines_with_train(bench)
     before = len(bench.api.calls)
     bench.reconcile(NodeRecordsKey("node-0"))
     written = [call.body["metadata"]["annotations"] for call in bench.api.calls[before:]
@@ -347,6 +348,6 @@ def test_use_and_timeline_of_a_device_are_one_write(bench: Bench) -> None:
     assert written[0][cohdi.IN_USE] == "true"
     (timeline,) = of_resource(bench.api.one(COMPOSABLE_RESOURCES, "gpu-a"))
     assert (timeline.claim, timeline.spans[0].hop) == ("default/train", "attach")
-    assert hops.timelines.to_write("node-0") == []
+    assert timelines.to_write("node-0") == []
     bench.reconcile(NodeRecordsKey("node-0"))
     assert len(of_resource(bench.api.one(COMPOSABLE_RESOURCES, "gpu-a"))) == 1

@@ -72,6 +72,7 @@ def record(name: str, runs: list[Figures]) -> dict[str, object]:
         "scheduler_alone_pods_per_second": statistics.median(r.alone for r in runs),
         "scheduler_alone_seconds": statistics.median(r.alone_total for r in runs),
         "cpu_seconds": statistics.median(r.cpu_seconds for r in runs), "rss_mib": max(r.rss_mib for r in runs),
+        "others_cpu_seconds": {name: statistics.median(r.others[name] for r in runs) for name in runs[0].others},
     }
 
 

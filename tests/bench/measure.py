@@ -75,14 +75,20 @@ def _names(prefix: str, scenario: Scenario) -> list[str]:
 def _burst(stage: Stage, scenario: Scenario, process: front_doors.Process, names: Sequence[str]) -> Figures:
     nodes = stage.lab.nodes
     pinned = {name: nodes[i % len(nodes)] if scenario.spread else None for i, name in enumerate(names)}
-    loop, used, begin = _loop(), cpu(process.pid), time.time()
+    loop, used, others, begin = _loop(), cpu(process.pid), _others(stage), time.time()
     _create(stage, names, lambda name: stage.pod(name, A100, scenario.gpus, pinned[name]))
-    wait(lambda: running(stage) >= len(names), 120 + 3 * scenario.attach, "all pods run")
+    wait(lambda: running(stage) >= len(names), 120 + len(names) / 2 + 3 * scenario.attach, "all pods run")
     figures = Figures(scenario, loop_seconds=loop, cpu_seconds=round(cpu(process.pid) - used, 3),
-                      rss_mib=peak_rss(process.pid))
+                      rss_mib=peak_rss(process.pid),
+                      others={name: round(seconds - others[name], 2) for name, seconds in _others(stage).items()})
     how = reduce.gated if scenario.gated else reduce.direct if scenario.direct else reduce.rescheduled
     how(stage, names, begin, figures)
     return figures
+
+
+def _others(stage: Stage) -> dict[str, float]:
+    """Processor seconds of the lab's processes until now."""
+    return {record.name: cpu(record.pid) for record in stage.lab.processes.records()}
 
 
 def _create(stage: Stage, names: Sequence[str], create: t.Callable[[str], None]) -> None:

@@ -239,6 +239,11 @@ class Store:
         with self._lock:
             return {name for (_namespace, name), _kept in self._objects.handles()}
 
+    def age(self) -> None:
+        """Keep no longer decoded what nobody asked for since this was called last."""
+        with self._lock:
+            self._objects.age()
+
     def __len__(self) -> int:
         return len(self._objects)
 

@@ -179,6 +179,7 @@ class ControllerManager:
             if self.ready():
                 try:
                     self._read_round()
+                    self.state.age()
                     tidy()
                     tidy = give_back
                     self.reporter.once("read-ahead", "")

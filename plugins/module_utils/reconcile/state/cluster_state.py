@@ -93,6 +93,11 @@ class ClusterState:
         self.ending_claims = EndingClaims(self.claims, self.pods)
         self.moment: float | None = None
 
+    def age(self) -> None:
+        """Keep no longer decoded what nobody asked for since this was called last."""
+        for store in (self.claims, self.slices, self.nodes, self.requests, self.resources, self.pods):
+            store.age()
+
     def now(self) -> float:
         """The moment that is looked at, in seconds since the epoch."""
         return time.time() if self.moment is None else self.moment

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import sys
 import typing as t
+from collections import Counter
 
 import pytest
 
@@ -100,6 +101,40 @@ def test_only_objects_asked_for_lately_are_decoded() -> None:
     assert 0 < len(contents._live) < 40
     assert sum(1 for _unused in contents) == 100
     assert len(contents._live) < 40, "who reads all keeps none"
+
+
+def test_objects_nobody_asked_for_in_a_round_are_decoded_no_longer() -> None:
+    store = Store({}, trim=lambda obj: obj)
+    for number in range(100):
+        store.upsert(pod(str(number)))
+    for number in range(100):
+        store.get(str(number), "jobs")
+    store.age()
+    store.get("7", "jobs")
+    store.age()
+    assert [name for _namespace, name in store._objects._live] == ["7"]
+    store.age()
+    assert not store._objects._live
+    assert store.get("7", "jobs") == pod("7")
+
+
+def test_what_thirty_workers_read_at_a_time_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, decoded = Store({}, trim=lambda obj: obj), Counter[bytes]()
+    objects = [pod(str(number), text="x" * 300) for number in range(320)]  # ten of each worker
+    for obj in objects:
+        store.upsert(obj)
+    del objects
+    unpack = store._objects._packer.unpack
+
+    def counted(kept: bytes) -> Trimmed:
+        decoded[kept] += 1
+        return unpack(kept)
+
+    monkeypatch.setattr(store._objects._packer, "unpack", counted)
+    for _turn in range(5):
+        for number in range(320):
+            store.get(str(number), "jobs")
+    assert decoded.total() == 320
 
 
 def test_a_handle_stands_for_the_object_of_its_moment() -> None:

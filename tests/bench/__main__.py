@@ -37,7 +37,8 @@ BASELINE = [
 GATED = [replace(s, gated=True, alone=True, twice=True, policy="differentnode") for s in BASELINE]
 # The vendor's plugin has no part in it.
 DIRECT = [replace(s, direct=True, announce=0.05) for s in BASELINE]
-SCALE = [Scenario("1,000 pods on 500 nodes, F=0", pods=1000, nodes=500, attach=0.0, gated=True, alone=True)]
+SCALE = [Scenario("1,000 pods on 500 nodes, F=0", pods=1000, nodes=500, attach=0.0, gated=True, alone=True,
+                  spread=True)]
 SETS = {"hops": HOPS, "baseline": BASELINE, "gated": GATED, "direct": DIRECT, "scale": SCALE}
 # Sets that are no scenarios: our HTTP client beside urllib3, an engine and the provider of Cluster Autoscaler beside
 # stand-ins, all without a lab; agents; pods that come and go for a long time; a lab and its replay; page; real nodes.

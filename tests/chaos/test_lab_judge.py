@@ -32,8 +32,9 @@ SERIALS = {"dev-1": "GPU-1", "dev-2": "GPU-2"}
 
 
 def effect(what: str, uid: str, at: float) -> Json:
-    """An entry of the emulator's log."""
-    return {"effect": f"{what} {uid} at {MACHINE}", "device": uid, "model": MODEL, "machine": MACHINE, "time": at}
+    """An entry of the emulator's log; that of a detach names no machine."""
+    return {"effect": f"{what} {uid} at {MACHINE}", "device": uid, "model": MODEL,
+            "machine": MACHINE if what == "attached" else None, "time": at}
 
 
 @pytest.fixture
@@ -76,6 +77,22 @@ def test_claim_that_lost_its_device_by_itself_is_judged_in_favour(history: Histo
 def test_two_devices_for_one_request(history: History) -> None:
     more = judged([*GOOD, effect("attached", "dev-2", 12.0)], history)
     assert more == f"double attachment: 2 devices came to {MACHINE} for 1 requests of {MODEL}"
+
+
+def test_device_placed_by_hand_that_left_since_was_asked_for(history: History) -> None:
+    effects = [*GOOD, effect("attached", "dev-2", 12.5), effect("detached", "dev-2", 31.0)]
+    assert "double" in judged(effects, history)
+    users = Users(deleted={"c": 20.0}, placed={"dev-2": 12.0}, ambiguous={"dev-2"})
+    assert not judged(effects, history, users)
+
+
+def test_device_placed_by_hand_counts_where_it_was_placed(history: History) -> None:
+    """That it came elsewhere before and after is no request of the administrator's."""
+    users = Users(deleted={"c": 20.0}, placed={"dev-2": 12.0}, ambiguous={"dev-2"})
+    elsewhere = {**effect("attached", "dev-2", 32.0), "machine": "machine-2"}
+    effects = [*GOOD, effect("attached", "dev-2", 12.5), effect("detached", "dev-2", 31.0)]
+    assert "2 devices" not in judged([*effects, elsewhere], history, users)
+    assert "1 devices came to machine-2 for 0 requests" in judged([*effects, elsewhere], history, users)
 
 
 def test_request_that_only_the_audit_log_has_counts(history: History) -> None:

@@ -97,9 +97,15 @@ def _more_than_asked(effects: Iterable[Json], history: History, created: Request
     A watch may miss a short life, and the audit log a request during which the API server was killed: the one that has
     more of them is right.
     """
-    came = Counter((e["machine"], e["model"]) for e in effects if str(e["effect"]).startswith("attached"))
-    models = {e["device"]: (e["machine"], e["model"]) for e in effects}
+    attached = [e for e in effects if str(e["effect"]).startswith("attached")]
+    came = Counter((e["machine"], e["model"]) for e in attached)
     asked = Counter((seen.machine, seen.model) for seen in history.resources.values() if seen.asked) | created
-    asked.update(models[uid] for uid in users.placed if uid in models)
+    asked.update(where for uid, since in users.placed.items() if (where := _placed(uid, since, attached)))
     return [f"{DOUBLE}: {count} devices came to {machine} for {asked[machine, model]} requests of {model}"
             for (machine, model), count in came.items() if count > asked[machine, model]]
+
+
+def _placed(uid: str, since: float, attached: Iterable[Json]) -> tuple[str, str] | None:
+    """The machine that an administrator attached a device to, and its model: it may have left since, and have come to
+    another."""
+    return next(((e["machine"], e["model"]) for e in attached if e["device"] == uid and e["time"] >= since), None)

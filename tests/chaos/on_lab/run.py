@@ -25,7 +25,7 @@ from urllib3.exceptions import HTTPError
 from ansible_collections.composable.infra.emulator.process import EmulatorError
 from ansible_collections.composable.infra.lab.api import ApiRefusal
 from ansible_collections.composable.infra.lab.demo.stage import Stage, StageOptions
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES, PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.taints import DeviceTaints
 from ansible_collections.composable.infra.tests.chaos.invariants import BROKEN, LEAK, LOST, THEFT
@@ -220,7 +220,9 @@ class LabRun:
         objects = [f"ComposableResource {raw['metadata']['name']}"
                    for raw in self.stage.client.list(COMPOSABLE_RESOURCES).items]
         objects += [f"DeviceTaintRule of {name}" for name in DeviceTaints(self.stage.client).placed()]
-        return found[mistaken:] + (objects if not mistaken else [])
+        claims = self.stage.client.list(CLAIMS, namespace="default").items  # those of the next run have the same names
+        return (found[mistaken:] + (objects if not mistaken else [])
+                + [f"ResourceClaim {raw['metadata']['name']}" for raw in claims])
 
     def _judge(self, effects: list[dict[str, t.Any]]) -> None:
         serials = {d["uid"]: d["serial"] for d in self.stage.emulator.state()["devices"]}

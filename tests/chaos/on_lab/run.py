@@ -25,7 +25,11 @@ from urllib3.exceptions import HTTPError
 from ansible_collections.composable.infra.emulator.process import EmulatorError
 from ansible_collections.composable.infra.lab.api import ApiRefusal
 from ansible_collections.composable.infra.lab.demo.stage import Stage, StageOptions
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES, PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABLE_RESOURCES,
+    PODS,
+)
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.taints import DeviceTaints
 from ansible_collections.composable.infra.tests.chaos.invariants import BROKEN, LEAK, LOST, THEFT

@@ -3,16 +3,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``make chaos``: random workloads under random faults; prints what was violated, made small, and how to repeat it.
 
-Exit status: 0 all is well, 1 something was violated, 2 the arguments cannot be used.
+Exit status: 0 all is well, 1 something was violated, 2 the arguments cannot be used, 130 it was
+interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import sys
 import time
+import typing as t
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +23,7 @@ from pathlib import Path
 
 from ansible_collections.composable.infra.tests.chaos.invariants import kinds
 from ansible_collections.composable.infra.tests.chaos.on_lab import page, record
+from ansible_collections.composable.infra.tests.chaos.on_lab.run import LabOutcome
 from ansible_collections.composable.infra.tests.chaos.on_lab.side_by_side import side_by_side
 from ansible_collections.composable.infra.tests.chaos.runs import Outcome, run, scenario
 from ansible_collections.composable.infra.tests.chaos.scenario import Scenario
@@ -27,6 +31,7 @@ from ansible_collections.composable.infra.tests.chaos.shrinking import shrink
 
 # The order of sets of texts depends on it, and with that the order in which things are done.
 HASH_SEED = "0"
+INTERRUPTED = 130
 
 
 @dataclass
@@ -89,17 +94,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _on_lab(seeds: range, labs: int, recorded: bool, keep: str | None) -> int:
-    """A failing run is not made small here: no two runs are the same. Its logs tell."""
-    found = []
-    for outcome in side_by_side(seeds, labs, Path(keep) if keep else None):
-        found.append(outcome)
-        told = "; ".join(outcome.violations) or "passed"
-        print(f"lab: run {outcome.seed}, {outcome.attaches} devices, {outcome.seconds:.1f} s: {told}", flush=True)
-        if recorded:
-            record.write(outcome)
-            page.update()
+    """A failing run is not made small here: no two runs are the same. Its logs tell. Ctrl-C stops the labs."""
+    found: list[LabOutcome] = []
+    status = 0
+    try:
+        with contextlib.closing(t.cast("t.Any", side_by_side(seeds, labs, Path(keep) if keep else None))) as told:
+            for outcome in told:
+                found.append(outcome)
+                print(f"lab: run {outcome.seed}, {outcome.attaches} devices, {outcome.seconds:.1f} s: "
+                      f"{'; '.join(outcome.violations) or 'passed'}", flush=True)
+                if recorded:
+                    record.write(outcome)
+                    page.update()
+    except KeyboardInterrupt:
+        print(f"chaos on the lab: interrupted, {len(seeds) - len(found)} runs are missing; its labs are stopped")
+        status = INTERRUPTED
     print(f"chaos on the lab: {record.sums(found)}")
-    return 1 if record.sums(found).failed else 0
+    return status or (1 if record.sums(found).failed else 0)
 
 
 def outcomes(seeds: Sequence[int], parallel: int) -> Iterator[Outcome]:

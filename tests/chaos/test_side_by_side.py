@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.composable.infra.tests.chaos import __main__ as chaos
 from ansible_collections.composable.infra.tests.chaos.on_lab.run import LabOutcome
 from ansible_collections.composable.infra.tests.chaos.on_lab.side_by_side import LabEnded, side_by_side
 
@@ -64,6 +65,20 @@ def test_labs_are_stopped_when_nobody_reads_on(tmp_path: Path, handler: t.Any) -
     finally:
         signal.signal(signal.SIGINT, before)
     assert {path.name for path in tmp_path.iterdir()} == {"stopped-1", "stopped-2"}
+
+
+def test_ctrl_c_says_what_came_of_the_runs_until_then(monkeypatch: pytest.MonkeyPatch,
+                                                      capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_unused: t.Any) -> Iterator[LabOutcome]:
+        yield LabOutcome(5, (), 3, 1.0)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(chaos, "side_by_side", interrupted)
+    assert chaos.main(["--lab", "--runs", "4", "--seed", "5"]) == 130
+    told = capsys.readouterr().out
+    assert "lab: run 5, 3 devices, 1.0 s: passed" in told
+    assert "interrupted, 3 runs are missing" in told
+    assert "1 passed" in told
 
 
 def _read_two(tmp_path: Path) -> None:

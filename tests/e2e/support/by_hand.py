@@ -57,7 +57,7 @@ def open_device(folder: Path, minor: int, pid: int = 4711) -> Path:
 
 
 def restart_plugin(lab: Lab, node: str) -> None:
-    """Delete the vendor's plugin pod of a node; the DaemonSet makes another. One that left by itself meanwhile is gone."""
+    """Delete the vendor's plugin pod of a node, unless it left by itself; the DaemonSet makes another."""
     for pod in plugin_pods(lab, node):
         try:
             lab.api.request("DELETE", f"{PODS}/{pod['metadata']['name']}")

@@ -144,6 +144,12 @@ class TestAdministratorsDevice:
                                                    devices=["dev-2"])
         assert "r-2 adopted an administrator's device dev-2" in judged(self.EFFECTS, history, users)
 
+    def test_it_was_somebodys_before(self, history: History, users: Users) -> None:
+        """A ComposableResource of the run before had it, and gave it back."""
+        history.resources["uid-2"] = ResourceTimes("r-2", "node-1", MODEL, 2.0, asked=True, machine=MACHINE,
+                                                   devices=["dev-2"], owned_since=3.0, gone=10.0)
+        assert not judged(self.EFFECTS, history, users)
+
     def test_nobody_can_tell_it_from_one_that_was_asked_for(self, history: History, users: Users) -> None:
         users.ambiguous.add("dev-2")
         assert not judged([*self.EFFECTS, effect("detached", "dev-2", 40.0)], history, users)

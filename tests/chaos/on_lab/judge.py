@@ -72,7 +72,8 @@ def judge(effects: Sequence[Json], serials: Mapping[str, str], history: History,
     found += [f"{DOUBLE}: {seen.name} had {' and '.join(seen.devices)}" for seen in history.resources.values()
               if len(set(seen.devices)) > 1]
     found += [f"{THEFT}: {seen.name} adopted an administrator's device {uid}" for seen in history.resources.values()
-              for uid in seen.devices if uid in users.placed and uid not in users.ambiguous]
+              for uid in seen.devices if users.placed.get(uid, float("inf")) <= seen.owned_since
+             and uid not in users.ambiguous]
     return found
 
 

@@ -71,9 +71,9 @@ def judge(effects: Sequence[Json], serials: Mapping[str, str], history: History,
     found += _more_than_asked(effects, history, created, users)
     found += [f"{DOUBLE}: {seen.name} had {' and '.join(seen.devices)}" for seen in history.resources.values()
               if len(set(seen.devices)) > 1]
+    placed = {uid: since for uid, since in users.placed.items() if uid not in users.ambiguous}
     found += [f"{THEFT}: {seen.name} adopted an administrator's device {uid}" for seen in history.resources.values()
-              for uid in seen.devices if users.placed.get(uid, float("inf")) <= seen.owned_since
-             and uid not in users.ambiguous]
+              for uid in seen.devices if placed.get(uid, float("inf")) <= seen.owned_since]
     return found
 
 

@@ -126,6 +126,16 @@ class Api:
             raise
         return True
 
+    def remove(self, path: str) -> bool:
+        """DELETE `path`; whether it was there."""
+        try:
+            self.request("DELETE", path)
+        except ApiRefusal as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
     def ready(self, path: str = "/readyz") -> bool:
         """Whether the server answers at all and says it is ready."""
         try:

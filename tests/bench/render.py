@@ -103,9 +103,9 @@ def scale_table(rows: list[dict[str, t.Any]]) -> str:
 def _others_per_pod(row: dict[str, t.Any]) -> str:
     """Milliseconds of processor time of the lab's processes, who used most first; less than 0.1 ms is left out."""
     found = {name: 1000 * seconds / row["scenario"]["pods"]
-             for name, seconds in row.get("others_cpu_seconds", {}).items()}
+             for name, seconds in row["others_cpu_seconds"].items()}
     return ", ".join(f"{name} {found[name]:.1f}" for name in sorted(found, key=found.__getitem__, reverse=True)
-                     if found[name] >= 0.1) or "–"
+                     if found[name] >= 0.1)
 
 
 def client_table(rows: list[dict[str, t.Any]]) -> str:

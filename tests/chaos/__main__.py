@@ -15,7 +15,6 @@ import os
 import random
 import sys
 import time
-import typing as t
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -98,7 +97,7 @@ def _on_lab(seeds: range, labs: int, recorded: bool, keep: str | None) -> int:
     found: list[LabOutcome] = []
     status = 0
     try:
-        with contextlib.closing(t.cast("t.Any", side_by_side(seeds, labs, Path(keep) if keep else None))) as told:
+        with contextlib.closing(side_by_side(seeds, labs, Path(keep) if keep else None)) as told:
             for outcome in told:
                 found.append(outcome)
                 print(f"lab: run {outcome.seed}, {outcome.attaches} devices, {outcome.seconds:.1f} s: "

@@ -82,5 +82,5 @@ def test_ctrl_c_says_what_came_of_the_runs_until_then(monkeypatch: pytest.Monkey
 
 
 def _read_two(tmp_path: Path) -> None:
-    with contextlib.closing(t.cast("t.Any", side_by_side(range(1, 5), 2, tmp_path, endless))) as outcomes:
+    with contextlib.closing(side_by_side(range(1, 5), 2, tmp_path, endless)) as outcomes:
         assert {next(outcomes).seed, next(outcomes).seed} == {1, 2}

@@ -14,7 +14,7 @@ import multiprocessing
 import os
 import signal
 import typing as t
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -40,7 +40,7 @@ def of_seeds(seeds: Sequence[int], keep: Path | None) -> Iterator[LabOutcome]:
 
 
 def side_by_side(seeds: Sequence[int], labs: int, keep: Path | None = None,
-                 work: Work = of_seeds) -> Iterator[LabOutcome]:
+                 work: Work = of_seeds) -> Generator[LabOutcome, None, None]:
     """What came of each seed, as the labs are done with it.
 
     Closing the iterator interrupts the processes and waits until each has stopped its lab. Raises LabEnded.

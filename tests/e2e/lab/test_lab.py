@@ -171,3 +171,12 @@ def test_annotated_pod_completes(lab: Lab, lab_namespace: str) -> None:
     body = bare_pod("short", **{"lab.composable.infra/complete": "true"})
     lab.api.request("POST", f"/api/v1/namespaces/{lab_namespace}/pods", body)
     wait_for("a completed pod", lambda: phase(lab, lab_namespace, "short") == "Succeeded")
+
+
+def test_what_is_there_is_removed_and_what_is_not_is_told(lab: Lab) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    lab.api.request("POST", path, {"metadata": {"name": "removed"}})
+    assert lab.api.remove(f"{path}/removed")
+    assert not lab.api.remove(f"{path}/removed")
+    with pytest.raises(ApiRefusal):
+        lab.api.remove("/api/v1/namespaces")

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ansible_collections.composable.infra.lab.api import ApiRefusal
 from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
 from ansible_collections.composable.infra.lab.hardware.plugin.daemonset import LABELS, NAMESPACE
 from ansible_collections.composable.infra.tests.e2e.support.lab_support import SLICES
@@ -59,11 +57,7 @@ def open_device(folder: Path, minor: int, pid: int = 4711) -> Path:
 def restart_plugin(lab: Lab, node: str) -> None:
     """Delete the vendor's plugin pod of a node, unless it left by itself; the DaemonSet makes another."""
     for pod in plugin_pods(lab, node):
-        try:
-            lab.api.request("DELETE", f"{PODS}/{pod['metadata']['name']}")
-        except ApiRefusal as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
+        lab.api.remove(f"{PODS}/{pod['metadata']['name']}")
 
 
 def plugin_pods(lab: Lab, node: str) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ansible_collections.composable.infra.lab.api import ApiRefusal
 from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
 from ansible_collections.composable.infra.lab.names import DRIVER
 from ansible_collections.composable.infra.lab.real_nodes.images import WORKLOAD
@@ -59,11 +58,7 @@ def printed(lab: Lab, name: str, container: str = "main") -> str:
 def delete(lab: Lab, *names: str) -> None:
     """Delete pods and wait until the kubelet has ended them."""
     for name in names:
-        try:
-            lab.api.request("DELETE", f"{PODS}/{name}")
-        except ApiRefusal as error:
-            if error.status != 404:
-                raise
+        lab.api.remove(f"{PODS}/{name}")
     for name in names:
         wait_for(f"the pod {name} is gone", functools.partial(_absent, lab, f"{PODS}/{name}"), 60)
 

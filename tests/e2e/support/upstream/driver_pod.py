@@ -40,13 +40,14 @@ class DriverPod:
     plugin_rest: float
 
     def announce(self) -> None:
-        """Use the devices once, then have the vendor's plugin look again, without asking who else needs it."""
+        """Use the devices once, then have the vendor's plugin look again, without asking who else needs it; a pod that
+        left meanwhile is an error there."""
         with tried_again(self.node):
             for pod in by_hand.plugin_pods(self.lab, self.node):
                 if time.time() - parse_time(pod["metadata"]["creationTimestamp"]) > self.plugin_rest:
                     if by_hand.bound(self._root):
                         by_hand.run(self._root, "nvidia-smi")
-                    by_hand.restart_plugin(self.lab, self.node)
+                    self.lab.api.request("DELETE", f"{by_hand.PODS}/{pod['metadata']['name']}")
 
     def in_use(self, device: str) -> bool:
         """Whether a process has the device's file open."""

@@ -90,10 +90,11 @@ def work_of(ask: Ask, checked: bool) -> Work:
     if not ask.device:
         return Work.NOTHING
     if ask.release:
-        return Work.NOTHING if phase == REMOVED and checked else Work.RELEASE
+        done = phase == REMOVED and checked and ask.evidence and ask.evidence.release == ask.release
+        return Work.NOTHING if done else Work.RELEASE
     if phase == RELEASING:
         return Work.TAKE_BACK
-    if not ask.wanted:
+    if not ask.wanted and phase != REMOVED:  # one whose release was taken back is some claim's
         return Work.NOTHING
     return _upwards(ask.evidence, checked)
 

@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABLE_RESOURCES,
+    SLICES,
+)
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import device_users
@@ -38,8 +42,9 @@ class ClaimCheck:
 
     def _claimed(self, ask: Ask, uuid: str) -> str:
         """A GPU that no slice shows may be in use all the same: as a partition, by a virtual machine, or while the
-        vendor's plugin is away."""
-        device = device_users.DeviceName(uuid, ask.evidence.address if ask.evidence else "")
+        vendor's plugin is away. The slices are read after the claims, for a plugin may name devices anew."""
+        node, device = self._state.node, device_users.DeviceName(uuid, ask.evidence.address if ask.evidence else "")
         items = self._client.list(CLAIMS).items
-        return device_users.keeper(items, self._state.node, ask.pool_device) or device_users.user(
-            items, self._state.slices.list(), self._state.node, device, self._drivers)
+        shown = self._client.list(SLICES, field_selector=f"spec.nodeName={node}").items
+        return device_users.keeper(items, node, ask.pool_device) or device_users.user(
+            items, shown, node, device, self._drivers)

@@ -10,7 +10,7 @@ import threading
 import time
 import typing as t
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.composable.infra.plugins.module_utils.net.backoff import Backoff
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
@@ -143,9 +143,14 @@ class DeviceWork:
         self._changed()
 
     def look_after(self, reports: t.Sequence[KernelReport]) -> None:
-        """Notice devices that are gone from the bus though nobody let them go; ``reports`` are new Xids."""
+        """Notice devices that are gone from the bus though nobody let them go, and those that are there again;
+        ``reports`` are new Xids."""
         for ask in self.asks():
             evidence = ask.evidence
+            if evidence and evidence.phase == REMOVED and ask.release and self._is_back(evidence):
+                # Its detach is repeated when the answer was lost, and would pull it from its driver.
+                self._checked.discard(ask.uid)
+                self._again(ask.name)
             if evidence is None or evidence.phase != READY or _lost(evidence) or ask.uid not in self._checked:
                 continue
             lines = [r.line for r in reports if r.xid == LOST_XID and r.address == evidence.address]
@@ -231,7 +236,7 @@ class DeviceWork:
                     return time.time() + POLL_SECONDS
             finally:
                 self._bringing_up.release()
-        done = self._hands.release(before, self._others(ask), self._noting(ask),
+        done = self._hands.release(replace(before, release=ask.release), self._others(ask), self._noting(ask),
                                    lambda: self._check.in_the_way(ask, before.uuid))
         self._removed()
         self._checked.add(ask.uid)
@@ -276,6 +281,11 @@ class DeviceWork:
         known = {a.uuid for a in others}
         known |= {found for a in others if (e := a.evidence) and e.phase != REMOVED for found in (e.uuid, e.address)}
         return frozenset(known - {""})
+
+    def _is_back(self, evidence: Evidence) -> bool:
+        """Whether a device that was removed is on the bus once more: somebody attached it again, or rescanned. What is
+        at its address may be another device."""
+        return bool(evidence.uuid) and evidence.uuid in (self._hands.uuids() or ())
 
     def _is_there(self, evidence: Evidence) -> bool:
         try:

@@ -150,6 +150,8 @@ evidence:
   description:
     - What was done with the device, in the form of the annotation C(composable.infra/node) of a ComposableResource.
     - C(trouble) says why a step was not done. It has C(reason), C(message) and C(since).
+    - C(release) is the value of the annotation C(composable.infra/release) that the node was asked to let the device go
+      by, where RV(evidence) was given with one.
   returned: when a device was named, also when the task fails
   type: dict
   sample:

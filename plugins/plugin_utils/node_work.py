@@ -70,7 +70,8 @@ class _Asked:
         status = raw.get("status") or {}
         self.device = status.get("cdi_device_id") or ""
         told = Evidence.parse(cohdi.annotation(raw, cohdi.NODE))
-        if not self.device and told and told.phase == REMOVED and cohdi.annotation(raw, cohdi.RELEASE):
+        self.release = cohdi.annotation(raw, cohdi.RELEASE)
+        if not self.device and told and told.phase == REMOVED and self.release:
             # The CDI Manager has it back already; the plugin still shows it.
             self.device = told.device
         self.evidence = told if told and told.device == self.device else None
@@ -82,13 +83,13 @@ class _Asked:
         """What comes next: bring_up, release, restart, write, or nothing."""
         done = self.evidence
         shown = self.uuid in self.announced
-        if cohdi.annotation(self.raw, cohdi.RELEASE):
-            if done is None or done.phase != REMOVED:
+        if self.release:
+            if done is None or done.phase != REMOVED or done.release != self.release:
                 return "write" if self.user() else "release"
             if not done.has(PLUGIN_RESTARTED):
                 return "restart"
             return "write" if not shown and not done.has(WITHDRAWN) else ""
-        if self.raw["metadata"].get("deletionTimestamp"):
+        if self.raw["metadata"].get("deletionTimestamp") and not (done and done.phase == REMOVED):
             return ""
         if done is None or not done.has(TOUCHED) or done.phase not in (PREPARING, READY):
             return "bring_up"
@@ -105,11 +106,16 @@ class _Asked:
 
     def shown(self, now: float) -> Evidence:
         """The evidence with what the cluster shows."""
-        done = self.evidence or Evidence(PREPARING, self.device, by="ssh", uuid=self.uuid)
-        if cohdi.annotation(self.raw, cohdi.RELEASE):
+        done = self._begun()
+        if self.release:
             user = self.user() if done.phase != REMOVED else ""
             return done.with_trouble(CLAIM_IN_USE, user, now) if user else done.with_step(WITHDRAWN, now)
         return replace(done, phase=READY).with_step(ANNOUNCED, now)
+
+    def _begun(self) -> Evidence:
+        """From what the work goes on, with what the node is asked to let the device go by."""
+        done = self.evidence or Evidence(PREPARING, self.device, by="ssh", uuid=self.uuid)
+        return replace(done, release=self.release) if self.release else done
 
     def options(self, others: Iterable[_Asked]) -> Json:
         """Options of node_device, with the object's name and node."""
@@ -117,7 +123,7 @@ class _Asked:
                   for text in (o.uuid, o.evidence.address if o.evidence and o.evidence.phase != REMOVED else "")}
         return {"name": self.name, "node": self.node, "uid": self.device, "device": self.uuid,
                 "known": sorted((theirs | self.announced.keys()) - {"", self.uuid}),
-                "evidence": json.loads(self.evidence.to_json()) if self.evidence else None,
+                "evidence": json.loads(self._begun().to_json()) if self.evidence or self.release else None,
                 "force": bool(self.raw["spec"].get("force_detach"))}
 
 

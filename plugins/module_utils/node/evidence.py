@@ -82,7 +82,9 @@ class Evidence:
     """What was done with one device. ``device`` is its uid at the CDI Manager, ``by`` agent or ssh.
 
     ``uuid`` is the GPU's, empty when not known; ``address`` the PCI address, empty when it was never on the bus.
-    ``steps`` are in the order they were done: first those up, then those down.
+    ``steps`` are in the order they were done: first those up, then those down. ``release``: what the node was asked to
+    let go by, the value of the annotation ``composable.infra/release``; what was removed for an ask that was taken back
+    does not answer the next one.
     """
 
     phase: str
@@ -94,6 +96,7 @@ class Evidence:
     link: Link | None = None
     steps: tuple[Step, ...] = ()
     trouble: Trouble | None = None
+    release: str = ""
 
     def is_ready(self, device: str) -> bool:
         """Whether all that the node's hands can do for this very device is done."""
@@ -145,6 +148,8 @@ class Evidence:
         if self.link:
             told["link"] = {"width": self.link.width, "maxWidth": self.link.max_width, "speed": self.link.speed,
                             "maxSpeed": self.link.max_speed}
+        if self.release:
+            told["release"] = self.release
         told["steps"] = [{"step": s.step, "at": s.at} for s in self.steps]
         if self.trouble:
             told["trouble"] = {"reason": self.trouble.reason, "message": self.trouble.message,
@@ -176,7 +181,8 @@ def _evidence(told: dict[str, t.Any]) -> Evidence:
         link=Link(int(link["width"]), int(link["maxWidth"]), _text(link.get("speed", "")),
                   _text(link.get("maxSpeed", ""))) if link else None,
         steps=tuple(Step(_text(s["step"]), _text(s["at"])) for s in told.get("steps") or ()),
-        trouble=Trouble(*(_text(trouble[k]) for k in ("reason", "message", "since"))) if trouble else None)
+        trouble=Trouble(*(_text(trouble[k]) for k in ("reason", "message", "since"))) if trouble else None,
+        release=_text(told.get("release", "")))
 
 
 def _text(value: object) -> str:

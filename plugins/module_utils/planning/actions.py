@@ -174,6 +174,14 @@ class AskRelease(Action):
 
 
 @dataclass(frozen=True, slots=True)
+class TaintDevice(Action):
+    """Keep the scheduler off a device that its node shows although it was asked to let it go; one that a claim has
+    by now is not asked for any more."""
+
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
 class WithdrawRelease(Action):
     """Let the node keep the device that it was asked to remove."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from ansible_collections.composable.infra.controller.agent.agent import TICK_SECONDS
 from ansible_collections.composable.infra.controller.agent.agent_lease import DURATION_SECONDS
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, device_users, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time
@@ -31,6 +32,9 @@ from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Pr
 
 NAMESPACE = "composable-infra"
 RENEW_SECONDS = 30.0
+# Seconds from the ask to the last look at the claims, and from that look to the removal. On a busy machine of the lab
+# 2.8 and 0.6 were seen.
+TO_DRAIN, TO_REMOVE = (0.0, 0.3, 1.0, 4.0), (0.0, 0.0, 0.2, 0.6)
 
 
 @dataclass
@@ -52,6 +56,10 @@ class Node:
     agent_down: bool = False
     reads_claims: bool = True
     _removed: set[str] = field(default_factory=set)
+    _drained: dict[str, float] = field(default_factory=dict)
+    _proven: set[str] = field(default_factory=set)
+    _ticked: float = 0.0
+    _ticks: bool = False
     _seen: dict[str, float] = field(default_factory=dict)
     _announced: dict[str, int] = field(default_factory=dict)
     _minors: dict[str, int] = field(default_factory=dict)
@@ -75,6 +83,8 @@ class Node:
     def restart_agent(self) -> None:
         """What it had in memory is gone; what is on the bus stays."""
         self._seen.clear()
+        self._drained.clear()
+        self._proven.clear()
         self._removed &= {uuid for uuid in self._removed if uuid not in self.bus}
 
     def _run(self) -> None:
@@ -182,6 +192,8 @@ class Node:
             self.server.create("leases", {"metadata": {"name": name, "labels": AGENT_LABELS}, "spec": spec}, NAMESPACE)
 
     def _agent(self) -> None:
+        self._ticks = self.simulation.now - self._ticked >= TICK_SECONDS
+        self._ticked = self.simulation.now if self._ticks else self._ticked
         label = cohdi.node_label(self.name)
         for raw in self.server.of("composableresources"):
             device = (raw.get("status") or {}).get("cdi_device_id")
@@ -195,29 +207,46 @@ class Node:
         known = known if known and known.device == device else None
         physical = self.manager.pool.devices.get(device)
         uuid = physical.spec.serial if physical else ""
-        if cohdi.annotation(raw, cohdi.RELEASE):
-            self._release(raw, device, uuid, known)
+        if release := cohdi.annotation(raw, cohdi.RELEASE):
+            self._release(raw, Evidence(REMOVED, device, uuid=uuid, release=release), known)
             return
         self._removed.discard(uuid)
+        self._drained.pop(uuid, None)
+        self._proven.discard(uuid)
         ready = known and known.phase == READY and not known.trouble
         seen = uuid in self._announced or uuid in self._kept().values()
         if uuid in self.bus and seen and not ready:
             self._write(raw, Evidence(READY, device, uuid=uuid))
 
-    def _release(self, raw: Json, device: str, uuid: str, known: Evidence | None) -> None:
-        """Prove it idle, remove it, withdraw it; then say so."""
-        if known and known.phase == REMOVED:
+    def _release(self, raw: Json, done: Evidence, known: Evidence | None) -> None:
+        """Prove it idle, remove it, withdraw it; then say so. Each takes its time."""
+        uuid = done.uuid
+        came_back = self._ticks and uuid in self.bus
+        if done == known and not (came_back or uuid in self._drained):
             return
         if uuid in self.bus:
+            if self.simulation.now < self._drained.setdefault(uuid, self.simulation.now + self.rng.choice(TO_DRAIN)):
+                return
+            if uuid in self._proven:
+                self._remove(uuid)
+                return
             if trouble := self._in_use(uuid):
-                said = Evidence(READY, device, uuid=uuid).with_trouble(*trouble, self.server.wall())
+                said = Evidence(READY, done.device, uuid=uuid).with_trouble(*trouble, self.server.wall())
                 if not (known and known.trouble and known.trouble.reason == trouble[0]):
                     self._write(raw, said)
                 return
-            del self.bus[uuid]
+            self._proven.add(uuid)
+            self._drained[uuid] = self.simulation.now + self.rng.choice(TO_REMOVE)
+            return
         self._removed.add(uuid)
         if uuid not in self._announced:
-            self._write(raw, Evidence(REMOVED, device, uuid=uuid))
+            self._write(raw, done)
+
+    def _remove(self, uuid: str) -> None:
+        del self.bus[uuid]
+        del self._drained[uuid]
+        self._proven.discard(uuid)
+        self._removed.add(uuid)
 
     def _in_use(self, uuid: str) -> tuple[str, str] | None:
         if uuid in self.open:

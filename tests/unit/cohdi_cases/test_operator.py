@@ -101,7 +101,7 @@ def test_case_38_target_without_the_capacity_is_waited_for_with_an_error(
 def test_case_39_target_node_that_vanishes_takes_resource_and_taint_with_it(agent: Bench) -> None:
     """Upstream leaves the device attached for ever; ours has it returned first."""
     agent.api.paths = {"/apis/resource.k8s.io/v1": {"resources": [{"name": "devicetaintrules"}]}}
-    agent.state.tainted.add("gpu-a")
+    agent.state.note_taints("gpu-a", [("gpu.nvidia.com", "node-0", "gpu-0")])
     gone(agent, 301)
     reconcile(agent)
     assert agent.fabric.detaches == [("machine-0", "d1")]
@@ -168,7 +168,7 @@ def test_case_46_remove_failed_is_recorded_with_its_reason_and_tried_again(
         bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeCm(items=[Item("d1", "ADD_COMPLETE")], ends=["REMOVE_FAILED"])
     manager = cm(fake, monkeypatch)
-    having(bench, Evidence("Removed", "d1"), deleted=True, state="Detaching", RELEASE="now")
+    having(bench, Evidence("Removed", "d1", release="now"), deleted=True, state="Detaching", RELEASE="now")
     bench.put(objects.request(size=0))
     bench.operations.fabric = manager
     action = Detach("node-0", "not wanted", "gpu-a", MACHINE, "d1")

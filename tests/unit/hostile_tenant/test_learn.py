@@ -57,7 +57,7 @@ def test_way_23_waits_beside_a_device_that_cannot_leave(both: Bench, heard: Hear
     both.put(objects.local_slice("GPU-d1"), objects.claim(SECRET, objects.local_result("gpu-0")),
              objects.request(size=1), reds(objects.claim("evil", objects.pool_result())),
              objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900, deleted=True, state="Online",
-                              RELEASE="now", NODE=Evidence("Removed", "d1").to_json()))
+                              RELEASE="now", NODE=Evidence("Removed", "d1", release="now").to_json()))
     both.detaches.detach(Detach("node-0", "not wanted", "gpu-a", "machine-0", "d1"))
     both.idle()
     both.reconcile(NodeKey("node-0"))

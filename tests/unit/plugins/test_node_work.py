@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -22,7 +24,8 @@ NOW = 5.0
 HOSTS = {"node-0": "host-0", "node-1": "host-1"}
 TOUCHED = Evidence("Preparing", "cdi-a", "ssh", "GPU-a", "0000:10:00.0").with_step("Touched", 1.0)
 READY = TOUCHED.with_step("PluginRestarted", 2.0).with_phase("Ready")
-REMOVED = READY.with_phase("Releasing").with_step("RemovedFromBus", 3.0).with_phase("Removed")
+ASKED = "2026-11-22T20:00:00.000000Z"
+REMOVED = replace(READY.with_phase("Releasing").with_step("RemovedFromBus", 3.0).with_phase("Removed"), release=ASKED)
 
 
 def resource(name: str = "a", node: str = "node-0", done: Evidence | None = None, uuid: str = "GPU-a",
@@ -33,7 +36,7 @@ def resource(name: str = "a", node: str = "node-0", done: Evidence | None = None
     if done:
         notes[cohdi.NODE] = done.to_json()
     if release:
-        notes[cohdi.RELEASE] = "2026-11-22T20:00:00.000000Z"
+        notes[cohdi.RELEASE] = ASKED
     if deleted:
         made["metadata"]["deletionTimestamp"] = "2026-11-22T20:00:00Z"
     return made
@@ -113,7 +116,23 @@ def test_release_that_is_asked_for() -> None:
     work = node_work([resource(done=READY, release=True, deleted=True)], HOSTS, [slice_of("node-0", "GPU-a")],
                      [claim("gpu-7")], NOW)
     assert [i["name"] for i in work["release"]] == ["a"]
-    assert Evidence.parse(str(work["release"][0]["evidence"]).replace("'", '"')) == READY
+    assert Evidence.parse(json.dumps(work["release"][0]["evidence"])) == replace(READY, release=ASKED)
+
+
+def test_device_that_was_removed_for_an_earlier_ask_is_asked_for_anew() -> None:
+    """It was taken back meanwhile, maybe by a round whose evidence was not written."""
+    earlier = replace(REMOVED, release="2026-11-22T19:00:00.000000Z")
+    assert todo(resource(done=earlier, release=True, deleted=True)) == {"release": ["a"]}
+    assert todo(resource(done=REMOVED, release=True, deleted=True)) == {"restart": ["node-0"]}
+
+
+def test_device_that_was_removed_and_is_a_claims_after_all_is_brought_up_again() -> None:
+    assert todo(resource(done=REMOVED, deleted=True)) == {"bring_up": ["a"]}
+
+
+def test_release_of_a_device_without_evidence_names_what_it_is_asked_by() -> None:
+    (item,) = node_work([resource(release=True, deleted=True)], HOSTS, [], [], NOW)["release"]
+    assert (item["evidence"]["phase"], item["evidence"]["release"]) == ("Preparing", ASKED)
 
 
 def test_device_of_a_claim_is_not_released() -> None:

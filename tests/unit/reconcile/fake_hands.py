@@ -36,10 +36,11 @@ class FakeHands:
         device = status.get("cdi_device_id")
         if not device:
             return
-        phase = REMOVED if cohdi.annotation(raw, cohdi.RELEASE) else READY
+        release = cohdi.annotation(raw, cohdi.RELEASE)
+        phase = REMOVED if release else READY
         if phase == REMOVED:
             self._withdraw(str(status.get("device_id")))
-        text = Evidence(phase, device, uuid=status.get("device_id") or "").to_json()
+        text = Evidence(phase, device, uuid=status.get("device_id") or "", release=release).to_json()
         if cohdi.annotation(raw, cohdi.NODE) != text:
             raw["metadata"].setdefault("annotations", {})[cohdi.NODE] = text
             self._seen(self._api.put(resource, raw))

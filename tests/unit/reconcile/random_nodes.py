@@ -42,9 +42,9 @@ def fill(bench: Bench, rng: random.Random) -> None:
             notes = {"HELD_FOR": cohdi.hold(owner, 1000.0)} if chance(rng, 3) else {}
             if there and not chance(rng, 3):
                 trouble = Evidence(PREPARING, f"d-{name}").with_trouble("NotOnBus", "not on the bus", 1.0)
-                known = [trouble, *(Evidence(phase, f"d-{name}") for phase in PHASES)]
+                known = [trouble, *(Evidence(phase, f"d-{name}", release="now") for phase in PHASES)]
                 # Of those that leave, most were asked to and half are let go already.
-                known += [Evidence(REMOVED, f"d-{name}")] * (3 if deleted else 0)
+                known += [Evidence(REMOVED, f"d-{name}", release="now")] * (3 if deleted else 0)
                 notes |= {"NODE": rng.choice(known).to_json()}
             notes |= {"RELEASE": "now"} if deleted and not chance(rng, 4) else {}
             bench.put(objects.resource(

@@ -12,18 +12,30 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import Sequence
+import typing as t
+from collections.abc import Callable, Collection, Sequence
 
 from ..api_resources import ApiResource
 from ..client.verbs import Client
 from ..errors import AlreadyExists, Forbidden, NotFound
+from .claims import DeviceKey
 
+Json = dict[str, t.Any]
+_KEY = ("driver", "pool", "device")
 VERSIONS = ("v1", "v1beta2", "v1alpha3")
 KEY = "k8s.io/device-uuid"
 
 
 def _rule_name(resource: str, part: str) -> str:
     return f"{resource}-taint" + (f"-{hashlib.sha256(part.encode()).hexdigest()[:8]}" if part else "")
+
+
+def _key_of(rule: Json) -> DeviceKey | None:
+    """(driver, pool, device) that a rule is about; None for one that selects more than a device."""
+    selected = rule["spec"].get("deviceSelector") or {}
+    if not selected.keys() >= {*_KEY}:
+        return None
+    return str(selected["driver"]), str(selected["pool"]), str(selected["device"])
 
 
 class DeviceTaints:
@@ -41,32 +53,42 @@ class DeviceTaints:
 
         ``name`` is that of the ComposableResource; ``devices`` are (driver, pool, device) as in its ResourceSlices, the
         whole first; ``uuid`` becomes the taint's value. Returns False where DeviceTaintRule is not served or may not be
-        created; a rule that is there already is as good as a new one. Raises ApiError for any other refusal.
+        created; a rule for it that is there already is as good as a new one. Raises ApiError for any other refusal.
         """
         rules = self._rules()
         if rules is None:
             return False
         taint = {"key": KEY, "value": uuid[:63], "effect": "NoSchedule"}
-        for number, (driver, pool, device) in enumerate(devices):
-            body = {"apiVersion": rules.group_version, "kind": rules.kind,
-                    "metadata": {"name": _rule_name(name, device if number else "")},
-                    "spec": {"deviceSelector": {"driver": driver, "pool": pool, "device": device}, "taint": taint}}
-            try:
-                self._client.create(rules, body)
-            except AlreadyExists:
-                continue
-            except Forbidden:
-                return False
+        try:
+            for number, key in enumerate(devices):
+                spec = {"deviceSelector": dict(zip(_KEY, key, strict=True)), "taint": taint}
+                if number or not self._create(rules, _rule_name(name, ""), spec):
+                    self._create(rules, _rule_name(name, "/".join(key)), spec)
+        except Forbidden:
+            return False
         return True
 
-    def placed(self) -> set[str]:
-        """ComposableResources whose devices are tainted; none where rules are not served or may not be listed."""
-        rules = self._rules()
+    def _create(self, rules: ApiResource, name: str, spec: Json) -> bool:
+        """Whether the rule of this name is about this very device now: one may have had another name before. Raises
+        Forbidden."""
+        body = {"apiVersion": rules.group_version, "kind": rules.kind, "metadata": {"name": name}, "spec": spec}
+        try:
+            self._client.create(rules, body)
+        except AlreadyExists:
+            return any(rule["metadata"]["name"] == name and rule["spec"]["deviceSelector"] == spec["deviceSelector"]
+                       for rule in self._client.list(rules).items)
+        return True
+
+    def placed(self) -> dict[str, frozenset[DeviceKey]]:
+        """Entries of slices that are tainted, as (driver, pool, device), by ComposableResource; none where rules are
+        not served or may not be listed."""
+        rules, found = self._rules(), dict[str, frozenset[DeviceKey]]()
         with contextlib.suppress(NotFound, Forbidden):
-            listed = self._client.list(rules).items if rules else []
-            return {name.removesuffix(_rule_name("", "")) for rule in listed
-                    if (name := rule["metadata"]["name"]).endswith(_rule_name("", ""))}
-        return set()
+            for rule in self._client.list(rules).items if rules else ():
+                resource, ours, _part = rule["metadata"]["name"].rpartition(_rule_name("", ""))
+                if ours and (key := _key_of(rule)):
+                    found[resource] = found.get(resource, frozenset()) | {key}
+        return found
 
     def remove(self, name: str) -> None:
         """Remove the rules of a ComposableResource; where there are none it is fine."""
@@ -75,9 +97,17 @@ class DeviceTaints:
             return
         with contextlib.suppress(NotFound, Forbidden):
             self._client.delete(rules, _rule_name(name, ""))
+        self._delete(rules, name, lambda _key: True)
+
+    def lift(self, name: str, devices: Collection[DeviceKey]) -> None:
+        """Remove those rules of a ComposableResource that are about these entries of slices."""
+        if rules := self._rules():
+            self._delete(rules, name, lambda key: key in devices)
+
+    def _delete(self, rules: ApiResource, name: str, chosen: Callable[[DeviceKey | None], bool]) -> None:
         with contextlib.suppress(NotFound, Forbidden):
             for rule in self._client.list(rules).items:
-                if rule["metadata"]["name"].startswith(_rule_name(name, "")):
+                if rule["metadata"]["name"].startswith(_rule_name(name, "")) and chosen(_key_of(rule)):
                     with contextlib.suppress(NotFound):
                         self._client.delete(rules, rule["metadata"]["name"])
 

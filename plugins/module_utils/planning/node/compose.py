@@ -28,6 +28,7 @@ from ..actions import (
     Resume,
     SetPoolDevice,
     SetState,
+    TaintDevice,
     WithdrawRelease,
 )
 from .demand import destined
@@ -37,6 +38,7 @@ from .supply import DELETING, stays
 
 POLL = 0.5
 ATTACHING, ONLINE, DETACHING = "Attaching", "Online", "Detaching"
+SHOWN = "a ResourceSlice of the node still shows it, so the scheduler may give it to a claim"
 
 
 class _Compose:
@@ -184,8 +186,15 @@ class _Compose:
             self.wake += [self.snapshot.lost_at] if self.snapshot.lost_at else []
         elif not resource.node_work.asked:
             self.actions.append(AskRelease(self.snapshot.name, reason, resource.name))
-        elif resource.node_work.removed:
-            self._stay(resource, "a ResourceSlice of the node still shows it, so the scheduler may give it to a claim")
+        else:
+            self._await_node(resource, shown)
+
+    def _await_node(self, resource: ComposableResource, shown: bool) -> None:
+        """The node was asked to let it go. One that it had not shown until then could not be tainted."""
+        if shown:
+            self.actions.append(TaintDevice(self.snapshot.name, SHOWN, resource.name))
+        if resource.node_work.removed:
+            self._stay(resource, SHOWN)
         elif resource.node_work.trouble and not resource.node_work.warning:
             self._stay(resource, resource.node_work.trouble)
 
@@ -328,9 +337,9 @@ def plan_compose(snapshot: NodeSnapshot, attach_deadline: float) -> Plan:
 
     The actions: one ComposableResource for each missing device (``CreateResource``, ``Attach``), the outcome of a
     request that got no answer (``Adopt``, ``Resume``), the end of one that is not wanted (``DeleteResource``,
-    ``AskRelease``, ``WithdrawRelease``, ``Detach``, ``Finish``), and states. ``attach_deadline``: seconds in which an
-    attach without an answer may still take effect; until then it is not repeated. Nothing is asked for where
-    ``snapshot.attached`` is None: nobody knows then which devices were there before.
+    ``AskRelease``, ``TaintDevice``, ``WithdrawRelease``, ``Detach``, ``Finish``), and states. ``attach_deadline``:
+    seconds in which an attach without an answer may still take effect; until then it is not repeated. Nothing is asked
+    for where ``snapshot.attached`` is None: nobody knows then which devices were there before.
 
     Source: CoHDI's composable-resource-operator.
     """

@@ -41,6 +41,7 @@ from .planner import NodePlanner
 RETRY_SECONDS = 1.0
 # Seconds until a detach is tried again that was refused or failed.
 DETACH_RETRY_SECONDS = 3.0
+IN_TURN = (act.AskRelease, act.TaintDevice, act.Detach)
 THREADS = 32
 
 
@@ -59,7 +60,7 @@ class Executor:
             act.DeleteResource: self._delete_resource,
             act.CreateResource: operations.create, act.Attach: operations.attach, act.Adopt: operations.adopt,
             act.Resume: operations.resume, act.Detach: detaches.detach, act.AskRelease: detaches.ask_release,
-            act.WithdrawRelease: self._withdraw_release,
+            act.TaintDevice: detaches.taint, act.WithdrawRelease: self._withdraw_release,
             act.OpenGate: gating.open, act.Unreserve: gating.unreserve,
             act.Finish: lambda action: writer.finish(action.resource),
             act.FinishRequest: lambda action: writer.finish_request(action.request),
@@ -164,7 +165,8 @@ class NodeController:
         self._reporter.once(f"hands of node {name}", plan.hands_problem)
         self._reporter.once(f"identity of node {name}", snapshot.problem if self._state.twins(
             self._state.nodes.get(name)) else "")
-        if plan.background or self._state.unwritten_holds(name) or self._outdated(name):
+        if plan.background or self._state.unwritten_holds(name) or self._outdated(name) or \
+                self._state.stale_taints(name):
             self._queue.add_change(NodeRecordsKey(name))
         now = time.time()
         waits = snapshot.unread or (snapshot.blocked and not snapshot.no_hands)
@@ -177,7 +179,7 @@ class NodeController:
 
     def write_records(self, key: NodeRecordsKey) -> Result:
         """Write what nobody waits for: sizes already acted on, holds, use stamps, the Online state, the generation that
-        conditions are about. Raises ApiError."""
+        conditions are about; lift taints that are another device's by now. Raises ApiError."""
         self._state.note_uses([key.name])
         due = self._executor.hops.timelines.to_write(key.name)
         first = self._first_devices(key.name, due)
@@ -192,6 +194,8 @@ class NodeController:
             self._writer.hold(resource, claim)
         for resource in self._outdated(key.name):
             self._writer.observe(resource)
+        for resource, keys in self._state.stale_taints(key.name).items():
+            self._writer.lift_taints(resource, keys)
         return Result(now + RETRY_SECONDS if early else None)
 
     def _first_devices(self, node: str, due: Sequence[Timeline]) -> dict[str, str]:
@@ -217,14 +221,14 @@ class NodeController:
 
     def forget(self, resource: str) -> None:
         """A ComposableResource is gone."""
-        for kind in (act.AskRelease, act.Detach):
+        for kind in IN_TURN:
             self._turns.pop((resource, kind), None)
 
     def _in_turn(self, actions: tuple[act.Action, ...], now: float) -> tuple[list[act.Action], float | None]:
         """What may be done now, and when the next release or detach may be tried: not at once after a refusal."""
         found, turns = [], []
         for action in actions:
-            if isinstance(action, (act.Detach, act.AskRelease)):
+            if isinstance(action, IN_TURN):
                 turn = (action.resource, type(action))
                 due = self._turns.get(turn, 0.0)
                 if due > now:

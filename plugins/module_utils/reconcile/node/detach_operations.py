@@ -13,8 +13,8 @@ import time
 from functools import partial
 
 from ...fabric.errors import FabricError, Withdrawn
-from ...planning.actions import AskRelease, Detach
-from ...planning.node.compose import DETACHING
+from ...planning.actions import AskRelease, Detach, TaintDevice
+from ...planning.node.compose import DETACHING, SHOWN
 from ...planning.node.supply import DELETING
 from ..state import adapters
 from .attach_operations import AttachOperations
@@ -42,6 +42,11 @@ class DetachOperations:
         if self._state.resources.get(action.resource) and self._state.operations.begin(action.resource):
             self._operations.submit(action.resource, action.node, partial(self._detach, action))
 
+    def taint(self, action: TaintDevice) -> None:
+        """Have the scheduler keep off a device that the node was asked for, and see whether a claim was faster."""
+        if self._state.operations.begin(action.resource):
+            self._operations.submit(action.resource, action.node, partial(self._taint, action))
+
     def _ask_release(self, action: AskRelease) -> None:
         if reason := self._check.claimed(action.resource, action.node):
             self._operations.hops.refused(self._model(action.resource), CLAIMED)
@@ -50,6 +55,12 @@ class DetachOperations:
         self._writer.ask_release(action.resource)
         self._operations.note_error(action.resource, DETACHING, "")
         self._reporter.tell(action.resource, "ReleaseAsked", f"node {action.node} was asked to let its device go")
+
+    def _taint(self, action: TaintDevice) -> None:
+        if reason := self._check.claimed(action.resource, action.node):
+            self._operations.hops.refused(self._model(action.resource), CLAIMED)
+            self._writer.withdraw_release(action.resource)
+            self._stays(action.resource, reason)
 
     def _detach(self, action: Detach) -> None:
         began, hops, model = time.monotonic(), self._operations.hops, self._model(action.resource)
@@ -89,8 +100,8 @@ class DetachOperations:
             if not action.lost:
                 self._writer.withdraw_release(action.resource)
             return CLAIMED, reason
-        if not action.lost and action.resource not in self._state.tainted and self._state.own_keys(raw):
-            return "slice_shows", "a ResourceSlice of the node still shows it, so the scheduler may give it to a claim"
+        if not action.lost and self._state.untainted(raw):
+            return "slice_shows", SHOWN
         return "", ""
 
     def _model(self, resource: str) -> str:

@@ -94,16 +94,17 @@ def read_evidence(raw: Json) -> Evidence | None:
 
 def read_node_work(raw: Json) -> NodeWork:
     """What was done on the node about the device of a ComposableResource."""
-    asked = bool(cohdi.annotation(raw, cohdi.RELEASE))
-    found = read_evidence(raw)
+    release = cohdi.annotation(raw, cohdi.RELEASE)
+    found, asked = read_evidence(raw), bool(release)
     if found is None:
         return NodeWork(asked)
     trouble = found.trouble
     warning = trouble is not None and trouble.reason in evidence.WARNINGS
     fatal = trouble is not None and (trouble.reason == evidence.LOST_ON_BUS or (
         found.phase == evidence.PREPARING and not warning))
-    # Once the release is withdrawn the node takes the device back, whatever it wrote before.
-    return NodeWork(asked, found.phase == evidence.READY, asked and found.phase == evidence.REMOVED,
+    # Once the release is withdrawn the node takes the device back, whatever it wrote before and is asked after it.
+    removed = asked and found.phase == evidence.REMOVED and found.release == release
+    return NodeWork(asked, found.phase == evidence.READY, removed,
                     found.steps[-1].step if found.steps else "", trouble.message if trouble else "", fatal, warning)
 
 

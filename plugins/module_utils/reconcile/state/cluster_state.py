@@ -62,9 +62,9 @@ class ClusterState:
 
     ``fabric_problem`` and ``pools_problem``: what the CDI Manager and the publisher complain about now, empty for
     nothing. ``refused_models``: why a model's pools are not published. ``hands``: who does the work on the nodes.
-    ``tainted``: ComposableResources whose device the scheduler was told to give to nobody. ``held_pods_planned``:
-    whether the pods that our gate holds were planned once by this process. ``moment``: when a state that is looked at
-    later was captured, in seconds since the epoch; None: it is now.
+    ``tainted``: by ComposableResource, the entries of slices that the scheduler was told to give to nobody.
+    ``held_pods_planned``: whether the pods that our gate holds were planned once by this process. ``moment``: when a
+    state that is looked at later was captured, in seconds since the epoch; None: it is now.
     """
 
     def __init__(self, settings: Settings, hands: NodeHands | None = None) -> None:
@@ -80,7 +80,7 @@ class ClusterState:
         self.fabric_problem = self.pools_problem = ""
         self.refused_models: dict[str, str] = {}
         self.held_pods_planned = False
-        self.tainted: set[str] = set()
+        self.tainted: dict[str, frozenset[DeviceKey]] = {}
         self.holds, self.reservations = DeviceHolds(self.resources), Reservations()
         self._shown, self.handovers = ShownDevices(), Handovers()
         self.absent_nodes, self.doubts = FirstSeen(), FirstSeen()
@@ -111,7 +111,7 @@ class ClusterState:
         other.operations, other.blocks = self.operations.copy(), self.blocks.copy()
         other.handovers = self.handovers.copy()
         other.absent_nodes, other.doubts = self.absent_nodes.copy(), self.doubts.copy()
-        other.last_uses, other.tainted = self.last_uses.copy(), set(self.tainted)
+        other.last_uses, other.tainted = self.last_uses.copy(), dict(self.tainted)
         other.held, other.returns, other.attaches = self.held.copy(), self.returns.copy(), self.attaches.copy()
         other.shares, other.floor_shares = self.shares.copy(), self.floor_shares.copy()
         return other
@@ -120,7 +120,7 @@ class ClusterState:
         """A ComposableResource is gone, and with it what was remembered of it."""
         self.holds.forget(resource)
         self.last_uses.forget(resource)
-        self.tainted.discard(resource)
+        self.tainted.pop(resource, None)
         self.doubts.end(resource)
         self.handovers.forget(resource)
 
@@ -233,6 +233,23 @@ class ClusterState:
         """(driver, pool, device) of a ComposableResource's device and of each part of it, the whole first, in the
         node's own slices."""
         return [*self.sight(resource).keys]
+
+    def note_taints(self, resource: str, keys: Iterable[DeviceKey]) -> None:
+        """The scheduler was told to give these entries of slices, a device and its parts, to nobody."""
+        self.tainted[resource] = self.tainted.get(resource, frozenset()) | {*keys}
+
+    def untainted(self, resource: Json) -> list[DeviceKey]:
+        """Entries of a ComposableResource's device, in its node's slices, that the scheduler may give to a claim."""
+        tainted = self.tainted.get(resource["metadata"]["name"], frozenset())
+        return [key for key in self.own_keys(resource) if key not in tainted]
+
+    def stale_taints(self, node: str) -> dict[str, frozenset[DeviceKey]]:
+        """Entries that were tainted for a ComposableResource of a node, and are another one's device by now: a plugin
+        that looks again may name devices anew."""
+        sights = self.sights(node) if self.tainted else {}
+        known = {key for sight in sights.values() for key in sight.keys}
+        return {name: stale for name, sight in sights.items()
+                if (stale := (self.tainted.get(name, frozenset()) & known) - {*sight.keys})}
 
     def claim(self, uid: str) -> Json | None:
         """A claim by its uid, or by what it is known for (``claims.identity``)."""

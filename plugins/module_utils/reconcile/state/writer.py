@@ -30,7 +30,7 @@ from ...planning.node.snapshot import PodRef
 from ..pool.writer import PoolWriter
 from ..timelines.timeline import ANNOTATION, Timeline, dump, of_resource
 from . import adapters
-from .cluster_state import ClusterState, Json
+from .cluster_state import ClusterState, DeviceKey, Json
 
 # Annotations; None takes one away.
 Notes: t.TypeAlias = Mapping[str, str | None]
@@ -191,7 +191,8 @@ class Writer:
 
     def read_taints(self) -> None:
         """Learn which devices an earlier process had the scheduler kept off."""
-        self.state.tainted |= self.taints.placed()
+        for resource, keys in self.taints.placed().items():
+            self.state.note_taints(resource, keys)
 
     def read_resource(self, name: str) -> None:
         """Read a ComposableResource anew; one that is gone is fine."""
@@ -254,6 +255,12 @@ class Writer:
             self.state.resources.upsert(self.client.get(COMPOSABLE_RESOURCES, name))
         except NotFound:
             self._forget(self.state.resources.get(name), self.state.resources)
+
+    def lift_taints(self, resource: str, keys: frozenset[DeviceKey]) -> None:
+        """The scheduler may give these entries of slices, (driver, pool, device), to claims again."""
+        self.taints.lift(resource, keys)
+        self.state.tainted[resource] = self.state.tainted.get(resource, frozenset()) - keys
+        self._changes += 1
 
     def finish(self, name: str) -> None:
         """Remove our finalizer from a deleted ComposableResource."""

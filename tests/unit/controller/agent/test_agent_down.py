@@ -172,6 +172,43 @@ def test_an_ask_that_is_taken_back_meanwhile_leaves_the_device(node: Node) -> No
     assert down(node) == []
 
 
+def test_a_claim_on_a_device_that_only_the_api_server_shows_under_that_name_keeps_it(node: Node) -> None:
+    """The plugin has looked again and named the devices anew; the agent's watch has not heard of it."""
+    shown, = node.api.of(SLICES)
+    first, second = node.api.objects["resourceslices", "", shown["metadata"]["name"]]["spec"]["devices"]
+    first["name"], second["name"] = second["name"], first["name"]
+    assert [device["attributes"]["uuid"]["string"] for device in (first, second)] == ["GPU-1", "GPU-2"]
+    node.api.put(CLAIMS, {"metadata": {"name": "c", "namespace": "team", "uid": "c"}, "status": {"allocation": {
+        "devices": {"results": [{"driver": "gpu.nvidia.com", "pool": "node-0", "device": "gpu-1"}]}}}})
+    ask_release(node)
+    until("the trouble is told", lambda: node.trouble("gpu-1") == CLAIM_IN_USE)
+    assert "dev-1" in node.hands.bus
+
+
+def test_a_device_whose_release_is_taken_back_after_its_removal_is_brought_up_again(node: Node) -> None:
+    """A claim was given it; its ComposableResource is deleted all the same, and goes when the claim has ended."""
+    ask_release(node)
+    until("it is removed", lambda: node.phase("gpu-1") == REMOVED)
+    node.change(COMPOSABLE_RESOURCES, "gpu-1", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z",
+                                                             "annotations": {RELEASE: None}}})
+    node.hands.bus["dev-1"] = "GPU-1"  # as the rescan finds it
+    until("it is ready", lambda: node.phase("gpu-1") == READY)
+    again = "2026-01-01T00:00:09.000000Z"
+    node.change(COMPOSABLE_RESOURCES, "gpu-1", {"metadata": {"annotations": {RELEASE: again}}})
+    until("it is removed for the new ask", lambda: (e := node.evidence("gpu-1")) is not None
+          and (e.phase, e.release) == (REMOVED, again))
+    assert "dev-1" not in node.hands.bus
+
+
+def test_what_was_removed_for_an_ask_answers_the_next_one_after_a_look_at_the_bus(node: Node) -> None:
+    ask_release(node)
+    until("it is removed", lambda: node.phase("gpu-1") == REMOVED)
+    again = "2026-01-01T00:00:09.000000Z"
+    node.change(COMPOSABLE_RESOURCES, "gpu-1", {"metadata": {"annotations": {RELEASE: again}}})
+    until("it answers the new ask", lambda: (e := node.evidence("gpu-1")) is not None
+          and (e.phase, e.release) == (REMOVED, again))
+
+
 def test_an_open_device_is_tried_again_until_it_is_let_go(node: Node) -> None:
     held = NodeTrouble(OPEN_ON_NODE, "0000:10:00.0 is open by pid 7 (python)")
     node.hands.troubles["dev-1"] = [held]
@@ -236,6 +273,21 @@ def test_a_removed_device_that_a_rescan_brought_back_is_removed_again(node: Node
     node.stop()
     node.hands.bus["dev-1"] = "GPU-1"
     node.boot()
+    until("it is removed again", lambda: "dev-1" not in node.hands.bus)
+    until("the evidence says so", lambda: node.phase("gpu-1") == REMOVED)
+
+
+def test_a_removed_device_that_somebody_attached_again_is_removed_again(node: Node) -> None:
+    """The answer of its detach was lost, and the detach will be repeated."""
+    ask_release(node)
+    until("it is removed", lambda: node.phase("gpu-1") == REMOVED)
+    removals = node.hands.calls.count(("release", "dev-1"))
+    agent_of(node).devices.look_after([])
+    node.hands.bus["dev-1"] = "GPU-other"
+    agent_of(node).devices.look_after([])
+    assert node.hands.calls.count(("release", "dev-1")) == removals, "another device in its place is left alone"
+    node.hands.bus["dev-1"] = "GPU-1"
+    agent_of(node).devices.look_after([])
     until("it is removed again", lambda: "dev-1" not in node.hands.bus)
     until("the evidence says so", lambda: node.phase("gpu-1") == REMOVED)
 

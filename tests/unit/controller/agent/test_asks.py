@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ansible_collections.composable.infra.controller.agent.asks import Work, read, work_of
@@ -24,6 +26,7 @@ EVIDENCE = Evidence(PREPARING, "dev-1", uuid="GPU-1")
 UP = EVIDENCE.with_step(ON_BUS, 1.0).with_step(TOUCHED, 2.0)
 DOWN = UP.with_phase(RELEASING).with_step(IDLE, 3.0)
 ASKED = "2026-01-01T00:00:00.000000Z"
+GONE = replace(DOWN.with_phase(REMOVED), release=ASKED)
 
 
 def test_a_device_that_the_manager_is_asked_for_is_coming() -> None:
@@ -63,8 +66,9 @@ def test_a_device_that_is_wanted(evidence: Evidence | None, checked: bool, work:
     (None, False, Work.RELEASE),
     (UP.with_phase(READY), True, Work.RELEASE),
     (DOWN, False, Work.RELEASE),
-    (DOWN.with_phase(REMOVED), False, Work.RELEASE),
-    (DOWN.with_phase(REMOVED), True, Work.NOTHING)])
+    (GONE, False, Work.RELEASE),
+    (GONE, True, Work.NOTHING),
+    (replace(GONE, release="2025-12-31T00:00:00.000000Z"), True, Work.RELEASE)])
 def test_a_device_that_shall_leave(evidence: Evidence | None, checked: bool, work: Work) -> None:
     node = evidence.to_json() if evidence else ""
     ask = read(resource("gpu-1", "dev-1", node=node, release=ASKED, deleted=True))
@@ -72,7 +76,7 @@ def test_a_device_that_shall_leave(evidence: Evidence | None, checked: bool, wor
 
 
 @pytest.mark.parametrize(("evidence", "work"), [
-    (UP, Work.NOTHING), (UP.with_phase(READY), Work.NOTHING), (DOWN, Work.TAKE_BACK)])
-def test_a_device_that_is_deleted_and_not_asked_for_yet(evidence: Evidence, work: Work) -> None:
+    (UP, Work.NOTHING), (UP.with_phase(READY), Work.NOTHING), (DOWN, Work.TAKE_BACK), (GONE, Work.BRING_UP)])
+def test_a_device_that_is_deleted_and_not_asked_for_now(evidence: Evidence, work: Work) -> None:
     ask = read(resource("gpu-1", "dev-1", node=evidence.to_json(), deleted=True))
     assert work_of(ask, checked=False) == work

@@ -28,6 +28,8 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     PODS,
     SLICES,
 )
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import REMOVED, Evidence
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.quantity import amount
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import AutoscalerConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
@@ -170,11 +172,13 @@ class Testbed:
         self.step()
 
     def announce(self) -> None:
-        """Each node's slice shows what is attached to it; a node without devices keeps an empty pool."""
+        """Each node's slice shows what is attached to it and not let go; a node without devices keeps an empty pool."""
+        gone = {e.uuid for raw in self.api.of(COMPOSABLE_RESOURCES)
+                if (e := Evidence.parse(cohdi.annotation(raw, cohdi.NODE))) and e.phase == REMOVED}
         for node in self.api.of(NODES):
             name = node["metadata"]["name"]
             machine = name.replace("node", "machine")
-            serials = [str(d.serial) for d in self.fabric.devices() if d.machine == machine]
+            serials = [str(d.serial) for d in self.fabric.devices() if d.machine == machine and d.serial not in gone]
             shown = objects.local_slice(*serials, node=name)
             for device in shown["spec"]["devices"]:
                 device["name"] = device["attributes"]["uuid"]["string"].lower()

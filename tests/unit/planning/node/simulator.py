@@ -78,6 +78,7 @@ class Simulator:
         self.holds: dict[str, tuple[str, float]] = {}
         # Of the node: who was asked to leave, which devices are on the bus, and when the next step is done.
         self.asked: set[str] = set()
+        self.tainted: set[str] = set()
         self.on_bus: set[str] = set()
         self.steps: dict[str, float] = {}
         self.crashes = 0
@@ -109,7 +110,8 @@ class Simulator:
                         removed=bool(resource.device_uid) and resource.name in self.asked and not prepared)
         held_for, since = self._held(resource, bool(user))
         busy = resource.name in self.operations
-        return replace(resource, busy=busy, visible=visible, usable=visible, node_work=work, used_by=user,
+        return replace(resource, busy=busy, visible=visible, usable=visible, tainted=resource.name in self.tainted,
+                       node_work=work, used_by=user,
                        held_for=held_for, held_since=since, hold_alive=self._hold_alive(held_for, since))
 
     def _held(self, resource: ComposableResource, used: bool) -> tuple[str, float]:
@@ -193,6 +195,8 @@ class Simulator:
                 self._change(action.resource, deleting=True)
             case act.AskRelease() | act.WithdrawRelease():
                 self._ask_node(action)
+            case act.TaintDevice():
+                self.tainted.add(action.resource)
             case act.Detach():
                 self._detach(action)
             case act.Finish():

@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.actions 
     Plan,
     SetSize,
     SetState,
+    TaintDevice,
     Unreserve,
     WithdrawRelease,
 )
@@ -54,8 +55,8 @@ def compose(*parts: t.Any, **more: t.Any) -> Plan:
 
 
 def leaving(**work: t.Any) -> ComposableResource:
-    """A deleted resource whose device is attached, and what its node did about it."""
-    return online("r", deleting=True, node_work=NodeWork(**work))
+    """A deleted resource whose device is attached and tainted, and what its node did about it."""
+    return online("r", deleting=True, tainted=True, node_work=NodeWork(**work))
 
 
 def test_the_node_is_asked_before_the_manager_is() -> None:
@@ -67,6 +68,17 @@ def test_an_asked_node_is_waited_for() -> None:
     assert compose(leaving(asked=True)).actions == ()
 
 
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_device_that_is_shown_after_its_node_was_asked_is_tainted(removed: bool) -> None:
+    """Its plugin was starting when it was asked for, so that there was nothing to taint."""
+    late = replace(leaving(asked=True, removed=removed), tainted=False)
+    assert one(compose(late), TaintDevice).resource == "r"
+    assert of(compose(late), Detach) == []
+    assert of(compose(replace(late, visible=False)), TaintDevice) == []
+    assert of(compose(replace(late, used_by="default/user")), TaintDevice) == []
+    assert of(compose(replace(late, force_detach=True)), TaintDevice) == []
+
+
 def test_what_the_node_removed_is_detached() -> None:
     action = one(compose(replace(leaving(asked=True, removed=True), visible=False)), Detach)
     assert (action.resource, action.device, action.force) == ("r", "device-r", False)
@@ -76,7 +88,7 @@ def test_what_the_node_cannot_let_go_says_so_once() -> None:
     part = leaving(asked=True, trouble=HUNG)
     action = one(compose(part), SetState)
     assert (action.state, action.error) == ("Detaching", f"not detached: {HUNG}")
-    said = online("r", deleting=True, error=f"not detached: {HUNG}", node_work=NodeWork(asked=True, trouble=HUNG))
+    said = replace(part, error=f"not detached: {HUNG}")
     assert compose(said).actions == ()
 
 

@@ -18,7 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.scheduli
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.snapshot import _facts
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, pod
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, H100, pod
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
@@ -112,7 +112,9 @@ class History:
             self.state.operations.end(f"gpu-{node}-1")
 
     def taint(self, node: str) -> None:
-        self.state.tainted ^= {f"gpu-{node}-1"}
+        name = f"gpu-{node}-1"
+        if not self.state.tainted.pop(name, None):
+            self.state.note_taints(name, [(DRIVER, node, "gpu-0"), (DRIVER, node, "gpu-1")])
 
     def block(self, node: str) -> None:
         self.state.blocks.block(node, A100, self.rng.choice([-1.0, 60.0]), "refused")
@@ -233,7 +235,7 @@ CHANGES: dict[str, Callable[[Bench], object]] = {
     "pod": lambda bench: bench.put({**objects.pod(), "spec": {"nodeName": "node-1"}}),
     "hold": lambda bench: bench.state.holds.keep("gpu-node-1-0", "uid"),
     "operation": lambda bench: bench.state.operations.begin("gpu-node-1-0"),
-    "taint": lambda bench: bench.state.tainted.add("gpu-node-1-0"),
+    "taint": lambda bench: bench.state.note_taints("gpu-node-1-0", [(DRIVER, "node-1", "gpu-0")]),
     "block": lambda bench: bench.state.blocks.block("node-1", A100, 60.0, "refused"),
 }
 

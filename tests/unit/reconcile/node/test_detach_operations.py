@@ -26,7 +26,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import u
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
 DETACH = Detach("node-0", "no longer wanted", "gpu-a", "machine-0", "d1")
-LET_GO = Evidence("Removed", "d1").to_json()
+LET_GO = Evidence("Removed", "d1", release="now").to_json()
 FORCED = Detach("node-0", "no longer wanted", "gpu-a", "machine-0", "d1", force=True)
 
 

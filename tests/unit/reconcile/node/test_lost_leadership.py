@@ -115,7 +115,7 @@ def leaving(bench: Bench) -> Bench:
     """A deleted ComposableResource whose device is attached, and which the node has let go."""
     bench.fabric.attached["d1"] = device("d1")
     bench.put(objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900, deleted=True, state="Online",
-                               RELEASE="now", NODE=Evidence("Removed", "d1").to_json()))
+                               RELEASE="now", NODE=Evidence("Removed", "d1", release="now").to_json()))
     return bench
 
 

@@ -8,10 +8,15 @@ from __future__ import annotations
 import json
 import typing as t
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, COMPOSABLE_RESOURCES
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABLE_RESOURCES,
+    ApiResource,
+)
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey
@@ -20,6 +25,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
+RULES = ApiResource("resource.k8s.io/v1", "devicetaintrules", "DeviceTaintRule", False)
 LEASE = {"spec": {"holderIdentity": "node-0", "renewTime": "1", "leaseDurationSeconds": 90}}
 
 
@@ -50,13 +56,14 @@ def put(bench: Bench, serial: str = "GPU-d1", **more: t.Any) -> None:
 
 
 def write(bench: Bench, evidence: Evidence) -> None:
-    """The node's hands write their evidence, and the watch has seen it."""
+    """The node's hands write their evidence, by what they are asked now, and the watch has seen it."""
+    evidence = replace(evidence, release=notes(bench).get(cohdi.RELEASE, ""))
     patch = {"metadata": {"annotations": {cohdi.NODE: evidence.to_json()}}}
     bench.state.resources.upsert(bench.api.client.merge_patch(COMPOSABLE_RESOURCES, "gpu-a", patch))
 
 
 def notes(bench: Bench) -> dict[str, str]:
-    found: dict[str, str] = bench.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"]["annotations"]
+    found: dict[str, str] = bench.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"].get("annotations") or {}
     return found
 
 
@@ -112,6 +119,100 @@ def test_a_claim_that_comes_after_the_removal_gets_the_device_back(leaving: Benc
     assert leaving.fabric.detaches == []
     assert cohdi.RELEASE not in notes(leaving)
     assert leaving.told("DetachRefused") == ["claim default/train uses the device"]
+
+
+def test_what_was_removed_for_an_ask_that_was_taken_back_is_not_detached_when_it_is_asked_anew(leaving: Bench) -> None:
+    """The node is taking it back, and has not written that yet."""
+    reconcile(leaving)
+    write(leaving, Evidence("Removed", "d1"))
+    leaving.writer.withdraw_release("gpu-a")
+    leaving.writer.ask_release("gpu-a")
+    reconcile(leaving)
+    assert leaving.fabric.detaches == []
+    write(leaving, Evidence("Removed", "d1"))
+    reconcile(leaving)
+    assert leaving.fabric.detaches == [("machine-0", "d1")]
+
+
+@pytest.fixture
+def unseen(leaving: Bench) -> Bench:
+    """The node was asked to let the device go while its plugin was starting: no slice showed it, so nothing could be
+    tainted."""
+    leaving.drop(leaving.state.slices.list()[0])
+    reconcile(leaving)
+    assert notes(leaving)[cohdi.RELEASE]
+    assert tainted(leaving) == []
+    return leaving
+
+
+def tainted(bench: Bench) -> list[str]:
+    """Devices that a DeviceTaintRule names."""
+    return [rule["spec"]["deviceSelector"]["device"] for rule in bench.api.of(RULES)]
+
+
+def test_a_device_that_is_shown_only_after_the_ask_is_tainted_then(unseen: Bench) -> None:
+    unseen.put(objects.local_slice("GPU-d1"))
+    (found,) = node_snapshot(unseen.state, "node-0").resources
+    assert (found.visible, found.tainted) == (True, False)
+    reconcile(unseen)
+    assert tainted(unseen) == ["gpu-0"]
+    assert notes(unseen)[cohdi.RELEASE], "the node goes on"
+    (found,) = node_snapshot(unseen.state, "node-0").resources
+    assert found.tainted
+
+
+def test_a_claim_that_was_faster_than_the_taint_keeps_the_device(unseen: Bench) -> None:
+    unseen.put(objects.local_slice("GPU-d1"))
+    unseen.api.put(CLAIMS, objects.claim("train", objects.local_result("gpu-0")))
+    reconcile(unseen)
+    assert cohdi.RELEASE not in notes(unseen)
+    assert unseen.status()["error"] == "not detached: claim default/train uses the device"
+    assert unseen.told("DetachRefused") == ["claim default/train uses the device"]
+
+
+def test_a_leaving_device_that_comes_back_under_another_name_is_tainted_by_that_too(leaving: Bench) -> None:
+    """NVIDIA's plugin names devices by their minor numbers."""
+    reconcile(leaving)
+    assert tainted(leaving) == ["gpu-0"]
+    leaving.put(objects.local_slice("GPU-other", "GPU-d1"))
+    leaving.put(objects.resource("gpu-b", device="d2", serial="GPU-other", asked=900, state="Online"))
+    reconcile(leaving)
+    assert tainted(leaving) == ["gpu-1"], "the other device has the name that it had"
+    assert [found.tainted for found in node_snapshot(leaving.state, "node-0").resources] == [True, False]
+    leaving.writer.finish("gpu-a")
+    assert tainted(leaving) == []
+
+
+def test_a_device_that_gets_the_name_of_one_that_leaves_is_not_tainted(leaving: Bench) -> None:
+    reconcile(leaving)
+    leaving.put(objects.local_slice())
+    reconcile(leaving)
+    assert tainted(leaving) == ["gpu-0"], "the slice may show it again"
+    leaving.put(objects.local_slice("GPU-other"))
+    reconcile(leaving)
+    assert tainted(leaving) == ["gpu-0"], "nobody knows that device"
+    leaving.put(objects.resource("gpu-b", device="d2", serial="GPU-other", asked=900, state="Online"))
+    reconcile(leaving)
+    assert tainted(leaving) == []
+
+
+def test_the_taint_of_a_device_stays_that_comes_back_for_another(leaving: Bench) -> None:
+    """What the slice shows is the old entry of the very same device."""
+    reconcile(leaving)
+    leaving.put(objects.resource("gpu-b", device="d1", serial="GPU-d1", asked=900, state="Online"))
+    reconcile(leaving)
+    assert tainted(leaving) == ["gpu-0"]
+
+
+def test_where_rules_are_not_served_the_claims_are_not_read_again_at_once(agent: Bench) -> None:
+    agent.fabric.attached["d1"] = device("d1")
+    put(agent, deleted=True, state="Online")
+    reconcile(agent)
+    agent.put(objects.local_slice("GPU-d1"))
+    reconcile(agent)
+    looks = [call.plural for call in agent.api.calls].count("resourceclaims")
+    reconcile(agent)
+    assert [call.plural for call in agent.api.calls].count("resourceclaims") == looks == 2
 
 
 def test_a_refused_ask_is_not_repeated_at_once(leaving: Bench) -> None:

@@ -69,7 +69,7 @@ def test_nothing_to_do_is_settled(quiet: Quiet) -> None:
     ([objects.claim("c", RESULT, devices=[objects.told(RESULT, objects.READY)])], ""),
     ([objects.resource("r", device="d1", state="Online")], ""),
     ([leaving()], "1 devices are leaving their node"),
-    ([leaving(Evidence("Removed", "d1"))], "1 devices are leaving their node"),
+    ([leaving(Evidence("Removed", "d1", release="2026-01-01T00:00:00Z"))], "1 devices are leaving their node"),
     ([leaving(Evidence("Ready", "d1").with_trouble("LinkDegraded", "x4", 1.0))], "1 devices are leaving their node"),
     ([leaving(Evidence("Ready", "d1").with_trouble("OpenOnNode", "open", 1.0))], ""),
 ], ids=["waits", "failed", "to move on", "leaves", "not allocated", "served", "nobody's", "ready", "idle",

@@ -246,7 +246,8 @@ class ClusterState:
     def stale_taints(self, node: str) -> dict[str, frozenset[DeviceKey]]:
         """Entries that were tainted for a ComposableResource of a node, and are another one's device by now: a plugin
         that looks again may name devices anew."""
-        sights = self.sights(node) if self.tainted else {}
+        here = {raw["metadata"]["name"] for raw in self.resources.by("node", node)} if self.tainted else set()
+        sights = self.sights(node) if here & self.tainted.keys() else {}
         known = {key for sight in sights.values() for key in sight.keys}
         return {name: stale for name, sight in sights.items()
                 if (stale := (self.tainted.get(name, frozenset()) & known) - {*sight.keys})}

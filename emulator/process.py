@@ -9,9 +9,11 @@ kernel's PR_SET_PDEATHSIG would do so when the *thread* ends that started it.)
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
+import signal
 import ssl
 import subprocess
 import sys
@@ -25,6 +27,7 @@ from .dialects.managers import MANAGERS
 from .state_dir import StateDir
 
 START_SECONDS: t.Final = 30.0
+_LAST_WORDS_SECONDS: t.Final = 5.0
 STOP_SECONDS: t.Final = 10.0
 _LOOK_SECONDS: t.Final = 0.02
 
@@ -185,8 +188,8 @@ class Emulator:
         ready, tell = os.pipe()
         watch, self._lifeline = os.pipe()
         command = [
-            sys.executable, "-m", f"{__package__}", "up", "--state-dir", str(self._state.path), "--host", self._host,
-            "--port", str(port), "--ready-fd", str(tell), "--parent-fd", str(watch),
+            sys.executable, "-X", "faulthandler", "-m", f"{__package__}", "up", "--state-dir", str(self._state.path),
+            "--host", self._host, "--port", str(port), "--ready-fd", str(tell), "--parent-fd", str(watch),
         ]
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         with self._state.file("output.log").open("ab") as output:
@@ -202,9 +205,18 @@ class Emulator:
         said = os.read(ready, 16) if found else b""
         os.close(ready)
         if not said:
+            if not found:
+                self._abort()
             self.kill()
             end = self._state.file("output.log").read_text(encoding="utf-8", errors="replace")[-2000:]
             raise EmulatorError(f"the emulator did not start: {end.strip()}")
+
+    def _abort(self) -> None:
+        """End it, and have one that hangs write where it is (faulthandler)."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGABRT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_LAST_WORDS_SECONDS)
 
     def _reap(self) -> None:
         if self._process is not None:

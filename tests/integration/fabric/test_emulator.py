@@ -151,6 +151,17 @@ def test_a_killed_emulator_comes_back_the_same(emulator: Emulator, fabric: Fabri
     assert emulator.log()[-1]["n"] == log[-1]["n"] + 1
 
 
+def test_one_that_hangs_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs = tmp_path / "python"
+    line = f"exec {sys.executable} -X faulthandler -c 'import time; time.sleep(99)'"
+    hangs.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+    hangs.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(hangs))
+    monkeypatch.setattr("ansible_collections.composable.infra.emulator.process.START_SECONDS", 5.0)
+    with pytest.raises(EmulatorError, match=r'(?s)did not start: .*File "<string>", line 1 in <module>'):
+        Emulator.run(simple_spec(["node-0"], {MODEL: 1}), tmp_path / "state")
+
+
 def test_a_wrong_document_does_not_start(tmp_path: Path) -> None:
     with pytest.raises(EmulatorError, match=r"the fabric\.machines: it must be a list"):
         Emulator.run({"machines": 1}, tmp_path)

@@ -26,7 +26,7 @@ from pathlib import Path
 from .dialects.managers import MANAGERS
 from .state_dir import StateDir
 
-START_SECONDS: t.Final = 30.0
+START_SECONDS: t.Final = 90.0
 _LAST_WORDS_SECONDS: t.Final = 5.0
 STOP_SECONDS: t.Final = 10.0
 _LOOK_SECONDS: t.Final = 0.02

@@ -23,7 +23,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 ABSENT = "chromium and chromedriver are not both on PATH (Debian: apt-get install chromium chromium-driver)"
 # Without them Chromium does not start as root in a container, or without much shared memory.
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars")

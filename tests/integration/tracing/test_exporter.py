@@ -22,7 +22,7 @@ from ansible_collections.composable.infra.tests.integration.tracing.collector im
 
 UID = "7c1f9a52-3b1e-4c55-9d6f-0a1b2c3d4e5f"
 TRACE = trace_id(UID)
-PATIENCE = 10.0
+PATIENCE = 60.0
 Start = Callable[..., OtlpTracer]
 
 

@@ -53,7 +53,7 @@ Json = dict[str, t.Any]
 NODE_NAME = "node-0"
 PLUGIN = Plugin("gpu.nvidia.com", ({"app.kubernetes.io/name": "dra-driver-nvidia-gpu"},))
 NAMESPACE = "dra-driver-nvidia-gpu"
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 @dataclass

@@ -12,6 +12,7 @@ import re
 import threading
 import typing as t
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -209,6 +210,28 @@ def test_stream_outlives_the_time_that_a_request_may_take(
     looked.put(objects.claim("train", objects.local_result()))
     assert any(b"claim/default/train" in line for line in iter(answer.readline, b""))
     answer.close()
+
+
+def test_answer_that_takes_us_long_is_given_all_the_same(
+        server: HealthServer, looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of 5,000 nodes may on a busy machine."""
+    asked, go = threading.Event(), threading.Event()
+    snapshot = looked.view.snapshot
+
+    def slow(*args: t.Any) -> t.Any:
+        asked.set()
+        go.wait(10)
+        return snapshot(*args)
+
+    monkeypatch.setattr(looked.view, "snapshot", slow)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(get, server, "/ui/snapshot")
+        assert asked.wait(10)
+        monkeypatch.setattr(health, "REQUEST_SECONDS", 0.0)
+        server._server.service_actions()
+        monkeypatch.setattr(health, "REQUEST_SECONDS", 60.0)
+        go.set()
+        assert answer.result().status == 200
 
 
 def test_too_many_pages_are_told_so(server: HealthServer, monkeypatch: pytest.MonkeyPatch) -> None:

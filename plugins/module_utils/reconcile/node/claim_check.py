@@ -37,10 +37,9 @@ class ClaimCheck:
             return ""
         device, drivers = adapters.device_name(raw), self._state.settings.drivers
         pool_device = cohdi.annotation(raw, cohdi.POOL_DEVICE)
-        if self._state.untainted(raw):
-            keys = self._state.own_keys(raw)
-            if self._taints.place(resource, keys, device.uuid):
-                self._state.note_taints(resource, keys)
+        keys = self._state.own_keys(raw)
+        if self._state.untainted(resource, keys) and self._taints.place(resource, keys, device.uuid):
+            self._state.note_taints(resource, keys)
         items = self._fresh(time.monotonic())
         return device_users.keeper(items, node, pool_device) or device_users.user(
             items, self._state.slices.by("node", node), node, device, drivers)

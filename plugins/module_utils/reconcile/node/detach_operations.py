@@ -100,7 +100,7 @@ class DetachOperations:
             if not action.lost:
                 self._writer.withdraw_release(action.resource)
             return CLAIMED, reason
-        if not action.lost and self._state.untainted(raw):
+        if not action.lost and self._state.untainted(action.resource, self._state.own_keys(raw)):
             return "slice_shows", SHOWN
         return "", ""
 

@@ -238,10 +238,10 @@ class ClusterState:
         """The scheduler was told to give these entries of slices, a device and its parts, to nobody."""
         self.tainted[resource] = self.tainted.get(resource, frozenset()) | {*keys}
 
-    def untainted(self, resource: Json) -> list[DeviceKey]:
-        """Entries of a ComposableResource's device, in its node's slices, that the scheduler may give to a claim."""
-        tainted = self.tainted.get(resource["metadata"]["name"], frozenset())
-        return [key for key in self.own_keys(resource) if key not in tainted]
+    def untainted(self, resource: str, keys: Iterable[DeviceKey]) -> list[DeviceKey]:
+        """Those of the entries of a ComposableResource's device that the scheduler may give to a claim."""
+        tainted = self.tainted.get(resource, frozenset())
+        return [key for key in keys if key not in tainted]
 
     def stale_taints(self, node: str) -> dict[str, frozenset[DeviceKey]]:
         """Entries that were tainted for a ComposableResource of a node, and are another one's device by now: a plugin

@@ -139,14 +139,9 @@ def _resource(state: ClusterState, raw: Json, sight: DeviceSight, now: float) ->
     return adapters.read_resource(
         raw, state.settings, now if used_by else state.last_uses.of(name), held_for=held_for, held_since=held_since,
         visible=visible, usable=_is_usable(state, raw, visible, whole), shown_by=sight.drivers,
-        tainted=_is_tainted(state, name, sight), busy=name in state.operations, used_by=used_by,
-        doubted_since=state.doubts.of(name) or 0.0,
+        tainted=name in state.tainted and not state.untainted(name, sight.keys), busy=name in state.operations,
+        used_by=used_by, doubted_since=state.doubts.of(name) or 0.0,
         hold_alive=_is_hold_alive(state, raw["spec"]["target_node"], held_for, held_since, now))
-
-
-def _is_tainted(state: ClusterState, name: str, sight: DeviceSight) -> bool:
-    """One that came back under another name was tainted as what it was before."""
-    return name in state.tainted and state.tainted[name].issuperset(sight.keys)
 
 
 def _is_usable(state: ClusterState, raw: Json, visible: bool, whole: bool) -> bool:

@@ -78,7 +78,7 @@ class GatingController:
         if more_until := self._coming.lasts_until():
             return Result(more_until)
         self._errors = []
-        now = time.time()
+        now, fabric_seen = time.time(), self._state.snapshot is not None
         held = self._state.pods.by("gated", True)
         self._state.held.note((pod["metadata"]["uid"] for pod in held), now)
         self._held_pods.note(held)
@@ -98,7 +98,8 @@ class GatingController:
         else:
             self.passes.succeeded(self._took)
             self._hops.metrics.observe("gate_pass_duration_seconds", self._took)
-        self._note_first_plan()
+        if fabric_seen and not self._state.held_pods_planned:
+            self._note_first_plan()
         if self._errors:
             raise self._errors[0]
         due = now + self._state.settings.placement_timeout if plan.placements else None
@@ -123,10 +124,9 @@ class GatingController:
 
     def _note_first_plan(self) -> None:
         """Devices that an earlier process attached for held pods are kept for them by now; others may be given up."""
-        if self._state.snapshot is not None and not self._state.held_pods_planned:
-            self._state.held_pods_planned = True
-            for node in self._state.nodes.names():
-                self._queue.add_change(NodeKey(node))
+        self._state.held_pods_planned = True
+        for node in self._state.nodes.names():
+            self._queue.add_change(NodeKey(node))
 
     @contextlib.contextmanager
     def _later(self) -> t.Iterator[None]:

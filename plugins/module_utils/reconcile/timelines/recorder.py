@@ -36,12 +36,16 @@ class TimelineRecorder:
         self._history: deque[Timeline] = deque(maxlen=MOST_OF_A_DAY)
 
     def note(self, claims: Iterable[ClaimRef], hop: str, began: float, ended: float) -> None:
-        """A hop of these claims is over."""
+        """A hop of these claims is over. A served claim may have one more: one that the scheduler allocated anew is
+        served before its pod is bound."""
+        span = Span(hop, began, ended)
         with self._lock:
             for claim in claims:
+                if found := self._served.get(claim.uid):
+                    self._served[claim.uid] = (_with(found[0], span), found[1])
+                    continue
                 known = self._under_way.get(claim.uid) or Timeline(claim.key, claim.uid, "", 0.0)
-                spans = (*known.spans, Span(hop, began, ended))[-MOST_HOPS:]
-                self._under_way[claim.uid] = replace(known, spans=spans)
+                self._under_way[claim.uid] = _with(known, span)
                 if len(self._under_way) > MOST:
                     self._under_way.popitem(last=False)
 
@@ -63,8 +67,7 @@ class TimelineRecorder:
             known = {claim.uid: found[0] for claim in claims if (found := self._served.get(claim.uid))}
             for uid, timeline in known.items():
                 if not any(span.hop == START for span in timeline.spans):
-                    spans = (*timeline.spans, Span(START, min(timeline.ended, now), now))
-                    self._served[uid] = (replace(timeline, spans=spans), now)
+                    self._served[uid] = (_with(timeline, Span(START, min(timeline.ended, now), now)), now)
         for timeline in known.values():
             self._due(timeline.node, now)
 
@@ -94,3 +97,7 @@ class TimelineRecorder:
             served = self._served.get(uid)
             return self._under_way.get(uid) or (served[0] if served else None) or next(
                 (each for each in reversed(self._history) if each.uid == uid), None)
+
+
+def _with(timeline: Timeline, span: Span) -> Timeline:
+    return replace(timeline, spans=(*timeline.spans, span)[-MOST_HOPS:])

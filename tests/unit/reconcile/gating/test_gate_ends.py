@@ -13,7 +13,9 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES, PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import reservation_tracker
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import SchedulingPlan
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import controller, reservation_tracker
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.planner import plan_held_pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import (
     GatesKey,
     NodeKey,
@@ -32,6 +34,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import 
     ask,
     bind,
     choose,
+    claim,
     gate_names,
     kept_for,
     pod,
@@ -180,6 +183,30 @@ def test_device_of_a_held_pod_stays_until_the_pod_is_planned_again(held: Bench) 
     assert NodeKey("node-0") in held.keys
     held.run(1)
     assert (gate_names(held), held.fabric.attaches) == ([], [])
+
+
+def test_device_of_a_held_pod_stays_when_its_plan_did_not_see_the_fabric(held: Bench,
+                                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is seen in the midst of the first plan, which knew of no device."""
+    held.put(objects.resource("gpu-a", device="d9", serial="GPU-d9", asked=5000, created=5000), objects.request(size=0),
+             claim("train"), young("train"))
+    fabric, held.state.snapshot = held.state.snapshot, None
+
+    def seen_meanwhile(*args: t.Any) -> SchedulingPlan:
+        plan = plan_held_pods(*args)
+        held.state.snapshot = fabric
+        return plan
+
+    monkeypatch.setattr(controller, "plan_held_pods", seen_meanwhile)
+    held.reconcile(GatesKey())
+    held.reconcile(NodeKey("node-0"))
+    assert (reserved(held), ["deletionTimestamp" in each["metadata"] for each in held.api.of(COMPOSABLE_RESOURCES)]) \
+        == ([], [False])
+    held.reconcile(GatesKey())
+    held.reconcile(NodeKey("node-0"))
+    assert reserved(held) == [("train", "node-0")]
+    assert [(each["metadata"]["name"], "deletionTimestamp" in each["metadata"])
+            for each in held.api.of(COMPOSABLE_RESOURCES)] == [("gpu-a", False)]
 
 
 def test_changes_matter_only_while_a_pod_waits(held: Bench) -> None:

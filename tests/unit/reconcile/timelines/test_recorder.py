@@ -73,6 +73,17 @@ def test_pod_that_runs_twice_started_once(watch: Watch) -> None:
     assert [span.hop for span in found.spans] == ["attach", "start"]
 
 
+def test_hop_after_the_claim_was_served_is_one_more_of_its_way(watch: Watch) -> None:
+    """The scheduler allocated it anew, which serves it, and binds its pod a moment later."""
+    watch.serve()
+    watch.recorder.note([CLAIM], "bind", 95.0, 96.0)
+    watch.recorder.served(CLAIM, "node-0", 89.0)
+    watch.now = 101.0
+    watch.recorder.running([CLAIM])
+    (found,) = watch.recorder.to_write("node-0")
+    assert found.spans == (Span("attach", 90.0, 95.0), Span("bind", 95.0, 96.0), Span("start", 96.0, 101.0))
+
+
 def test_what_is_written_is_not_due_again_counts_once_and_is_still_known(watch: Watch) -> None:
     watch.serve()
     watch.recorder.running([CLAIM])

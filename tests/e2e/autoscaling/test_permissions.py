@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -22,7 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
-from ansible_collections.composable.infra.tests.e2e.support.support import OPENED, wait_for
+from ansible_collections.composable.infra.tests.e2e.support.support import OPENED, asked, is_ready, wait_for
 
 pytestmark = pytest.mark.e2e
 Json = dict[str, t.Any]
@@ -32,29 +29,18 @@ SITE = {"key": "site", "value": "x", "effect": "NoSchedule"}
 TAINTED: Json = {"spec": {"taints": [SITE, {"key": HARD, "value": "1", "effect": "NoSchedule"}], "unschedulable": True}}
 
 
-def ready(text: str) -> tuple[int, str]:
-    """What /readyz of a process says, by its log."""
-    found = re.search(r"listening on (http://[^ \n]+)", text)
-    assert found, text
-    try:
-        with urllib.request.urlopen(f"{found[1]}/readyz", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-
-
 def test_second_process_waits_until_the_first_has_left(stage: Stage) -> None:
     certificates = processes.Certificates(stage.folder / "autoscaler-pki")
     first, _port = processes.provider(stage, processes.groups(), certificates)
     OPENED.add(first)
     second = OPENED.add(processes.start_provider(stage, processes.groups(), certificates, "provider-2"))
     second.wait_for("listening on")
-    wait_for("it says who leads", lambda: "it waits for its turn" in ready(second.text())[1])
-    assert ready(second.text())[0] == 503
+    wait_for("it says who leads", lambda: "it waits for its turn" in asked(second, "/readyz")[1])
+    assert asked(second, "/readyz")[0] == 503
     assert "answering Cluster Autoscaler" not in second.text()
     assert OPENED.stop(first) == 0
     second.wait_for("answering Cluster Autoscaler")
-    wait_for("it is ready", lambda: ready(second.text())[0] == 200)
+    wait_for("it is ready", lambda: is_ready(second))
     assert OPENED.stop(second) == 0
 
 

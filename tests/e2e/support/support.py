@@ -10,6 +10,7 @@ import re
 import signal
 import time
 import typing as t
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -100,13 +101,27 @@ class Opened:
 OPENED = Opened()
 
 
+def asked(process: front_doors.Process, path: str) -> tuple[int, str]:
+    """Status and text of what a process answers where its log says that it listens."""
+    address = re.search(r"listening on (\S+)", process.text())
+    assert address, f"{process.name} does not listen"
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(f"{address[1]}{path}", timeout=10) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def is_ready(process: front_doors.Process) -> bool:
+    """Whether a process says so; a controller has seen the fabric then."""
+    return asked(process, "/readyz")[0] == 200
+
+
 def counted(controller: front_doors.Process, name: str) -> float:
     """A counter of the controller (its name without ``composable_``), over all its labels."""
-    address = re.search(r"listening on (\S+)", controller.text())
-    assert address, "the controller does not listen"
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with direct.open(f"{address[1]}/metrics", timeout=10) as reply:
-        text = reply.read().decode()
+    status, text = asked(controller, "/metrics")
+    assert status == 200, text
     return sum(float(v) for v in re.findall(rf"^composable_{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE))
 
 

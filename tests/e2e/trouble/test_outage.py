@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
     await_served,
     changes_asked,
     delete_all,
+    is_ready,
     lose_api_server_during_an_attach,
     mark,
     states,
@@ -30,8 +31,9 @@ STAGE: dict[str, t.Any] = {"devices": {A100: 3}, "attach_timeout": 15.0}
 
 @pytest.fixture(scope="module")
 def controller(stage: Stage) -> Iterator[front_doors.Process]:
-    """One controller that lives through all of it."""
+    """One controller that lives through all of it, and has seen the manager: it asks nothing of one that it has not."""
     process = OPENED.add(front_doors.controller(stage))
+    wait_for("it has seen the manager", lambda: is_ready(process))
     yield process
     OPENED.stop(process)
 

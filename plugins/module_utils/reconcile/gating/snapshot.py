@@ -51,14 +51,16 @@ def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
                         known: KnownNodes | None = None) -> SchedulingSnapshot:
     """Everything that is needed to choose nodes for these pods, at this moment."""
     now = state.now()  # before nodes are read: no pod has waited for as long as that takes
-    nodes = (known or KnownNodes()).facts(state, _facts)
     fabric = state.snapshot  # one look for all: what a newer one shows as free is on its way back for an older one
+    # In the order in which a device goes back, so that one that moves on meanwhile is missed nowhere.
+    soon = ending(state, fabric) if fabric else Counter[tuple[str, int]]()
+    nodes = (known or KnownNodes()).facts(state, _facts)
     return SchedulingSnapshot(
         now=now, nodes=nodes, waiting=pods,
         placements=(*(_placement(state, reservation) for reservation in state.reservations.all()),
                     *requested_placements(state, state.now())),
         free=_free(state, fabric) if fabric else {},
-        returning=returning(state, fabric) + ending(state, fabric) if fabric else {},
+        returning=soon + returning(state, fabric) if fabric else {},
         namespaces={n["metadata"]["name"]: n["metadata"].get("labels") or {} for n in state.namespaces.list()},
         classes={c["metadata"]["name"]: c for c in state.classes.list()},
         samples=_samples(state), last_placed=state.reservations.last_chosen(),

@@ -11,6 +11,8 @@ import typing as t
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import NodeFacts
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.returning import ending, returning
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
@@ -62,6 +64,26 @@ def test_pod_waits_for_a_device_whose_pod_leaves(taken: Bench) -> None:
     taken.reconcile(GatesKey())
     assert taken.told("GateReleased") == [] == reserved(taken)
     assert "on their way back" in taken.gating.wait_reasons[0].waits_for
+
+
+def test_pod_waits_for_a_device_whose_pod_has_left_when_the_nodes_were_read(taken: Bench,
+                                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan sees the device in use, and the claim without one."""
+    taken.put(old(leaves_in=30))
+    ask(taken)
+    read = KnownNodes.facts
+
+    def facts(*args: t.Any) -> dict[str, NodeFacts]:
+        found = read(*args)
+        taken.put(objects.claim("old", pods=[]))
+        return found
+
+    monkeypatch.setattr(KnownNodes, "facts", facts)
+    taken.reconcile(GatesKey())
+    assert taken.told("GateReleased") == [] == reserved(taken)
+    monkeypatch.undo()
+    taken.reconcile(GatesKey())
+    assert reserved(taken) == [("train", "node-0")]
 
 
 def test_pod_is_let_go_where_it_leaves_after_the_time_that_is_waited(taken: Bench) -> None:

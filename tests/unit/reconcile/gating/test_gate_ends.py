@@ -10,7 +10,11 @@ from collections.abc import Callable
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES, PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    CLAIMS,
+    COMPOSABLE_RESOURCES,
+    PODS,
+)
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import SchedulingPlan
@@ -207,6 +211,18 @@ def test_device_of_a_held_pod_stays_when_its_plan_did_not_see_the_fabric(held: B
     assert reserved(held) == [("train", "node-0")]
     assert [(each["metadata"]["name"], "deletionTimestamp" in each["metadata"])
             for each in held.api.of(COMPOSABLE_RESOURCES)] == [("gpu-a", False)]
+
+
+def test_claim_that_was_given_a_pool_device_gets_the_one_that_was_attached_for_it(held: Bench) -> None:
+    """The scheduler heard of the removed gate before it heard of the device."""
+    ask(held)
+    serve(held)
+    (device,) = held.fabric.attached.values()
+    held.put({**objects.claim("train", objects.pool_result()), "spec": claim("train")["spec"]})
+    held.run(2)
+    (given,) = held.api.one(CLAIMS, "train", "default")["status"]["devices"]
+    assert [each["type"] for each in given["conditions"]] == [objects.RESCHEDULE]
+    assert (kept_for(held, "train"), len(held.fabric.attaches)) == (device.serial, 1)
 
 
 def test_changes_matter_only_while_a_pod_waits(held: Bench) -> None:

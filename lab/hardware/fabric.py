@@ -15,7 +15,8 @@ from typing import Any
 import urllib3
 
 POLL_SECONDS = 20.0
-_BACKOFF_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
+# A node has its devices whether the CDI Manager answers or not, so what was plugged in meanwhile comes without delay.
+_RETRY_SECONDS = 0.1
 # A device is on the machine's bus until the fabric has finished taking it away.
 _PLUGGED = frozenset({"attached", "detaching"})
 
@@ -72,21 +73,20 @@ class FabricWatcher(threading.Thread):
     def run(self) -> None:
         """Poll for ever."""
         generation: int | None = None
-        failures = 0
+        away = False
         while True:
             try:
                 state = self._poll(generation)
             except (urllib3.exceptions.HTTPError, ValueError, KeyError, TypeError) as error:
-                if failures == 0:
+                if not away:
                     self._log(f"fabric {self._url} cannot be read, trying again: {type(error).__name__}: {error}")
                 # A restarted emulator counts anew, so the next poll must not wait for our number.
-                generation = None
-                threading.Event().wait(_BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS) - 1)])
-                failures += 1
+                generation, away = None, True
+                threading.Event().wait(_RETRY_SECONDS)
                 continue
-            if failures:
+            if away:
                 self._log(f"fabric {self._url} can be read again")
-                failures = 0
+                away = False
             if state.generation != generation:
                 generation = state.generation
                 self._on_state(state)

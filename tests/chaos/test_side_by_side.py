@@ -11,10 +11,12 @@ import signal
 import typing as t
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ansible_collections.composable.infra.tests.chaos import __main__ as chaos
+from ansible_collections.composable.infra.tests.chaos.on_lab import run as module
 from ansible_collections.composable.infra.tests.chaos.on_lab.run import LabOutcome
 from ansible_collections.composable.infra.tests.chaos.on_lab.side_by_side import LabEnded, side_by_side
 
@@ -84,3 +86,34 @@ def test_ctrl_c_says_what_came_of_the_runs_until_then(monkeypatch: pytest.Monkey
 def _read_two(tmp_path: Path) -> None:
     with contextlib.closing(side_by_side(range(1, 5), 2, tmp_path, endless)) as outcomes:
         assert {next(outcomes).seed, next(outcomes).seed} == {1, 2}
+
+
+class FakeStage:
+    """A lab that counts."""
+
+    opened: t.ClassVar[list[FakeStage]] = []
+
+    def __init__(self, _options: object) -> None:
+        self.opened.append(self)
+        self.open = True
+
+    def close(self) -> None:
+        self.open = False
+
+
+def lived(run: module.LabRun) -> LabOutcome:
+    """A run in which the second seed mistook a device, and the third found something wrong."""
+    seed = t.cast(int, run.scenario)
+    run.workload = t.cast(t.Any, SimpleNamespace(did=SimpleNamespace(ambiguous={"dev-1"} if seed == 2 else set())))
+    run.violations += ["leak: dev-1"] if seed == 3 else []
+    return LabOutcome(seed, tuple(run.violations), 0, 0.0)
+
+
+def test_a_run_that_may_have_left_something_is_followed_by_one_on_a_new_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "Stage", FakeStage)
+    monkeypatch.setattr(module.LabRun, "run", lived)
+    monkeypatch.setattr(FakeStage, "opened", [])
+    seeds = t.cast(t.Any, iter(range(5)))
+    used = [FakeStage.opened.index(t.cast(t.Any, stage)) for _outcome, stage in module.on_lab(seeds)]
+    assert used == [0, 0, 0, 1, 2]
+    assert not any(stage.open for stage in FakeStage.opened)

@@ -228,6 +228,12 @@ class LabRun:
         return (found[mistaken:] + (objects if not mistaken else [])
                 + [f"ResourceClaim {raw['metadata']['name']}" for raw in claims])
 
+    @property
+    def leaves_something(self) -> bool:
+        """Whether the next run needs a new lab. Where a device that was attached by hand was mistaken for one that was
+        asked for, objects about it stay."""
+        return bool(self.violations or self.workload.did.ambiguous)
+
     def _judge(self, effects: list[dict[str, t.Any]]) -> None:
         serials = {d["uid"]: d["serial"] for d in self.stage.emulator.state()["devices"]}
         created = created_requests(self.stage.lab.audit_log, self._audited)
@@ -262,9 +268,9 @@ def on_lab(scenarios: Iterator[Scenario]) -> Iterator[tuple[LabOutcome, Stage]]:
     try:
         for scenario in scenarios:
             stage = stage or Stage(OPTIONS)
-            outcome = LabRun(stage, scenario).run()
-            yield outcome, stage
-            if outcome.violations:
+            run = LabRun(stage, scenario)
+            yield run.run(), stage
+            if run.leaves_something:
                 stage.close()
                 stage = None
     finally:

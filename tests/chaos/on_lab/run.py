@@ -253,7 +253,8 @@ class LabRun:
         for node in lab.nodes:
             folder = lab.node_folder(node)
             for address in by_hand.gpus(folder):
-                (folder / "sys/bus/pci/devices" / address / "remove").write_text("1", encoding="utf-8")
+                with contextlib.suppress(FileNotFoundError):  # its node was about to remove it itself
+                    (folder / "sys/bus/pci/devices" / address / "remove").write_text("1", encoding="utf-8")
             if by_hand.announced(lab, node):
                 by_hand.restart_plugin(lab, node)
         self.stage.emulator.reset()

@@ -24,7 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import of_resource
 from ansible_collections.composable.infra.tests.browser.window import Browser, opened
-from ansible_collections.composable.infra.tests.e2e.support.support import OPENED, delete_all, wait_for
+from ansible_collections.composable.infra.tests.e2e.support.support import OPENED, delete_all, is_ready, wait_for
 
 STAGE = {"nodes": 3, "devices": {A100: 4, H100: 2}, "hold": 20.0, "handover": "gated", "attach": 1.5,
          "managers": ("redfish",), "manager_settings": {"redfish": {"dialects": ["Connections"]}}}
@@ -136,7 +136,7 @@ def test_timeline_outlives_the_process(stage: Stage, address: str) -> None:
     other = OPENED.add(front_doors.Process("standby", command, stage))
     try:
         page = front_doors.page_address(other)
-        wait_for("its lists are read", lambda: get(page, "ready?") is not None)
+        wait_for("its lists are read", lambda: is_ready(other))
         wait_for("it tells the story", lambda: (get(page, "story?key=claim/default/lasting") or {}).get("timeline"))
         told = get(page, "story?key=claim/default/lasting")
         assert told is not None
@@ -147,8 +147,6 @@ def test_timeline_outlives_the_process(stage: Stage, address: str) -> None:
 
 def get(address: str, path: str, **headers: str) -> Json | None:
     """An answer; None for none that is one."""
-    if path == "ready?":
-        address, path = address.removesuffix("ui/"), "readyz"
     host, _unused, prefix = address.removeprefix("http://").partition("/")
     connection = http.client.HTTPConnection(host, timeout=10)
     connection.request("GET", f"/{prefix}{path}", headers=headers)

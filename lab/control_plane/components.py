@@ -148,6 +148,8 @@ def apiserver(layout: Layout, audit: bool = False) -> Command:
     if audit:
         flags.append(f"--audit-policy-file={layout.config('audit.yaml')}")
         flags.append(f"--audit-log-path={layout.audit_log}")
+        # In MiB; by default it is begun anew after 100, and who reads it would miss what came before.
+        flags.append("--audit-log-maxsize=8192")
     if layout.release.runtime_config:
         flags.append(f"--runtime-config={','.join(layout.release.runtime_config)}")
     return _command(layout, "kube-apiserver", [*flags, *_gates(layout, "kube-apiserver")])

@@ -38,7 +38,8 @@ A100, H100 = "NVIDIA-A100-PCIE-40GB", "NVIDIA-H100-PCIe"
 @dataclass(frozen=True, slots=True)
 class StageOptions:
     """``devices`` per model in all; attach, detach, announce and hold in seconds; ``announce``: how long a start of the
-    vendor's DRA plugin takes. ``hands``: as the setting node_hands; with agent, a node agent runs for each node.
+    vendor's DRA plugin takes; ``announce_patience``: how long the agents wait for a device to be announced, which they
+    restart the plugin again in. ``hands``: as the setting node_hands; with agent, a node agent runs for each node.
     ``spare_machines``: machines of the fabric that are no nodes. ``real_nodes``: nodes with a kubelet of their own;
     their agents run as a DaemonSet, see ``installed.py``, and their pods have a second container without devices.
 
@@ -56,6 +57,7 @@ class StageOptions:
     attach: float = 2.0
     detach: float = 0.5
     announce: float = 0.05
+    announce_patience: float = 30.0
     hands: str = "agent"
     spare_machines: tuple[str, ...] = ()
     hold: float = 600.0
@@ -115,7 +117,7 @@ class Stage:
             for name in (daemonset.NAME, *([real_daemonset.NAME] if o.real_nodes else [])):
                 self.lab.api.request("DELETE", f"{plugins}/{name}")
         if o.hands == "agent" and o.nodes:
-            self.lab.start_agents(dra_driver=self.own_driver)
+            self.lab.start_agents(dra_driver=self.own_driver, announce_patience=o.announce_patience)
         self.client = Client(Connection.load(str(self.lab.kubeconfig)))
         self.kubeconfig = self.lab.service_account_kubeconfig("composable-infra", "composable-infra")
         self.config_path = self.folder / "config.yml"

@@ -22,12 +22,17 @@ THREADS = 8
 # Longer than the scheduler needs for its own run with the devices of the one before, in seconds.
 HOLD = 20.0
 LOOP = 1_000_000
+# Seconds between two looks, and for each pod: an answer holds all that run, and the API server has other work.
+LOOK, LOOK_PER_POD = 0.25, 0.002
+# As the agents have it by default: the lab's own is shorter, and a busy machine would restart plugins again by it.
+ANNOUNCE_PATIENCE = 120.0
 
 
 def run(scenario: Scenario) -> Figures:
     """One run. RuntimeError when a pod did not run in time."""
     options = StageOptions(nodes=scenario.nodes, devices={A100: scenario.pods * scenario.gpus},
                            attach=scenario.attach, announce=scenario.announce, attach_timeout=180.0, audit=True,
+                           announce_patience=ANNOUNCE_PATIENCE,
                            handover="gated" if scenario.gated else "direct" if scenario.direct else "reschedule",
                            hold=HOLD if scenario.twice else 600.0, extra={"allocation_policy": scenario.policy})
     with Stage(options) as stage:
@@ -63,7 +68,8 @@ def _on(stage: Stage, scenario: Scenario, process: front_doors.Process) -> Figur
         delete_all(stage)
         alone = _names("alone", scenario)
         _create(stage, alone, lambda name: stage.pod(name, A100, scenario.gpus, gated=False))
-        wait(lambda: running(stage) >= len(alone), 300, "all pods run that the scheduler places alone")
+        wait(lambda: running(stage) >= len(alone), 300, "all pods run that the scheduler places alone",
+             max(LOOK, LOOK_PER_POD * len(names)))
         reduce.alone(stage, alone, figures)
     return figures
 
@@ -77,7 +83,8 @@ def _burst(stage: Stage, scenario: Scenario, process: front_doors.Process, names
     pinned = {name: nodes[i % len(nodes)] if scenario.spread else None for i, name in enumerate(names)}
     loop, used, others, begin = _loop(), cpu(process.pid), _others(stage), time.time()
     _create(stage, names, lambda name: stage.pod(name, A100, scenario.gpus, pinned[name]))
-    wait(lambda: running(stage) >= len(names), 120 + len(names) / 2 + 3 * scenario.attach, "all pods run")
+    wait(lambda: running(stage) >= len(names), 120 + len(names) / 2 + 3 * scenario.attach, "all pods run",
+         max(LOOK, LOOK_PER_POD * len(names)))
     figures = Figures(scenario, loop_seconds=loop, cpu_seconds=round(cpu(process.pid) - used, 3),
                       rss_mib=peak_rss(process.pid),
                       others={name: round(seconds - others[name], 2) for name, seconds in _others(stage).items()})
@@ -96,13 +103,13 @@ def _create(stage: Stage, names: Sequence[str], create: t.Callable[[str], None])
         list(pool.map(create, names))
 
 
-def wait(condition: t.Callable[[], bool], seconds: float, what: str) -> None:
-    """Return when the condition holds. RuntimeError when it does not within ``seconds``."""
+def wait(condition: t.Callable[[], bool], seconds: float, what: str, every: float = LOOK) -> None:
+    """Return when the condition holds, which is asked ``every`` seconds. RuntimeError when it does not in time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
             raise RuntimeError(f"not within {seconds:g} s: {what}")
-        time.sleep(0.25)
+        time.sleep(every)
 
 
 def idle(stage: Stage) -> int:

@@ -82,6 +82,7 @@ def test_audit_is_on_request(tmp_path: Path) -> None:
     quiet, loud = (components.apiserver(layout, audit).arguments for audit in (False, True))
     assert not any(part.startswith("--audit") for part in quiet)
     assert f"--audit-log-path={layout.audit_log}" in loud
+    assert "--audit-log-maxsize=8192" in loud, "a burst of 1,000 pods writes more than the 100 MiB of the default"
 
 
 @pytest.mark.parametrize(("timeout", "written"), [(30, "30000ms"), (1.5, "1500ms")])
@@ -245,5 +246,6 @@ def test_written_files_name_the_right_users(tmp_path: Path) -> None:
     assert {path.stem for path in (tmp_path / "kubeconfigs").iterdir()} == set(bootstrap.USERS)
     document = yaml.safe_load(layout.kubeconfig("admin").read_text())
     assert document["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:3"
-    stages = list(yaml.safe_load_all(layout.config("stages.yaml").read_text()))
+    options, *stages = list(yaml.safe_load_all(layout.config("stages.yaml").read_text()))
+    assert options["options"]["podPlayStageParallelism"] > 4, "by default kubelets would wait for each other"
     assert {stage["spec"]["resourceRef"]["kind"] for stage in stages} == {"Node", "Pod"}

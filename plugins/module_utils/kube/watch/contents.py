@@ -18,8 +18,8 @@ from .parts import Trimmed
 Kept: t.TypeAlias = "Object | bytes"
 Handles = list[tuple[Key, Kept]]
 # Length of the texts that one generation of decoded objects has; a decoded object takes ten times as much. It is what
-# some thirty workers read at a time: with half of it they push out each other's, and a pod costs 1.4 times the CPU.
-RECENT = 1 << 17
+# some thirty workers and the plans of 200 busy nodes read at a time: with less they push out each other's.
+RECENT = 1 << 18
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +64,14 @@ class Contents:
         """One object, or None."""
         return self[key] if key in self._kept else None
 
+    def peek(self, key: Key) -> Object | None:
+        """As ``get``, for who looks at an object once, such as what replaces it: it does not count as asked for."""
+        return self.read(key, self._kept[key]) if key in self._kept else None
+
+    def is_recent(self, key: Key) -> bool:
+        """Whether an object was asked for lately."""
+        return key in self._young or key in self._old
+
     def keys(self) -> KeysView[Key]:
         """Of all."""
         return self._kept.keys()
@@ -101,8 +109,10 @@ class Contents:
 
     def pop(self, key: Key) -> Object:
         """Keep it no longer; what it was."""
-        obj = self[key]
-        for known in (self._kept, self._live, self._young, self._old):
+        obj = self.read(key, self._kept[key])
+        if (young := self._young.pop(key, None)) is not None:
+            self._length -= young.length
+        for known in (self._kept, self._live, self._old):
             known.pop(key, None)
         return obj
 

@@ -129,8 +129,8 @@ class Store:
 
     def known(self, obj: Object) -> Object | None:
         """What is in here of the very same version of an object, or None."""
-        namespace, name = key_of(obj)
-        known = self.get(name, namespace)
+        with self._lock:
+            known = self._objects.peek(key_of(obj))
         return known if known is not None and version_of(known) == version_of(obj) >= 0 else None
 
     def take_listed(self, obj: Object) -> Object:
@@ -146,7 +146,7 @@ class Store:
         key, version = key_of(obj), version_of(obj)
         with self._lock:
             self._bury(key, version)
-            known = self._objects.get(key)
+            known = self._objects.peek(key)
             if known is None or 0 <= version < version_of(known):
                 return False
             self._give_up(key)
@@ -250,15 +250,18 @@ class Store:
     def _is_newer(self, key: Key, version: int) -> bool:
         if version < 0:
             return True
-        known = self._objects.get(key)
+        known = self._objects.peek(key)
         return version > (version_of(known) if known is not None else self._tombstones.get(key, -1))
 
     def _put(self, key: Key, obj: Object) -> Key:
         key = kept_key(key)
         if self._untold and key not in self._objects:
             self._untold.changes(key)
+        recent = self._objects.is_recent(key)
         self._take(key)
         self._objects.put(key, obj)
+        if recent:  # whoever asked for the one before asks for this one, too
+            self._objects.get(key)
         self._tombstones.pop(key, None)
         for follower in self._followers:
             follower.note(obj)
@@ -278,7 +281,7 @@ class Store:
             index.discard(place, key)
 
     def _drop_unlisted(self, key: Key, taken: int) -> bool:
-        known = version_of(self._objects[key])
+        known = version_of(self._objects.read(key, self._objects.handle(key)))
         if 0 <= taken < known:
             return False
         self._bury(key, max(taken, known))

@@ -31,13 +31,13 @@ class Untold:
     def told(self, key: Key) -> Object | None:
         """What was told last, None when the listener knows of none."""
         if key not in self._told:
-            return self._contents.get(key)
+            return self._contents.peek(key)
         kept = self._told[key]
         return None if kept is None else self._contents.read(key, kept)
 
     def tell(self, key: Key, obj: Object | None) -> None:
         """It is told now; None: that there is none any more."""
-        there = self._contents.get(key)
+        there = self._contents.peek(key)
         if there is obj or (there is not None and obj is not None and 0 <= version_of(obj) == version_of(there)):
             self._told.pop(key, None)
             self._told = self._told or {}  # a dict does not shrink by itself

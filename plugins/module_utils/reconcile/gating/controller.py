@@ -36,13 +36,16 @@ from .node_facts import KnownNodes
 from .nominations import Nominations
 from .pass_record import PassRecord
 from .planner import plan_held_pods, read_ahead
-from .reservation_ends import GATHER, ReservationEnds, pools_of
+from .reservation_ends import ReservationEnds, pools_of
 from .reservation_tracker import ReservationTracker
 from .second_judgement import SecondJudgement
 
 Json = dict[str, t.Any]
-# Seconds after the first pod of a burst, at the latest, in which the burst is planned.
-GATHER_MOST = 0.06
+# Pods that come together are planned together: seconds until they are planned after a change, and after the first pod
+# of a burst at the latest.
+GATHER, GATHER_MOST = 0.015, 0.06
+# Between two plans is so many times the duration of a plan: plans of many nodes leave the others time for their work.
+PAUSE = 2.0
 # Changes that may help a pod that was planned in vain wait for so many times the duration of a plan.
 REST = 3.0
 
@@ -56,13 +59,13 @@ class GatingController:
         self._reporter, self._queue, self._hops = reporter, queue, hops
         self._held_pods = HeldPodsLog(state, reporter)
         self.nominations = Nominations(writer, lambda: namespace_labels(state), queue, threads)
-        self.ends = ReservationEnds(state, queue, self.nominations, reporter)
+        self.ends = ReservationEnds(state, queue, self.nominations, reporter, self._plan_soon)
         self._second_judgement = SecondJudgement(state, self.ends)
         self._opener = GateOpener(state, writer, self.ends, reporter, hops, threads)
         self._tracker = ReservationTracker(state, self.ends, queue, reporter, hops)
         self._cache, self._known_nodes, self._planning = ParseCache(), KnownNodes(), threading.Lock()
         self._coming = Batcher(GATHER, GATHER_MOST)
-        self._some_wait, self._took = True, 0.0
+        self._some_wait, self._took, self._planned = True, 0.0, 0.0
         self._errors: list[ApiError] = []
         self.passes = PassRecord()
         self.wait_reasons: tuple[WaitReason, ...] = ()
@@ -116,7 +119,8 @@ class GatingController:
         overdue = self._second_judgement.run(now)
         with self._planning:
             plan = plan_held_pods(self._state, self._cache, self._known_nodes)
-        self.wait_reasons, self._took = plan.wait_reasons, time.monotonic() - began
+        self._planned = time.monotonic()
+        self.wait_reasons, self._took = plan.wait_reasons, self._planned - began
         self._some_wait = bool(plan.wait_reasons) or self._state.snapshot is None
         with self._later():
             self._opener.let_go(plan.releases)
@@ -206,16 +210,21 @@ class GatingController:
         if reservation is not None:
             self._tracker.pod_changed(reservation, pod, gone)
         elif not gone and pods.held(pod):
-            self._queue.add_at(GatesKey(), max(self._coming.note(), time.time() + self._took))
+            self._plan_soon(max(self._coming.note(), time.time() + self._took))
         elif old is not None and pods.bound(pod) and (gone or not pods.bound(old)):
             self.cluster_changed()
 
     def node_changed(self, name: str) -> None:
         """A node that was chosen for held pods may suit them no longer."""
         if self._state.reservations.on(name):
-            self._queue.add_at(GatesKey(), time.time() + GATHER)
+            self._plan_soon()
+
+    def _plan_soon(self, when: float = 0.0) -> None:
+        """Have held pods planned anew, not before ``when`` (seconds since the epoch)."""
+        rest = self._planned + PAUSE * self._took - time.monotonic()
+        self._queue.add_at(GatesKey(), max(when, time.time() + max(GATHER, rest)))
 
     def cluster_changed(self) -> None:
         """Something of the cluster or the fabric changed: pods that still wait are planned anew in a moment."""
         if self._some_wait:
-            self._queue.add_at(GatesKey(), time.time() + max(GATHER, REST * self._took))
+            self._plan_soon(time.time() + REST * self._took)

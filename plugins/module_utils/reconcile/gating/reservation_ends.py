@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ...planning.scheduling.snapshot import Placement
-from ..keys import GatesKey, Key, NodeKey, PoolKey
+from ..keys import Key, NodeKey, PoolKey
 from ..pool.snapshot import fabric_of
 from ..runtime.event_reporter import EventReporter
 from ..runtime.work_queue import WorkQueue
@@ -17,16 +17,14 @@ from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN, Reservation
 from .nominations import Nominations
 
-# Pods that come together are planned together: seconds until they are planned after a change.
-GATHER = 0.015
-
 
 class ReservationEnds:
-    """Ends reservations and has looked at whatever that concerns."""
+    """Ends reservations and has looked at whatever that concerns; ``plan_soon()`` has held pods planned anew."""
 
     def __init__(self, state: ClusterState, queue: WorkQueue[Key], nominations: Nominations,
-                 reporter: EventReporter) -> None:
+                 reporter: EventReporter, plan_soon: Callable[[], None]) -> None:
         self._state, self._queue, self._nominations, self._reporter = state, queue, nominations, reporter
+        self._plan_soon = plan_soon
 
     def give_up(self, reservation: Reservation, reason: str) -> None:
         """The devices of a held pod do not come to its node; a group gives up together, newest first."""
@@ -52,7 +50,7 @@ class ReservationEnds:
             self._queue.add_change(NodeKey(placement.node))
             for pool in sorted(pools_of(self._state, [placement])):
                 self._queue.add_change(pool)
-            self._queue.add_at(GatesKey(), time.time() + GATHER)
+            self._plan_soon()
         return placement
 
     def end_holds(self, placement: Placement) -> None:

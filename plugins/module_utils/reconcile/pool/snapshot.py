@@ -15,7 +15,7 @@ from ...planning.pool.plan import PoolSnapshot
 from ...planning.settings import DeviceModel
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
-from ..state.indexers import MINUTE
+from ..state.indexers import ASKED_TOGETHER
 from ..state.pool_devices import is_awaited, is_on_its_way
 from ..state.scale_ups import live_entries
 
@@ -109,9 +109,9 @@ def left(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricS
 
 
 def _asked_since(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot, since: float) -> int:
-    lately = [minute for minute in state.resources.keys("asked") if t.cast(float, minute) >= since // MINUTE]
+    lately = [when for when in state.resources.keys("asked") if t.cast(float, when) >= since // ASKED_TOGETHER]
     found = 0
-    for raw in (raw for minute in lately for raw in state.resources.by("asked", minute)):
+    for raw in (raw for when in lately for raw in state.resources.by("asked", when)):
         counts = raw["spec"]["model"] == model.cdi_model_name and not raw["metadata"].get("deletionTimestamp")
         if counts and cohdi.read_intent(raw)[1] >= since:
             found += fabric_of(state, raw["spec"]["target_node"], snapshot) == fabric

@@ -275,6 +275,5 @@ class ClusterState:
         return tuple(ClaimRef.of(claim) for claim in found if claim)
 
     def is_allocated(self, claim_uid: str) -> bool:
-        """Whether a claim (its uid) is allocated."""
-        claim = self.claim(claim_uid)
-        return claim is not None and bool(claims.results(claim))
+        """Whether a claim (its uid) is allocated; the claim itself is not read for that."""
+        return self.claims.has("uid", claim_uid) and not self.claims.has("unallocated", claim_uid)

@@ -13,7 +13,8 @@ from ...kube.watch.index import ByHash
 from ...planning.node.demand import PREPARING
 from . import adapters
 
-MINUTE: t.Final = 60.0
+# What was asked for in so many seconds is found together.
+ASKED_TOGETHER: t.Final = 2.0
 Json = dict[str, t.Any]
 Indexes = Mapping[str, Callable[[Json], Iterable[Hashable]]]
 
@@ -35,6 +36,10 @@ def _allocated_pool_devices(claim: Json) -> Iterable[Hashable]:
 
 def _allocated_from(claim: Json) -> Iterable[Hashable]:
     return {(r["driver"], r["pool"]) for r in claims.results(claim)}
+
+
+def _unallocated(claim: Json) -> Iterable[Hashable]:
+    return () if claims.results(claim) else _claim_uids(claim)
 
 
 def _preparing(claim: Json) -> Iterable[Hashable]:
@@ -76,9 +81,9 @@ def _pool_device(obj: Json) -> Iterable[Hashable]:
 
 
 def _asked(obj: Json) -> Iterable[Hashable]:
-    """The minute in which the CDI Manager was asked: what was asked for lately is found without reading all."""
+    """When the CDI Manager was asked: what was asked for lately is found without reading all."""
     asked = cohdi.read_intent(obj)[1]
-    return (asked // MINUTE,) if asked > 0 else ()
+    return (asked // ASKED_TOGETHER,) if asked > 0 else ()
 
 
 def _deleting(obj: Json) -> Iterable[Hashable]:
@@ -138,7 +143,8 @@ def _claim_uids(claim: Json) -> Iterable[Hashable]:
 
 CLAIMS: t.Final[Indexes] = {"node": _of_claim_node, "device": ByHash(claims.device_keys), "pool": _pools,
                             "uid": ByHash(_claim_uids), "allocated from": _allocated_from,
-                            "pool device": _allocated_pool_devices, "preparing": _preparing}
+                            "unallocated": ByHash(_unallocated), "pool device": _allocated_pool_devices,
+                            "preparing": _preparing}
 SLICES: t.Final[Indexes] = {"node": _slice_node, "pool": _slice_pool, "driver": _slice_driver}
 NODES: t.Final[Indexes] = {"machine": _machine}
 REQUESTS: t.Final[Indexes] = {"node": _target, "scale up": _scaled_up}

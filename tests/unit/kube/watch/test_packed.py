@@ -137,6 +137,32 @@ def test_what_thirty_workers_read_at_a_time_is_decoded_once(monkeypatch: pytest.
     assert decoded.total() == 320
 
 
+def test_what_is_only_replaced_pushes_out_nothing_that_is_asked_for() -> None:
+    """Watches replace objects all the time, and a list compares every one, though nobody asks for them."""
+    store = Store({}, trim=lambda obj: obj)
+    for number in range(3000):
+        store.upsert(pod(str(number), text="x" * 300))
+    store.get("0", "jobs")
+    for version in (2, 3):
+        for number in range(1, 3000):
+            store.upsert(pod(str(number), version, text="x" * 300))
+            store.upsert(pod(str(number), 1))
+    store.retain({("jobs", str(number)) for number in range(2000)}, "1")
+    assert [name for _namespace, name in store._objects._live] == ["0"]
+
+
+def test_what_replaces_an_object_that_was_asked_for_lately_is_not_decoded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store({}, trim=lambda obj: obj)
+    for name in ("asked", "other"):
+        store.upsert(pod(name))
+    store.get("asked", "jobs")
+    for name in ("asked", "other"):
+        store.upsert(pod(name, 2))
+    assert [name for _namespace, name in store._objects._live] == ["asked"]
+    monkeypatch.setattr(store._objects._packer, "unpack", lambda _kept: pytest.fail("decoded"))
+    assert store.get("asked", "jobs") == pod("asked", 2)
+
+
 def test_a_handle_stands_for_the_object_of_its_moment() -> None:
     store = Store({"namespace": lambda obj: (obj["metadata"]["namespace"],)}, trim=lambda obj: obj)
     store.upsert(pod("a", 1))

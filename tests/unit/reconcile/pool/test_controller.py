@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot, Machine
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import SLICES
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import read_intent
 from ansible_collections.composable.infra.plugins.module_utils.planning.pool.plan import PoolSnapshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import PoolKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool import controller
@@ -163,6 +164,15 @@ def test_device_asked_for_since_the_count_was_read_is_taken_off_it(bench: Bench,
     bench.put(objects.claim("user", objects.local_result("gpu-0")) if used else objects.claim("none"))
     assert pool(bench, taken=time.time() - 60).free == 3
     assert pool(bench, taken=time.time()).free == 4
+
+
+def test_what_was_asked_for_since_a_count_was_read_is_found_to_the_moment(bench: Bench) -> None:
+    """Also what a clock noted that was set back since."""
+    raws = [objects.resource(f"gpu-{age}", asked=age) for age in (-3600.0, 1.0, 2.0, 3.0, 61.0)]
+    bench.put(*raws)
+    for number, raw in enumerate(raws, start=1):
+        asked = read_intent(raw)[1]
+        assert [pool(bench, 9, taken=asked + more).free for more in (-0.01, 0.01)] == [9 - number, 9 - number + 1]
 
 
 @pytest.mark.parametrize("part", [

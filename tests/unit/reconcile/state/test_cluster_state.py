@@ -178,6 +178,19 @@ def test_nodes_that_keep_a_device_for_a_claim(bench: Bench) -> None:
     assert bench.state.holding("uid-other") == set()
 
 
+def test_claim_is_allocated_from_its_allocation_to_its_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked for each claim of each held pod, in every plan: no claim is decoded for it."""
+    uid = objects.claim("train")["metadata"]["uid"]
+    known = [bench.state.is_allocated(uid)]
+    for raw in (objects.claim("train"), objects.claim("train", objects.pool_result()), objects.claim("train")):
+        bench.put(raw)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(bench.state.claims), "first", lambda *_unused: pytest.fail("decoded"))
+            known.append(bench.state.is_allocated(uid))
+    bench.state.claims.remove(raw)
+    assert [*known, bench.state.is_allocated(uid)] == [False, False, True, False, False]
+
+
 def test_forgotten_resource_was_never_used(bench: Bench) -> None:
     bench.put(objects.local_slice("GPU-d1"), objects.resource("r", device="d1", serial="GPU-d1"))
     bench.put(objects.claim("user", objects.local_result()))

@@ -44,7 +44,8 @@ Json = dict[str, t.Any]
 # Pods that come together are planned together: seconds until they are planned after a change, and after the first pod
 # of a burst at the latest.
 GATHER, GATHER_MOST = 0.015, 0.06
-# Between two plans is so many times the duration of a plan: plans of many nodes leave the others time for their work.
+# After a plan that takes longer than a burst is gathered for is so many times its duration: plans of many nodes leave
+# the others time for their work.
 PAUSE = 2.0
 # Changes that may help a pod that was planned in vain wait for so many times the duration of a plan.
 REST = 3.0
@@ -221,7 +222,8 @@ class GatingController:
 
     def _plan_soon(self, when: float = 0.0) -> None:
         """Have held pods planned anew, not before ``when`` (seconds since the epoch)."""
-        rest = self._planned + PAUSE * self._took - time.monotonic()
+        pause = PAUSE * self._took if self._took > GATHER_MOST else 0.0
+        rest = self._planned + pause - time.monotonic()
         self._queue.add_at(GatesKey(), max(when, time.time() + max(GATHER, rest)))
 
     def cluster_changed(self) -> None:

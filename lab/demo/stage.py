@@ -38,8 +38,8 @@ A100, H100 = "NVIDIA-A100-PCIE-40GB", "NVIDIA-H100-PCIe"
 @dataclass(frozen=True, slots=True)
 class StageOptions:
     """``devices`` per model in all; attach, detach, announce and hold in seconds; ``announce``: how long a start of the
-    vendor's DRA plugin takes; ``announce_patience``: how long the agents wait for a device to be announced, which they
-    restart the plugin again in. ``hands``: as the setting node_hands; with agent, a node agent runs for each node.
+    vendor's DRA plugin takes; ``announce_patience``: how long the agents wait until a plugin shows a device; meanwhile
+    they start it again. ``hands``: as the setting node_hands; with agent, a node agent runs for each node.
     ``spare_machines``: machines of the fabric that are no nodes. ``real_nodes``: nodes with a kubelet of their own;
     their agents run as a DaemonSet, see ``installed.py``, and their pods have a second container without devices.
 

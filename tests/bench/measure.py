@@ -62,14 +62,13 @@ def _on(stage: Stage, scenario: Scenario, process: front_doors.Process) -> Figur
         wait(lambda: idle(stage) == scenario.pods * scenario.gpus, 60, "all devices are idle on their nodes")
         again = _names("again", scenario)
         _create(stage, again, lambda name: stage.pod(name, A100, scenario.gpus))
-        wait(lambda: running(stage) >= len(again), 120, "all pods run with devices that are there")
+        _wait_for_pods(stage, again, 120, "all pods run with devices that are there")
         reduce.alone(stage, again, figures)
     if scenario.alone:
         delete_all(stage)
         alone = _names("alone", scenario)
         _create(stage, alone, lambda name: stage.pod(name, A100, scenario.gpus, gated=False))
-        wait(lambda: running(stage) >= len(alone), 300, "all pods run that the scheduler places alone",
-             max(LOOK, LOOK_PER_POD * len(names)))
+        _wait_for_pods(stage, alone, 300, "all pods run that the scheduler places alone")
         reduce.alone(stage, alone, figures)
     return figures
 
@@ -83,8 +82,7 @@ def _burst(stage: Stage, scenario: Scenario, process: front_doors.Process, names
     pinned = {name: nodes[i % len(nodes)] if scenario.spread else None for i, name in enumerate(names)}
     loop, used, others, begin = _loop(), cpu(process.pid), _others(stage), time.time()
     _create(stage, names, lambda name: stage.pod(name, A100, scenario.gpus, pinned[name]))
-    wait(lambda: running(stage) >= len(names), 120 + len(names) / 2 + 3 * scenario.attach, "all pods run",
-         max(LOOK, LOOK_PER_POD * len(names)))
+    _wait_for_pods(stage, names, 120 + len(names) / 2 + 3 * scenario.attach, "all pods run")
     figures = Figures(scenario, loop_seconds=loop, cpu_seconds=round(cpu(process.pid) - used, 3),
                       rss_mib=peak_rss(process.pid),
                       others={name: round(seconds - others[name], 2) for name, seconds in _others(stage).items()})
@@ -101,6 +99,10 @@ def _others(stage: Stage) -> dict[str, float]:
 def _create(stage: Stage, names: Sequence[str], create: t.Callable[[str], None]) -> None:
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(create, names))
+
+
+def _wait_for_pods(stage: Stage, names: Sequence[str], seconds: float, what: str) -> None:
+    wait(lambda: running(stage) >= len(names), seconds, what, max(LOOK, LOOK_PER_POD * len(names)))
 
 
 def wait(condition: t.Callable[[], bool], seconds: float, what: str, every: float = LOOK) -> None:

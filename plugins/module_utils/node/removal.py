@@ -22,6 +22,9 @@ from .options import Options
 from .progress import Undo
 from .vendors import Vendor, fill
 
+# Where the processes begun from here are seen, also when the node's files are below another folder.
+OWN_PROCESSES = Path("/proc")
+
 
 def unload_last(host: Host, device: pci.PciDevice, vendor: Vendor, options: Options, undo: Undo) -> bool:
     """Unload the modules that must go before the last device of its driver. True when it is the last one.
@@ -91,7 +94,7 @@ def still_under_way(host: Host, address: str, argv: Sequence[str]) -> list[str]:
     command = [os.fsencode(word) for word in host.command(argv)[0]] if argv else []
     if command[:1] == [b"chroot"]:
         command = command[2:]
-    found = {process.name for folder in (host.root / "proc", Path("/proc")) for process in _processes(folder)
+    found = {process.name for folder in (host.root / "proc", OWN_PROCESSES) for process in _processes(folder)
              if _is_removal(_arguments(process), written, command)}
     return sorted(found, key=int)
 

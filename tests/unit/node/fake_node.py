@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.node import bus
+from ansible_collections.composable.infra.plugins.module_utils.node import bus, removal
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     COMMAND_FAILED,
     Evidence,
@@ -68,6 +68,8 @@ class FakeNode:
             (root / "sys/module" / module).mkdir(parents=True)
         process(root, 1, "init")
         monkeypatch.setattr(bus, "write", self.write)
+        # Another test of this machine may run the same command for the same address.
+        monkeypatch.setattr(removal, "OWN_PROCESSES", root / "proc")
 
     def come(self, card: Card, driver: str | None = None) -> Card:
         """The card shows on the bus, as after a hot-plug event."""

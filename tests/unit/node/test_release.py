@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.node import bus
+from ansible_collections.composable.infra.plugins.module_utils.node import bus, removal
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence, NodeTrouble
 from ansible_collections.composable.infra.plugins.module_utils.node.host import NotEnded, Output
 from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
@@ -273,8 +273,10 @@ def test_second_removal_is_not_begun_beside_one_that_hangs(node: FakeNode, notes
     assert release(node.host, notes.last, QUICK, notes, free).phase == "Removed"
 
 
-def test_removal_by_the_tool_is_known_again(node: FakeNode, notes: Notes, gpu_a: Evidence) -> None:
+def test_removal_by_the_tool_is_known_again(
+        node: FakeNode, notes: Notes, gpu_a: Evidence, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real process with the command's words, which ends when its input does."""
+    monkeypatch.setattr(removal, "OWN_PROCESSES", Path("/proc"))
     words = node.host.command(["nvidia-smi", "drain", "-p", A, "-r"])[0][2:]
     with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()", *words], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:

@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from hashlib import blake2b
 from uuid import uuid4
 
 from .api_resources import EVENTS, Object
@@ -46,9 +46,10 @@ class _Told:
     related: Object | None
     moment: float
 
-    def key(self) -> tuple[Any, ...]:
+    def key(self) -> bytes:
+        """A digest: thousands of events are remembered, and their texts would be most of what that takes."""
         subject = tuple(self.regarding.get(name) for name in ("kind", "namespace", "name", "uid"))
-        return (*subject, self.reason, self.message, self.type_)
+        return blake2b(repr((*subject, self.reason, self.message, self.type_)).encode(), digest_size=16).digest()
 
 
 def reference(obj: Object) -> Object:
@@ -82,7 +83,7 @@ class Recorder:
         self._client, self._component, self._instance = client, component, instance
         self._clock, self._pace, self._delay = clock, pace, delay
         self._queue: deque[_Told] = deque()
-        self._sent: OrderedDict[tuple[Any, ...], _Sent] = OrderedDict()
+        self._sent: OrderedDict[bytes, _Sent] = OrderedDict()
         self._changed = threading.Condition()
         self._busy = False
         self._closing = False

@@ -1,13 +1,14 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The timelines of claims that this process has seen: those under way, those to be written down, and the last ones."""
+"""The timelines of claims that this process has seen: those under way, those to be written down, and those of claims
+that were served and are still there."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -16,8 +17,8 @@ from .timeline import MOST_HOPS, START, Span, Timeline
 
 # Claims under way, and claims that are served and not written down yet; the oldest are forgotten first.
 MOST = 20_000
-# Claims that were served, about 2 KiB each; a busy cluster has more of them in a day.
-MOST_OF_A_DAY = 4000
+# Claims that were served and are still there, about 2 KiB each; what is forgotten here is found on its device.
+MOST_SERVED = 4000
 # Seconds for which the start of a served claim's pod is waited for, before its timeline is written.
 START_SECONDS = 10.0
 
@@ -33,7 +34,7 @@ class TimelineRecorder:
         self._due, self._clock, self._counted, self._lock = due, clock, counted, threading.Lock()
         self._under_way: OrderedDict[str, Timeline] = OrderedDict()
         self._served: OrderedDict[str, tuple[Timeline, float]] = OrderedDict()
-        self._history: deque[Timeline] = deque(maxlen=MOST_OF_A_DAY)
+        self._written: OrderedDict[str, Timeline] = OrderedDict()
 
     def note(self, claims: Iterable[ClaimRef], hop: str, began: float, ended: float) -> None:
         """A hop of these claims is over. A served claim may have one more: one that the scheduler allocated anew is
@@ -72,10 +73,10 @@ class TimelineRecorder:
             self._due(timeline.node, now)
 
     def unserved(self, uid: str) -> None:
-        """A claim (its uid) is not served, or is gone: nobody writes its timeline."""
+        """A claim (its uid) is not served, or is gone: nobody writes its timeline, and nobody asks for it."""
         with self._lock:
-            self._under_way.pop(uid, None)
-            self._served.pop(uid, None)
+            for known in (self._under_way, self._served, self._written):
+                known.pop(uid, None)
 
     def to_write(self, node: str) -> list[Timeline]:
         """Those of a node that are due."""
@@ -84,10 +85,13 @@ class TimelineRecorder:
             return [timeline for timeline, when in self._served.values() if timeline.node == node and when <= now]
 
     def written(self, timeline: Timeline) -> None:
-        """One is written down."""
+        """One is written down. Nothing is kept of a claim that went meanwhile."""
         with self._lock:
             first = self._served.pop(timeline.uid, None) is not None
-            self._history.append(timeline)
+            if first:
+                self._written[timeline.uid] = timeline
+                if len(self._written) > MOST_SERVED:
+                    self._written.popitem(last=False)
         if first:
             self._counted(timeline)
 
@@ -95,8 +99,7 @@ class TimelineRecorder:
         """What is known of a claim (its uid) that is under way or was served."""
         with self._lock:
             served = self._served.get(uid)
-            return self._under_way.get(uid) or (served[0] if served else None) or next(
-                (each for each in reversed(self._history) if each.uid == uid), None)
+            return self._under_way.get(uid) or (served[0] if served else self._written.get(uid))
 
 
 def _with(timeline: Timeline, span: Span) -> Timeline:

@@ -58,12 +58,12 @@ def _work(engine: ControllerManager, kind: str, raw: Json) -> None:
 
 
 def _texts(engine: ControllerManager, bench: Bench) -> str:
-    """Every text that the engine reaches; left out are the stand-ins, and news and timelines, which have a limit.
+    """Every text that the engine reaches; left out are the stand-ins, and the news, which have a limit.
 
     Left out, too, is what a ComposabilityRequest that is there says of its claims, as many as its own limit allows: it
     goes with the next size.
     """
-    seen = {id(each) for each in (bench.api, bench.fabric, engine.reporter.history, engine.timelines)}
+    seen = {id(each) for each in (bench.api, bench.fabric, engine.reporter.history)}
     requests = engine.state.requests.list()  # as long as they are held they are not decoded anew
     seen |= {id(cohdi.annotation(request, cohdi.CLAIMS)) for request in requests}
     return "\n".join(text for text in _reached([engine], seen) if isinstance(text, str))

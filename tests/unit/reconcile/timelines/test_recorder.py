@@ -109,12 +109,34 @@ def test_what_never_ends_is_forgotten(watch: Watch, monkeypatch: pytest.MonkeyPa
     assert [watch.recorder.of(str(number)) is not None for number in range(4)] == [False, False, True, True]
 
 
-def test_of_a_long_day_the_last_claims_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_OF_A_DAY", 2)
-    recorder = TimelineRecorder(clock=lambda: 100.0)
+def test_of_many_claims_the_last_ones_are_remembered(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_SERVED", 2)
     for number in range(4):
-        recorder.written(Timeline(f"a/{number}", str(number), "node-0", 1.0, (Span("attach", 90.0, 95.0),)))
-    assert [recorder.of(str(number)) is not None for number in range(4)] == [False, False, True, True]
+        write(watch, ClaimRef(f"a/{number}", str(number)))
+    assert [watch.recorder.of(str(number)) is not None for number in range(4)] == [False, False, True, True]
+
+
+def test_of_a_claim_that_is_gone_nothing_is_remembered(watch: Watch) -> None:
+    write(watch, CLAIM)
+    watch.recorder.unserved(CLAIM.uid)
+    assert watch.recorder.of(CLAIM.uid) is None
+
+
+def test_claim_that_goes_while_its_timeline_is_written_is_not_remembered(watch: Watch) -> None:
+    watch.serve()
+    watch.recorder.running([CLAIM])
+    (found,) = watch.recorder.to_write("node-0")
+    watch.recorder.unserved(CLAIM.uid)
+    watch.recorder.written(found)
+    assert (watch.recorder.of(CLAIM.uid), watch.counted) == (None, [])
+
+
+def write(watch: Watch, claim: ClaimRef) -> None:
+    """A claim is served, its pod runs, and its timeline is written down."""
+    watch.serve(claim)
+    watch.recorder.running([claim])
+    for found in watch.recorder.to_write("node-0"):
+        watch.recorder.written(found)
 
 
 def test_claim_that_is_gone_is_not_written(watch: Watch) -> None:

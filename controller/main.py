@@ -40,6 +40,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
     ControllerManager,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.freed_memory import (
+    share_arena,
     spare_collections,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
@@ -75,6 +76,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until stopped; returns the exit status."""
     args = parser().parse_args(argv)
+    share_arena()
     set_up_logging(args.log_format, args.log_level)
     stop = asked_to_stop()
     try:

@@ -45,6 +45,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.freed_memory import (
     give_back,
+    share_arena,
     spare_collections,
 )
 from ansible_collections.composable.infra.tests.bench.large import objects
@@ -126,6 +127,7 @@ def cpu() -> Iterator[Spent]:
 
 def measure(nodes: int, url: str) -> dict[str, t.Any]:
     """All figures of one size; seconds of CPU, MiB."""
+    share_arena()  # as the controller does when it starts
     found: dict[str, t.Any] = {"nodes": nodes, "devices": nodes * objects.GPUS, "empty_mib": rss(os.getpid())}
     with cpu() as spent:
         made = engine(url, nodes)

@@ -171,7 +171,7 @@ class Reflector:
     def _tell_listed(self, key: Key, listed: Set[Key]) -> None:
         """What was written after the list was taken is told with its own event."""
         namespace, name = key
-        old, new = self.store.told(key), self.store.get(name, namespace)
+        old, new = self.store.told(key), self.store.peek(name, namespace)
         if key not in listed:
             if old is not None:
                 self._tell("DELETED", key, old, old=old)

@@ -175,6 +175,11 @@ class Store:
         with self._lock:
             return self._objects.get((namespace, name))
 
+    def peek(self, name: str, namespace: str = "") -> Object | None:
+        """As ``get``, for who looks at an object once and asks for it no more."""
+        with self._lock:
+            return self._objects.peek((namespace, name))
+
     def list(self) -> Objects:
         """All objects at once, in no order; ``each`` where there may be many."""
         return [*self.each()]

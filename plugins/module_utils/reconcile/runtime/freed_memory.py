@@ -9,6 +9,18 @@ from __future__ import annotations
 import ctypes
 import gc
 
+# mallopt(3) of glibc: how many arenas there are.
+_M_ARENA_MAX = -8
+
+
+def share_arena() -> bool:
+    """Have all threads use one arena of the C library, before they begin: else each of some has its own, and keeps what
+    was freed there for itself. Python's own lock lets one of them run anyhow. False where the C library cannot."""
+    try:
+        return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1))
+    except (AttributeError, OSError):
+        return False
+
 
 def give_back() -> bool:
     """Give it to the kernel; False where the C library cannot (malloc_trim(3) is glibc's)."""

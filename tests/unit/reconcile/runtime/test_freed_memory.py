@@ -8,12 +8,15 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import subprocess
+import sys
 import typing as t
 
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.freed_memory import (
     give_back,
+    share_arena,
     spare_collections,
 )
 from ansible_collections.composable.infra.tests.bench.process import rss
@@ -39,6 +42,33 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch, librar
 
     monkeypatch.setattr(ctypes, "CDLL", found)
     assert give_back() is False
+    assert share_arena() is False
+
+
+# Blocks that the C library gives to threads of their own: with arenas of theirs malloc_info(3) shows some.
+ARENAS = """
+import ctypes, sys, threading
+from {module} import share_arena
+assert sys.argv[1] != "shared" or share_arena()
+library, here = ctypes.CDLL(None), threading.Barrier(4)
+def use():
+    library.malloc(100_000)
+    here.wait()
+for _each in range(3):
+    threading.Thread(target=use).start()
+here.wait()
+library.fdopen.restype = ctypes.c_void_p
+library.malloc_info(0, ctypes.c_void_p(library.fdopen(1, b"w")))
+library.fflush(None)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_info"), reason="the C library is not glibc")
+@pytest.mark.parametrize("how", ["shared", "as they are"])
+def test_threads_share_one_arena(how: str) -> None:
+    code = ARENAS.format(module=share_arena.__module__)
+    done = subprocess.run([sys.executable, "-c", code, how], capture_output=True, text=True, check=True)
+    assert (done.stdout.count("<heap nr=") == 1) == (how == "shared")
 
 
 def test_what_was_read_is_left_out_of_collections() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 import typing as t
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,7 +26,8 @@ class AlikePods:
 
     def placed(self, pod: PodInfo) -> PodInfo:
         """The pod without its raw object."""
-        return replace(pod, raw=_NO_RAW, requests=self._once(pod.requests), labels=self._once(pod.labels))
+        return replace(pod, raw=_NO_RAW, namespace=sys.intern(pod.namespace), requests=self._once(pod.requests),
+                       labels=self._once(pod.labels))
 
     def _once(self, values: Mapping[str, V]) -> dict[str, V]:
         if len(self._known) >= MOST:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from ansible_collections.composable.infra.lab.hardware.node.records import CXL_DRIVER, Records
@@ -35,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
             print(f"cxl memdev: action_disable: {name} is part of an active region: Device or resource busy",
                   file=sys.stderr)
             return 1
-        records.save(replace(device, draining=_VERBS[verb]))
+        records.save(device.but(draining=_VERBS[verb]))
     print(f"cxl memdev: cmd_{verb.replace('-', '_')}: {verb.partition('-')[0]}d 1 mem", file=sys.stderr)
     return 0
 

@@ -9,7 +9,6 @@ a program has used the device. Standard library only: each `nvidia-smi` imports 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from ansible_collections.composable.infra.lab.hardware.node.records import BusDevice, Records
@@ -40,7 +39,7 @@ def show(root: Path, device: BusDevice) -> None:
 
 def touch(records: Records, device: BusDevice) -> BusDevice:
     """The first use of a device: its files appear. Returns it as it is now; the caller holds the lock."""
-    touched = replace(device, touched=True)
+    touched = device.but(touched=True)
     (records.root / "dev" / f"nvidia{device.minor}").touch()
     show(records.root, touched)
     records.save(touched)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from ansible_collections.composable.infra.lab.hardware.fabric import PluggedDevice
@@ -143,7 +142,7 @@ class NodeKernel:
                 self.records.log(f"NVRM: Attempting to remove device {address} with non-zero usage count!")
                 return
             self.bus.unbind(device)
-            self.records.save(replace(device, driver="", minor=-1, touched=False, draining=False))
+            self.records.save(device.but(driver="", minor=-1, touched=False, draining=False))
 
     def _discover(self, uids: Iterable[str]) -> None:
         with self.records.lock():
@@ -176,7 +175,7 @@ class NodeKernel:
 
     def _bind(self, device: BusDevice) -> None:
         if driver_of(device) != DRIVER:
-            bound = replace(device, driver=driver_of(device), touched=True)
+            bound = device.but(driver=driver_of(device), touched=True)
             self.records.save(bound)
             self.bus.bind(bound)
             return
@@ -188,7 +187,7 @@ class NodeKernel:
             return
         taken = {other.minor for other in self.records.devices()}
         minor = next(number for number in range(len(taken) + 1) if number not in taken)
-        bound = replace(device, driver=DRIVER, minor=minor)
+        bound = device.but(driver=DRIVER, minor=minor)
         self.records.save(bound)
         driver_files.show(self.root, bound)
         self.bus.bind(bound)
@@ -201,7 +200,7 @@ class NodeKernel:
             if not device.driver and self._events and faults.NO_EVENT not in faults.read(self.root):
                 self._take_off(device)
                 return
-            self.records.save(replace(device, lost=True))
+            self.records.save(device.but(lost=True))
             self.bus.lose_link(device)
             if device.driver == DRIVER:
                 self._log_loss(device.address)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from ansible_collections.composable.infra.lab.hardware.node import driver_files, faults
@@ -101,7 +100,7 @@ def _set_persistence(records: Records, wanted: str, on: bool) -> int:
             raise _Ended(NOT_FOUND, f"No devices were found matching {wanted}")
         if device.lost:
             raise _Ended(LOST, _lost_words(device))
-        records.save(replace(device, persistence=on))
+        records.save(device.but(persistence=on))
     print(f"Persistence mode is already {word} for GPU {_bus_id(device)}." if device.persistence == on
           else f"{word} persistence mode for GPU {_bus_id(device)}.")
     print("All done.")
@@ -129,7 +128,7 @@ def _set_draining(records: Records, device: BusDevice, on: bool) -> int:
     with records.lock():
         if on and device.persistence:
             raise _Ended(OTHER, f"Failed to set the drain state of GPU {_bus_id(device)}: In use by another client")
-        records.save(replace(device, draining=on))
+        records.save(device.but(draining=on))
     print(f"Successfully set GPU {_bus_id(device)} drain state to: {'' if on else 'not '}draining.")
     return OK
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -252,7 +251,7 @@ def test_a_process_that_ends_while_it_is_looked_at_holds_nothing(bench: Bench, m
 
 def set_persistence(bench: Bench, name: str, on: bool) -> None:
     """What `nvidia-smi -pm` changes."""
-    bench.kernel.records.save(replace(bench.devices()[name], persistence=on))
+    bench.kernel.records.save(bench.devices()[name].but(persistence=on))
 
 
 def test_bus_is_locked_while_a_removal_hangs(bench: Bench) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -97,7 +96,7 @@ class Setting:
         self.bench.plug(*names)
         for device in self.bench.devices().values():
             if device.driver and not device.lost:
-                self.bench.kernel.records.save(replace(device, touched=True))
+                self.bench.kernel.records.save(device.but(touched=True))
 
     def restart(self, uid: str) -> None:
         """Another pod runs on the node, and has started."""
@@ -143,7 +142,7 @@ def test_device_that_the_library_does_not_show_is_not_announced(setting: Setting
     if why == "no driver":
         setting.bench.kernel.unbind(device.address)
     else:
-        records.save(replace(device, touched=why != "never used", draining=why == "draining"))
+        records.save(device.but(touched=why != "never used", draining=why == "draining"))
     setting.plugins.pod(NODE, "pod-1")
     setting.api.wait(lambda: setting.api.uuids() == ["GPU-b"])
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,12 +40,12 @@ def test_plugin_finds_a_device_after_its_first_use(kernel: NodeKernel) -> None:
     (found,) = look(kernel.root)
     assert (found.uuid, found.address, found.minor) == ("GPU-a", touched.address, 0)
     assert found.properties == {"memory": "94Gi"}
-    kernel.records.save(replace(touched, draining=True))
+    kernel.records.save(touched.but(draining=True))
     assert look(kernel.root) == []
 
 
 def test_plugin_fails_where_the_vendors_library_does(kernel: NodeKernel) -> None:
-    kernel.records.save(replace(touch(kernel), lost=True))
+    kernel.records.save(touch(kernel).but(lost=True))
     with pytest.raises(LabError, match="is lost and still on the bus"):
         look(kernel.root)
     faults.switch(kernel.root, faults.PLUGIN_FAILS, True)

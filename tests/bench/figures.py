@@ -46,7 +46,7 @@ class Figures:
     ten million additions in Python at that time. Direct: ``conditioned`` counts from the device touched, ``scheduler``
     from the condition to the binding, and ``alone_total`` is the burst that meets idle devices. ``writes``: how long
     the API server took for each write of the scheduler meanwhile; one of ours lies between allocation and request.
-    ``cpu_seconds``: processor time of the controller in the burst; ``others``: that of the lab's processes by name.
+    ``cpu_seconds``: processor time of the controller in the burst; ``others``: that of all else by name.
     """
 
     scenario: Scenario

@@ -14,8 +14,18 @@ from pathlib import Path
 
 def cpu(pid: int) -> float:
     """Processor seconds that a process has used, in user and kernel mode."""
+    return sum(_ticks(pid)[:2]) / os.sysconf("SC_CLK_TCK")
+
+
+def children_cpu(pid: int) -> float:
+    """The same of the processes that it began, and that have ended."""
+    return sum(_ticks(pid)[2:]) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int) -> list[int]:
+    """utime, stime, cutime and cstime."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return [int(each) for each in fields[11:15]]
 
 
 def rss(pid: int) -> float:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ansible_collections.composable.infra.tests.bench import agents, autoscaler, http_client, soak
+from ansible_collections.composable.infra.tests.bench import agents, autoscaler, http_client, policies, soak
 from ansible_collections.composable.infra.tests.bench.agreement import lab_run
 from ansible_collections.composable.infra.tests.bench.figures import Figures, Scenario, quantiles
 from ansible_collections.composable.infra.tests.bench.large import curves
@@ -48,6 +48,7 @@ OTHERS: dict[str, Callable[[argparse.Namespace], list[dict[str, t.Any]]]] = {
     "agents": lambda args: agents.run(), "soak": lambda args: soak.run(args.minutes),
     "whatif": lambda args: lab_run.run(args.minutes, again=args.again),
     "page": lambda args: page.run(args.nodes or page.SIZES),
+    "policies": lambda args: policies.run(),
     "real": lambda args: handovers.run(args.runs)}
 NAMES = sorted([*SETS, *OTHERS])
 

@@ -239,6 +239,14 @@ def whatif_table(rows: list[dict[str, t.Any]]) -> str:
     return "\n".join(lines)
 
 
+def policies_table(rows: list[dict[str, t.Any]]) -> str:
+    """What the policies cost the API server."""
+    lines = ["| Write of another | writes | without policies, CPU of the API server (µs) | with them (µs) |",
+             "|---|---|---|---|"]
+    lines += [f"| {row['write']} | {row['writes']:,} | {row['without_us']:,} | {row['with_us']:,} |" for row in rows]
+    return "\n".join(lines)
+
+
 def page_table(rows: list[dict[str, t.Any]]) -> str:
     """What the page costs."""
     return "\n".join(["| What | Measured |", "|---|---|", *(f"| {row['what']} | {row['measured']} |" for row in rows)])
@@ -248,7 +256,7 @@ TABLES = {
     "real": real_table, "whatif": whatif_table, "page": page_table,
     "agents": agents_table, "soak": soak_table, "client": client_table, "hops": hops_table, "baseline": baseline_table,
     "gated": gated_table, "direct": direct_table, "scale": scale_table, "large": large_table,
-    "autoscaler": autoscaler_table,
+    "autoscaler": autoscaler_table, "policies": policies_table,
 }
 
 

@@ -10,6 +10,7 @@ Manager; evidence about another device proves nothing. Standard library only, Py
 from __future__ import annotations
 
 import json
+import sys
 import time
 import typing as t
 from dataclasses import dataclass, replace
@@ -175,14 +176,19 @@ class Evidence:
 def _evidence(told: dict[str, t.Any]) -> Evidence:
     link, trouble, numa = told.get("link"), told.get("trouble"), told.get("numaNode")
     return Evidence(
-        phase=_text(told["phase"]), device=_text(told["device"]), by=_text(told.get("by", "")),
+        phase=_word(told["phase"]), device=_text(told["device"]), by=_word(told.get("by", "")),
         uuid=_text(told.get("uuid", "")), address=_text(told.get("address", "")),
         numa_node=None if numa is None else int(numa),
-        link=Link(int(link["width"]), int(link["maxWidth"]), _text(link.get("speed", "")),
-                  _text(link.get("maxSpeed", ""))) if link else None,
-        steps=tuple(Step(_text(s["step"]), _text(s["at"])) for s in told.get("steps") or ()),
+        link=Link(int(link["width"]), int(link["maxWidth"]), _word(link.get("speed", "")),
+                  _word(link.get("maxSpeed", ""))) if link else None,
+        steps=tuple(Step(_word(s["step"]), _text(s["at"])) for s in told.get("steps") or ()),
         trouble=Trouble(*(_text(trouble[k]) for k in ("reason", "message", "since"))) if trouble else None,
         release=_text(told.get("release", "")))
+
+
+def _word(value: object) -> str:
+    """One that most devices have alike: it is in memory once."""
+    return sys.intern(_text(value))
 
 
 def _text(value: object) -> str:

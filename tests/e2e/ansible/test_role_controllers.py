@@ -121,6 +121,7 @@ def test_permissions_and_definitions_are_the_shipped_ones(lab: Lab, installed: P
              "Role": f"{RBAC}/namespaces/composable-infra/roles",
              "RoleBinding": f"{RBAC}/namespaces/composable-infra/rolebindings",
              "ServiceAccount": f"{NAMESPACE}/serviceaccounts", "Namespace": "/api/v1/namespaces",
+             "ConfigMap": f"{NAMESPACE}/configmaps",
              "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"}
     for document in shipped_documents():
         there = lab.api.get(f"{paths[document['kind']]}/{document['metadata']['name']}")

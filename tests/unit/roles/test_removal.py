@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a role removes that the cluster removes as well goes before what the cluster removes it for.
 
-kube-controller-manager deletes the Secret of a token when its ServiceAccount is gone, and kubernetes.core.k8s fails on an
-object that goes between its look and its deletion. Source: tokens_controller.go of Kubernetes.
+kube-controller-manager deletes the Secret of a token when its ServiceAccount is gone, and kubernetes.core.k8s fails on
+an object that goes between its look and its deletion. Source: tokens_controller.go of Kubernetes.
 """
 
 from __future__ import annotations

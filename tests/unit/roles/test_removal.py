@@ -29,7 +29,8 @@ def definition(file: str, scrapes: bool) -> list[dict[str, t.Any]]:
                if "scrape" in str((task.get("kubernetes.core.k8s") or {}).get("definition")))
     known: dict[str, t.Any] = {"controllers_scrape_objects": OBJECTS, "controllers_scrapes": scrapes}
     known["controllers_scrape_gone"] = rendered(held["controllers_scrape_gone"], known)
-    return rendered(task["kubernetes.core.k8s"]["definition"], known)
+    found: list[dict[str, t.Any]] = rendered(task["kubernetes.core.k8s"]["definition"], known)
+    return found
 
 
 def rendered(text: str, known: dict[str, t.Any]) -> t.Any:

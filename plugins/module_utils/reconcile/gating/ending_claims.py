@@ -45,11 +45,14 @@ class EndingClaims:
         return [claim for claim in found.values() if now - OVERDUE_SECONDS <= self._gone(claim, now) <= end]
 
     def ahead(self) -> Iterator[None]:
-        """Judge the claims that no question was about yet, some at each step."""
+        """Judge the claims that no question was about yet, some at each step. Who waits to lead is asked nothing for
+        months: what changed and what went since the last round does not pile up."""
+        with self._lock:
+            changed = self._follow().take()
+            self._unjudged, self._ending = [*changed.union(self._unjudged, self._ending)], set()
         more = True
         while more:
             with self._lock:
-                self._follow()
                 self._unjudged, some = self._unjudged[:-STEP], self._unjudged[-STEP:]
                 self._ending.update(key for key in some if self._ends(key))
                 more = bool(self._unjudged)

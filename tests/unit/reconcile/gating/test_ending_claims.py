@@ -122,6 +122,27 @@ def test_claims_that_were_judged_ahead_are_not_judged_again(bench: Bench, monkey
     assert (names(bench), judged) == (["p0"], ["p0"]), "only what ends is asked about again"
 
 
+def test_nothing_piles_up_where_nobody_asks(bench: Bench) -> None:
+    """A replica that waits to lead reads ahead for months, and plans nothing."""
+    followed = bench.state.ending_claims
+    for number in range(50):
+        bench.put(allocated(f"p{number}"), objects.pod(f"p{number}", phase="Running"))
+        bench.put(objects.pod(f"p{number}", phase="Succeeded"))
+        assert len([*followed.ahead()]) == 1
+        for store in (bench.state.pods, bench.state.claims):
+            store.remove(store.list()[0])
+        assert len([*followed.ahead()]) == 1
+    assert (followed._follow().take(), followed._ending, followed._unjudged) == (set(), set(), [])
+
+
+def test_what_changed_is_known_after_it_was_judged_ahead(bench: Bench) -> None:
+    bench.put(allocated(), objects.pod(phase="Running"))
+    [*bench.state.ending_claims.ahead()]
+    bench.put(objects.pod(phase="Succeeded"))
+    [*bench.state.ending_claims.ahead()]
+    assert names(bench) == ["train"]
+
+
 def looked_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the claims that are read from now on."""
     found: list[str] = []

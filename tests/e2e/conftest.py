@@ -27,7 +27,7 @@ from ansible_collections.composable.infra.tests.e2e.support.support import OPENE
 HERE = Path(__file__).parent
 StageFactory = t.Callable[..., Stage]
 OpenProcess = t.Callable[..., front_doors.Process]
-# make test has 20 minutes: these files, a quarter of an hour together, are left to make e2e-slow.
+# make test has 20 minutes: these files, more than half an hour together, are left to make e2e-slow.
 SLOW = ("test_agreement", "test_bootstrap", "test_cluster_api", "test_cluster_modules", "test_cxl_memory",
         "test_direct_killed", "test_faults", "test_killed", "test_kills", "test_learned_floor", "test_move_driver",
         "test_node_leaves", "test_other_kinds", "test_over_ssh", "test_own_driver", "test_playbooks",

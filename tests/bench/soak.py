@@ -30,8 +30,8 @@ from ansible_collections.composable.infra.tests.bench.reduce import CONTROLLER
 from ansible_collections.composable.infra.tests.e2e.support.support import all_free, delete_all, holds_new_pods
 
 NODES, DEVICES, SEED, SAMPLE_SECONDS = 20, 60, 1, 10.0
-# Pods per second, and seconds that each stays at least and at most: about 25 at a time. So many that all that is kept
-# of some thousand objects has come to its limit before the half of the time.
+# Pods per second, and seconds that each stays at least and at most: about 25 at a time. So many that most of
+# what is kept of some thousand objects comes to its limit meanwhile.
 RATE, LIFE = 2.0, (5.0, 20.0)
 OPTIONS: t.Final = StageOptions(nodes=NODES, devices={A100: DEVICES}, attach=1.0, detach=0.5, hold=5.0,
                                 attach_timeout=60.0, announce=0.5, audit=True, handover="gated")

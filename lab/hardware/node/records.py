@@ -9,7 +9,7 @@
 
 All of it is on disk, so that the simulator can be stopped and started again, and since the stand-in of `nvidia-smi` is
 a process of its own. Whoever changes something holds the lock. Standard library only, and of that little: each
-`nvidia-smi` imports it, and half of its time was `dataclasses`.
+`nvidia-smi` imports it, and a quarter of its time was `dataclasses`.
 """
 
 from __future__ import annotations

@@ -62,18 +62,25 @@ AT_ONCE ?= 3
 
 .PHONY: help setup demo test gates unit integration chaos molecule conformance managers-page configuration-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
 
-help: ## list what can be made
-	@echo "composable.infra: make TARGET"
-	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-19s %s\n", $$1, $$2}'
+help: ## list the targets and their options
+	@echo "composable.infra: make TARGET [OPTION=value]"
+	@awk -v width=80 '/^[a-z0-9-]+:.*## / { name = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, ""); \
+	  line = sprintf("  %-21s", name); count = split($$0, words, " "); \
+	  for (at = 1; at <= count; at++) { \
+	    if (length(line " " words[at]) > width) { print line; line = sprintf("%23s", "") } \
+	    line = line " " words[at] } \
+	  print line }' $(MAKEFILE_LIST)
+	@echo "PYTHON=python3.13 makes .venv with that Python."
+	@echo "Tests take ARGS=\"-k claims -x\" for pytest, and PARALLEL=2, the files at a time."
 
-setup: ## make .venv with the pinned packages (every other target does this too)
+setup: ## make .venv with the pinned packages (nearly every target does this first)
 	@python=$$(tools/setup/find_python.sh $(PYTHON)); \
 	"$$python" -m tools.setup $(if $(filter test e2e,$(MAKECMDGOALS))$(filter rulebook,$(DOOR)),--need-java)
 
-demo: setup ## show it at work: DOOR=controller|rulebook|playbook, MODE=gated|direct|reschedule|autoscale, NODES=simulated|real (as root), KUBERNETES=1.34, KEEP=1 leaves it running
+demo: setup ## show the collection at work: DOOR=controller|rulebook|playbook, MODE=gated|direct|reschedule|autoscale, NODES=simulated|real (as root), KUBERNETES=1.34, KEEP=1 leaves it running
 	@$(PROGRAM).lab.demo $(DEMO_OPTIONS)
 
-test: setup ## everything: gates and all tests; stops at the first stage that fails; KEEP_GOING=1: at the end
+test: setup ## everything: gates and all tests; stops at the first stage that fails; KEEP_GOING=1: at the end; AT_ONCE=3 stages at a time
 	@$(STAGES) --at-once $(AT_ONCE) $(QUICK_STAGES) $(LONG_STAGES)
 
 gates: setup ## all gates without the tests
@@ -89,7 +96,7 @@ integration: setup ## tests of parts together: real TLS on loopback; CORE=2.16: 
 conformance: setup ## every CDI Manager's emulator under faults; FULL=1: every fault, 200 random histories of each
 	@$(CONFORMANCE) $(PYTEST) tests/conformance -n $(PARALLEL) --dist loadgroup $(ARGS)
 
-chaos: setup ## random workloads under random faults, in virtual time: RUNS=200, SEED of the first; a failure is made small; LAB=1: on the lab
+chaos: setup ## random workloads under random faults, in virtual time: RUNS=200, SEED=1 of the first run, LAB=1 runs them on the lab; a failure is made small
 	@$(if $(LAB),,PYTHONHASHSEED=0 $(PYTEST) tests/chaos -n $(PARALLEL) --dist load $(ARGS))
 	@$(PROGRAM).tests.chaos --runs $(RUNS) --parallel $(PARALLEL) --seed $(SEED) $(if $(LAB),--lab $(ARGS))
 
@@ -126,7 +133,7 @@ docs-lint: setup ## antsibull-docs and antsibull-changelog
 ansible-lint: setup ## ansible-lint, production profile
 	@$(VENV_PYTHON) -m tools.gates.ansible_lint
 
-sanity: setup ## ansible-test sanity
+sanity: setup ## ansible-test sanity: CORE=2.16 runs that ansible-core
 	@$(VENV_PYTHON) -m tools.gates.sanity
 
 execution-environment: setup ## ansible-builder introspect and create, without building the image

@@ -47,20 +47,9 @@ class Authority:
         self.folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _subject(f"composable-infra-lab-{file_name}", ())
-        usage = x509.KeyUsage(
-            digital_signature=True,
-            key_cert_sign=True,
-            crl_sign=True,
-            content_commitment=False,
-            key_encipherment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            encipher_only=False,
-            decipher_only=False,
-        )
         builder = _builder(self._name, self._name, self._key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        builder = builder.add_extension(usage, critical=True)
+        builder = builder.add_extension(_usage(signs=True), critical=True)
         self.certificate = folder / f"{file_name}.crt"
         _write(self.certificate, _pem(builder.sign(self._key, hashes.SHA256())), 0o644)
 
@@ -86,6 +75,9 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(subject, self._name, key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(_usage(signs=False), critical=True)
+        signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = builder.add_extension(signer, critical=False)
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         if alternative:
             builder = builder.add_extension(x509.SubjectAlternativeName(alternative), critical=False)
@@ -117,7 +109,23 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
     # A minute back, because clocks of containers on one machine can differ.
     builder = builder.not_valid_before(now - datetime.timedelta(minutes=1)).not_valid_after(now + _LIFETIME)
+    # Python verifies strictly since 3.13. It refuses certificates without key identifiers.
+    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     return builder.serial_number(x509.random_serial_number())
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import base64
-import datetime
 import json
 import typing as t
 from collections.abc import Callable
@@ -14,10 +13,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ansible_collections.composable.infra.emulator import Emulator, simple_spec
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
@@ -26,6 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
 from ansible_collections.composable.infra.plugins.module_utils.fabric.http.request import Request
 from ansible_collections.composable.infra.plugins.module_utils.fabric.http.session import Session
 from ansible_collections.composable.infra.tests.integration.fabric.conftest import MODEL, NODE_0, attached, logins
+from ansible_collections.composable.infra.tests.integration.fabric.identity import identity
 from ansible_collections.composable.infra.tests.integration.fabric.scripted import (
     Answer,
     Asked,
@@ -70,24 +66,6 @@ def test_basic_is_shown_with_every_request(scripted: Scripted) -> None:
     session.close()
     assert manager.asked[0].authorization == "Basic " + base64.b64encode(b"user:p4ss-w0rd").decode()
     assert len(manager.asked) == 1
-
-
-def identity(folder: Path, name: str, days: int = 1) -> tuple[Path, Path]:
-    """A certificate of our own and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
-    made = x509.CertificateBuilder(who, who, key.public_key(), x509.random_serial_number()).not_valid_before(
-        now - datetime.timedelta(days=2)
-    ).not_valid_after(now + datetime.timedelta(days=days)).add_extension(
-        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
-    ).sign(key, hashes.SHA256())
-    certificate, secret = folder / f"{name}.pem", folder / f"{name}.key"
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    secret.write_bytes(key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    ))
-    return certificate, secret
 
 
 def own(files: tuple[Path, Path]) -> dict[str, str]:

@@ -216,7 +216,7 @@ def _context(certificates: Certificates) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(certificates.ca))
     context.load_cert_chain(certificates.server)
     context.verify_mode = ssl.CERT_OPTIONAL
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
     return context
 
 

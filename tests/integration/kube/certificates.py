@@ -17,6 +17,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 INNER_NAME = "kubernetes.inner.test"
+_SIGNS = x509.KeyUsage(
+    key_cert_sign=True, crl_sign=True, digital_signature=False, content_commitment=False,
+    key_encipherment=False, data_encipherment=False, key_agreement=False, encipher_only=False,
+    decipher_only=False,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ class _Authority:
         made = _builder(self._name, self._name, self._key.public_key())
         self.pem = (
             made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_SIGNS, critical=True)
             .sign(self._key, hashes.SHA256())
             .public_bytes(Encoding.PEM)
         )
@@ -63,6 +69,8 @@ class _Authority:
     def issue(self, name: str, sans: x509.SubjectAlternativeName | None) -> tuple[bytes, bytes]:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_name(name), self._name, key.public_key())
+        signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = builder.add_extension(signer, critical=False)
         if sans is not None:
             builder = builder.add_extension(sans, critical=False)
         pem = builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
@@ -85,4 +93,5 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
     )

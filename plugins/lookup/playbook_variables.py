@@ -12,6 +12,8 @@ version_added: 1.0.0
 description:
   - Returns what was given of some variables, by their names without the prefix C(composable_).
   - A variable without the prefix is taken too, with a deprecation. The one with the prefix wins.
+  - C(config_path) is returned as an absolute path. A relative path begins in the folder in which C(ansible-playbook)
+    was started.
 author:
   - composable.infra contributors (@composable-infra)
 options:
@@ -45,8 +47,10 @@ import typing as t
 from collections.abc import Mapping
 
 from ansible.plugins.lookup import LookupBase
+from ansible.utils.path import unfrackpath
 
 PREFIX = "composable_"
+PATHS = ("config_path",)
 
 
 class LookupModule(LookupBase):
@@ -65,9 +69,15 @@ class LookupModule(LookupBase):
                 self.deprecate(old, new)
                 found[name] = given[old]
         templar: t.Any = self._templar
-        return [templar.template(found)]
+        return [resolved(templar.template(found))]
 
     def deprecate(self, old: str, new: str) -> None:
         """Say once that a variable has another name now."""
         said = f"The variable {old} is now called {new}."
         self._display.deprecated(said, version="2.0.0", collection_name="composable.infra")
+
+
+def resolved(given: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the variables with absolute paths. Lookups search a relative path beside the playbook, modules do not."""
+    return {name: unfrackpath(str(value), follow=False) if name in PATHS and value else value
+            for name, value in given.items()}

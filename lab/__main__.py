@@ -189,7 +189,12 @@ def run_status(arguments: argparse.Namespace) -> int:
         )
     for node, kinds in lab.faults().items():
         print(f"  {node:<26}faults: {', '.join(sorted(kinds))}")
-    ready = lab.api.ready()
+    ready = True
+    try:
+        lab.api.ready()
+    except LabError as error:
+        ready = False
+        print(f"  {error}")
     print(f"  API server {'ready' if ready else 'not ready'}")
     return 0 if ready and all(part.alive for part in found) else 3
 

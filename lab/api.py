@@ -19,7 +19,7 @@ from typing import Any
 import urllib3
 
 from ansible_collections.composable.infra.lab.control_plane.certificates import Pair
-from ansible_collections.composable.infra.lab.errors import LabError
+from ansible_collections.composable.infra.lab.errors import LabError, NotYet
 
 FIELD_MANAGER = "composable-infra-lab"
 _PLURALS = {
@@ -55,6 +55,14 @@ class ApiRefusal(LabError):
         self.status = status
 
 
+class NoReply(NotYet, urllib3.exceptions.HTTPError):
+    """The API server sent no whole reply. It may later."""
+
+
+class Distrusted(LabError, urllib3.exceptions.HTTPError):
+    """The API server's certificate failed the verification. Waiting does not help."""
+
+
 class Api:
     """One user's connection to the lab's API server; thread-safe."""
 
@@ -72,14 +80,20 @@ class Api:
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json",
                 accept: str = "application/json") -> Any:
-        """The decoded reply (text when it is not JSON). ApiRefusal on an HTTP error, OSError-like on none."""
+        """Return the decoded reply, or its text when it is not JSON.
+
+        Raises ApiRefusal on an HTTP error, NoReply without a reply, Distrusted for a bad certificate.
+        """
         for _attempt in range(50):
-            reply = self._http.request(
-                method,
-                self.server + path,
-                body=None if body is None else json.dumps(body).encode(),
-                headers={"Content-Type": content_type, "Accept": accept},
-            )
+            try:
+                reply = self._http.request(
+                    method,
+                    self.server + path,
+                    body=None if body is None else json.dumps(body).encode(),
+                    headers={"Content-Type": content_type, "Accept": accept},
+                )
+            except urllib3.exceptions.HTTPError as error:
+                raise _without_reply(self.server, error) from error
             # A CRD's storage, fresh or changed, is "(re)initializing" for a moment and answers 429.
             if reply.status not in (429, 503):
                 break
@@ -137,11 +151,14 @@ class Api:
         return True
 
     def ready(self, path: str = "/readyz") -> bool:
-        """Whether the server answers at all and says it is ready."""
+        """Return True when the server reports that it is ready.
+
+        Raises NotYet with what was seen instead, and Distrusted for a bad certificate.
+        """
         try:
             self.get(path)
-        except (urllib3.exceptions.HTTPError, LabError):
-            return False
+        except ApiRefusal as error:
+            raise NotYet(f"HTTP status {error.status}: {error}") from error
         return True
 
     def apply(self, document: Mapping[str, Any]) -> Any:
@@ -151,14 +168,14 @@ class Api:
 
 
 def answers(url: str) -> bool:
-    """Whether `url` of a component with a self-signed certificate answers 200."""
+    """Whether `url` of a component with a self-signed certificate answers 200. NotYet without an answer."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         with urllib.request.urlopen(url, timeout=3, context=context) as reply:
             return bool(reply.status == 200)
-    except OSError:
-        return False
+    except OSError as error:
+        raise NotYet(f"{url}: {error}") from error
 
 
 def object_path(document: Mapping[str, Any]) -> str:
@@ -167,6 +184,13 @@ def object_path(document: Mapping[str, Any]) -> str:
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     scope = "" if kind in _CLUSTER_SCOPED else f"/namespaces/{metadata.get('namespace', 'default')}"
     return f"{root}{scope}/{_PLURALS.get(kind, kind.lower() + 's')}/{metadata['name']}"
+
+
+def _without_reply(server: str, error: urllib3.exceptions.HTTPError) -> NoReply | Distrusted:
+    for cause in (*error.args, error.__cause__):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return Distrusted(f"{server}: CERTIFICATE_VERIFY_FAILED: {cause.verify_message}")
+    return NoReply(f"{server}: {error}")
 
 
 def _message(text: str) -> str:

@@ -8,3 +8,7 @@ from __future__ import annotations
 
 class LabError(Exception):
     """A lab could not be started, found or used; the message says what to do."""
+
+
+class NotYet(LabError):
+    """A condition is not met, and may be met later. The message says what was seen."""

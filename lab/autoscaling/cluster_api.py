@@ -29,6 +29,7 @@ from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
 from ansible_collections.composable.infra.lab.control_plane.nodes import node_object
 from ansible_collections.composable.infra.lab.demo.front_doors import Process
 from ansible_collections.composable.infra.lab.demo.stage import Stage
+from ansible_collections.composable.infra.lab.errors import NotYet
 from ansible_collections.composable.infra.lab.processes.ports import PortClaim
 
 Json = dict[str, t.Any]
@@ -71,7 +72,9 @@ def _crd(kind: str) -> Json:
 def _served(api: Api, crd: Json) -> bool:
     spec = crd["spec"]
     version = next(each["name"] for each in spec["versions"] if each["served"])
-    return api.exists(f"/apis/{spec['group']}/{version}/{spec['names']['plural']}")
+    if not api.exists(f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"):
+        raise NotYet(f"{crd['metadata']['name']} is not served")
+    return True
 
 
 def create_cluster(lab: Lab, replicas: int) -> None:

@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.lab.control_plane.certificates import 
 from ansible_collections.composable.infra.lab.control_plane.components import Layout, Ports
 from ansible_collections.composable.infra.lab.control_plane.kubeconfig import client_user, write_kubeconfig
 from ansible_collections.composable.infra.lab.control_plane.nodes import all_ready, create_nodes
+from ansible_collections.composable.infra.lab.errors import NotYet
 from ansible_collections.composable.infra.lab.names import node_names
 from ansible_collections.composable.infra.lab.options import LabOptions
 from ansible_collections.composable.infra.lab.processes.ports import PortClaim
@@ -152,14 +153,14 @@ def _storable(api: Api) -> bool:
         except ApiRefusal as error:
             if error.status not in (404, 429, 503):
                 raise
-            return False
+            raise NotYet(f"HTTP status {error.status}: {error}") from error
     return True
 
 
 def _established(api: Api) -> bool:
-    found = api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
-    return all(
-        any(entry["type"] == "Established" and entry["status"] == "True" for entry in crd["status"]["conditions"])
-        for crd in found
-        if crd.get("status")
-    )
+    for crd in api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]:
+        conditions = crd.get("status", {}).get("conditions", ())
+        met = {entry["type"] for entry in conditions if entry["status"] == "True"}
+        if "status" in crd and "Established" not in met:
+            raise NotYet(f"{crd['metadata']['name']} is not established")
+    return True

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ansible_collections.composable.infra.lab.api import Api
+from ansible_collections.composable.infra.lab.errors import NotYet
 from ansible_collections.composable.infra.lab.names import provider_id
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import nodes
 
@@ -66,11 +67,14 @@ def create_nodes(api: Api, names: list[str], version: str) -> None:
 
 
 def all_ready(api: Api, count: int) -> bool:
-    """Whether `count` nodes are ready and kwok has begun to play their kubelets."""
+    """Return True when `count` nodes are ready and kwok acts as their kubelets. NotYet says what is missing."""
     listed = api.get("/api/v1/nodes?resourceVersion=0")["items"]
-    if sum(is_ready(node) for node in listed) < count:
-        return False
-    return count == 0 or bool(api.get(f"{_LEASES}?limit=1")["items"])
+    found = sum(is_ready(node) for node in listed)
+    if found < count:
+        raise NotYet(f"{found} of {count} nodes are ready")
+    if count and not api.get(f"{_LEASES}?limit=1")["items"]:
+        raise NotYet("kwok has written no Lease of a node")
+    return True
 
 
 def is_ready(node: dict[str, Any]) -> bool:

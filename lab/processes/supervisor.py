@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
-from ansible_collections.composable.infra.lab.errors import LabError
+from ansible_collections.composable.infra.lab.errors import LabError, NotYet
 from ansible_collections.composable.infra.lab.processes import pids
 
 _PR_SET_PDEATHSIG = 1
@@ -124,15 +124,22 @@ class Processes:
         return ""
 
     def wait_until(self, what: str, check: Callable[[], bool], seconds: float, interval: float = 0.03) -> None:
-        """Poll `check` until it is true. LabError when a process dies or `seconds` pass, with log lines."""
-        deadline = time.monotonic() + seconds
+        """Poll `check` until it returns True. It returns False, or raises NotYet to say what it saw.
+
+        LabError when a process dies, with the end of its log, or when `seconds` pass, with what was seen last. Any
+        other error of `check` ends the wait at once.
+        """
+        deadline, last = time.monotonic() + seconds, ""
         while True:
             began = time.monotonic()
-            if check():
-                return
+            try:
+                if check():
+                    return
+            except NotYet as seen:
+                last = f"; last: {seen}"
             self._complain_about_the_dead(what)
             if time.monotonic() > deadline:
-                raise LabError(f"{what} did not come about within {seconds:g} s; the logs are in {self._logs}")
+                raise LabError(f"{what} did not come about within {seconds:g} s{last}; the logs are in {self._logs}")
             # As long as the look took, so that looking does not slow down what is waited for.
             time.sleep(max(interval, time.monotonic() - began))
 

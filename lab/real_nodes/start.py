@@ -9,10 +9,9 @@ import functools
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import urllib3
-
-from ansible_collections.composable.infra.lab.api import Api
+from ansible_collections.composable.infra.lab.api import Api, ApiRefusal
 from ansible_collections.composable.infra.lab.binaries.node_programs import (
     WITHOUT_SECCOMP,
     WORKLOAD,
@@ -23,7 +22,7 @@ from ansible_collections.composable.infra.lab.control_plane.bootstrap import ser
 from ansible_collections.composable.infra.lab.control_plane.certificates import Authority
 from ansible_collections.composable.infra.lab.control_plane.components import Layout
 from ansible_collections.composable.infra.lab.control_plane.nodes import is_ready
-from ansible_collections.composable.infra.lab.errors import LabError
+from ansible_collections.composable.infra.lab.errors import LabError, NotYet
 from ansible_collections.composable.infra.lab.processes.supervisor import Processes
 from ansible_collections.composable.infra.lab.real_nodes import cni, containerd, guard, kubelet, namespace, python_image
 from ansible_collections.composable.infra.lab.real_nodes.images import ARCHIVE, write_images
@@ -107,9 +106,19 @@ def _write_files(node: RealNode, layout: Layout, authority: Authority, cluster: 
 
 def _ready(api: Api, name: str) -> bool:
     try:
-        return is_ready(api.get(f"/api/v1/nodes/{name}"))
-    except (LabError, urllib3.exceptions.HTTPError):
-        return False
+        node = api.get(f"/api/v1/nodes/{name}")
+    except ApiRefusal as error:
+        raise NotYet(str(error)) from error
+    if not is_ready(node):
+        raise NotYet("; ".join(_unmet(node)) or "the node has a taint")
+    return True
+
+
+def _unmet(node: dict[str, Any]) -> list[str]:
+    """Messages of the conditions that keep the node from being ready."""
+    conditions = node.get("status", {}).get("conditions", ())
+    return [entry.get("message", "") for entry in conditions
+            if entry["type"] == "Ready" and entry["status"] != "True"]
 
 
 def _published(api: Api, name: str) -> bool:

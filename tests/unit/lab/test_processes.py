@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import pytest
 
-from ansible_collections.composable.infra.lab.errors import LabError
+from ansible_collections.composable.infra.lab.errors import LabError, NotYet
 from ansible_collections.composable.infra.lab.hardware.options import import_path
 from ansible_collections.composable.infra.lab.processes import pids, supervisor
 from ansible_collections.composable.infra.lab.processes.supervisor import Command, Processes
@@ -183,6 +183,24 @@ def test_waiting_has_an_end(some: Processes) -> None:
     some.start(Command("a", SLEEP))
     with pytest.raises(LabError, match="luck did not come about within 0 s"):
         some.wait_until("luck", lambda: False, 0)
+
+
+def test_waiting_ends_with_what_was_seen_last(some: Processes) -> None:
+    seen = iter(("connection refused", "HTTP status 500"))
+
+    def check() -> bool:
+        raise NotYet(next(seen))
+
+    with pytest.raises(LabError, match="luck did not come about within 0 s; last: connection refused; the logs"):
+        some.wait_until("luck", check, 0)
+
+
+def test_waiting_ends_at_once_when_it_cannot_help(some: Processes) -> None:
+    def check() -> bool:
+        raise LabError("CERTIFICATE_VERIFY_FAILED")
+
+    with pytest.raises(LabError, match=r"^CERTIFICATE_VERIFY_FAILED$"):
+        some.wait_until("luck", check, 3600)
 
 
 def test_tail_gives_the_last_lines(some: Processes) -> None:

@@ -160,8 +160,8 @@ address: setup ## say where the project is published, or set it everywhere: URL=
 release-dry-run: setup ## make everything of a release in dist/ and publish nothing: VERSION=1.0.0 compares
 	@$(VENV_PYTHON) -m tools.release $(if $(VERSION),--version '$(VERSION)')
 
-build: setup ## build the collection's archive into dist/
-	@$(VENV_PYTHON) -m tools.gates.build
+build: ## build the collection's archive into dist/; needs ansible-galaxy, but no set-up
+	@python=$$(tools/setup/find_python.sh $(PYTHON)); "$$python" -m tools.gates.build
 
 clean: ## remove .venv, caches and archives (not the lab's binaries, which checkouts share)
 	rm -rf .venv .cache dist

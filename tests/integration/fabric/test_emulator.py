@@ -136,6 +136,7 @@ def test_the_page_is_served(emulator: Emulator) -> None:
         assert MODEL in reply.read().decode()
 
 
+@pytest.mark.usefixtures("emulators_as_programs")
 def test_a_killed_emulator_comes_back_the_same(emulator: Emulator, fabric: FabricManager) -> None:
     fabric.attach(NODE_0, MODEL)
     before = (emulator.url, emulator.credentials, Path(emulator.ca_path).read_bytes(), attached(emulator))
@@ -151,6 +152,7 @@ def test_a_killed_emulator_comes_back_the_same(emulator: Emulator, fabric: Fabri
     assert emulator.log()[-1]["n"] == log[-1]["n"] + 1
 
 
+@pytest.mark.usefixtures("emulators_as_programs")
 def test_one_that_hangs_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hangs = tmp_path / "python"
     line = f"exec {sys.executable} -X faulthandler -c 'import time; time.sleep(99)'"
@@ -173,6 +175,7 @@ def test_a_port_that_is_taken_is_named(emulator: Emulator, tmp_path: Path) -> No
         Emulator.run({}, tmp_path / "second", port=port)
 
 
+@pytest.mark.usefixtures("emulators_as_programs")
 def test_300_connections_at_once(tmp_path: Path) -> None:
     with Emulator.run(simple_spec(["node-0"], {MODEL: 300}, attach=1000), tmp_path) as emulator:
         fabric = connect(FabricConfig.from_dict(emulator.fabric_config()))
@@ -254,6 +257,7 @@ def test_a_device_that_is_being_attached_is_not_there_yet(emulator: Emulator, fa
         assert isinstance(asking.exception(), Uncertain)
 
 
+@pytest.mark.usefixtures("emulators_as_programs")
 def test_one_folder_has_one_emulator(emulator: Emulator, tmp_path: Path) -> None:
     with pytest.raises(EmulatorError, match=f"already runs in .* as process {emulator.pid}"):
         Emulator.run({}, tmp_path / "emulator")

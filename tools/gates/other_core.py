@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Another ansible-core than the one of `.venv`, in an environment of its own that is kept and shared by checkouts.
 
-The first Python that this core can be installed for is taken: ours, else one of PYTHONS that is on PATH.
+The first Python that this core can be installed for is taken: ours, else one of PYTHONS that is on PATH. A caller may
+name the Python and further packages. The core NEWEST is the newest that the package index has for that Python.
 `python -m tools.gates.other_core 2.16` makes it where it is absent, and prints the folder of its programs.
 """
 
@@ -13,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from .workspace import locked
@@ -21,18 +23,25 @@ CONSTRAINTS = Path(__file__).resolve().parents[2] / "requirements" / "constraint
 # what filters of playbooks need beside ansible-core
 BESIDE = ("jmespath",)
 PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
+NEWEST = "newest"
 
 
 class NoSuchCore(Exception):
     """The core cannot be installed here; the message says why."""
 
 
-def programs(home: Path, core: str) -> Path:
-    """The folder of the programs of ansible-core `core`, such as 2.16, below `home`. Raises NoSuchCore."""
-    folder = home / core
-    with locked(home / f"{core}.lock"):
-        if not (folder / "bin" / "ansible-test").exists():
-            _make(folder, core)
+def programs(home: Path, core: str, python: str = "", packages: Collection[str] = ()) -> Path:
+    """Return the folder of the programs of ansible-core `core`, such as 2.16, below `home`. Raises NoSuchCore.
+
+    `python` is the name of a Python program on PATH. `packages` are installed besides.
+    """
+    folder = home / (f"{core}-{python}" if python else core)
+    wanted, kept = "\n".join(packages), folder / "packages.txt"
+    with locked(home / f"{folder.name}.lock"):
+        made = (folder / "bin" / "ansible-test").exists()
+        if not made or wanted != (kept.read_text(encoding="utf-8") if kept.exists() else ""):
+            _make(folder, core, [found] if (found := shutil.which(python)) else _pythons(), packages)
+            kept.write_text(wanted, encoding="utf-8")
     return folder / "bin"
 
 
@@ -60,19 +69,30 @@ def main(core: str) -> int:
     return 0
 
 
-def _make(folder: Path, core: str) -> None:
-    said = ""
-    for python in (sys.executable, *filter(None, map(shutil.which, PYTHONS))):
+def chosen(python: str) -> dict[str, str]:
+    """Return variables with which a Python of pyenv runs. Its programs refuse while another version is chosen."""
+    return {**os.environ, "PYENV_VERSION": python.removeprefix("python")}
+
+
+def _pythons() -> list[str]:
+    return [sys.executable, *filter(None, map(shutil.which, PYTHONS))]
+
+
+def _make(folder: Path, core: str, pythons: Collection[str], packages: Collection[str]) -> None:
+    said, version = "", "" if core == NEWEST else f"=={core}.*"
+    for python in pythons:
         shutil.rmtree(folder, ignore_errors=True)
-        new = subprocess.run([python, "-m", "venv", str(folder)], capture_output=True, text=True, check=False)
+        new = subprocess.run([python, "-m", "venv", str(folder)], capture_output=True, text=True, check=False,
+                             env=os.environ if python == sys.executable else chosen(Path(python).name))
         if new.returncode == 0:
             new = subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet",
-                                  f"ansible-core=={core}.*", *beside()], capture_output=True, text=True, check=False)
+                                  f"ansible-core{version}", *beside(), *packages], capture_output=True, text=True,
+                                 check=False)
         if new.returncode == 0:
             return
         said = new.stderr.strip() or said
     shutil.rmtree(folder, ignore_errors=True)
-    raise NoSuchCore(f"ansible-core {core} cannot be installed for any of {', '.join(PYTHONS)}: {said[-300:]}")
+    raise NoSuchCore(f"ansible-core {core} cannot be installed for any of {', '.join(pythons)}: {said[-300:]}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,14 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The commands and YAML of the guides, as a person would copy them."""
+"""The commands and YAML of README, quickstart and guides, as a person would copy them.
+
+The comment above a block says what a test does with it. `tests/archive` runs blocks with such a mark.
+
+    <!-- runs: SETTING -->               run in a folder that the setting prepares
+    <!-- runs: SETTING, until TEXT -->   the same for a program that runs until it is stopped: it prints TEXT, then it is stopped
+    <!-- not run: REASON -->
+"""
 
 from __future__ import annotations
 
@@ -11,31 +18,43 @@ from dataclasses import dataclass
 
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
-GUIDES = ROOT / "docs" / "guides"
+FIRST = ("README.md", "docs/quickstart.md")
 MARK = re.compile(r"^\s*<!-- (.*) -->$")
 FENCE = re.compile(r"^(\s*)```(\w*)$")
-HARDWARE = "needs hardware: "
+RUNS = re.compile(r"runs: ([^,]+)(?:, until (.+))?")
+NOT_RUN = "not run: "
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its guide, language (empty for commands), the remark above it, and its text."""
+    """A fenced block: its page, line and language (empty for commands), the remark above it, and its text."""
 
-    guide: str
+    page: str
+    line: int
     language: str
     mark: str
     text: str
 
     @property
-    def needs_hardware(self) -> bool:
-        """Whether it says that no test can run it, and why."""
-        return self.mark.startswith(HARDWARE)
+    def setting(self) -> str:
+        """Return the setting in which the block runs, or nothing."""
+        return found[1] if (found := RUNS.fullmatch(self.mark)) else ""
+
+    @property
+    def until(self) -> str:
+        """Return the text after which its program is stopped, or nothing if it ends by itself."""
+        return (found[2] or "") if (found := RUNS.fullmatch(self.mark)) else ""
+
+    @property
+    def not_run(self) -> str:
+        """Return the reason why no test runs the block, or nothing."""
+        return self.mark.removeprefix(NOT_RUN) if self.mark.startswith(NOT_RUN) else ""
 
     @property
     def commands(self) -> list[list[str]]:
         """Its lines as words, without leading assignments of variables; empty for another language."""
-        lines = [shlex.split(line) for line in self.text.splitlines() if line.strip()] if not self.language else []
-        return [without_assignments(words) for words in lines]
+        lines = [shlex.split(line, comments=True) for line in self.text.splitlines()] if not self.language else []
+        return [words for line in lines if (words := without_assignments(line))]
 
 
 def without_assignments(words: list[str]) -> list[str]:
@@ -46,23 +65,21 @@ def without_assignments(words: list[str]) -> list[str]:
 
 
 def blocks() -> list[Block]:
-    """Every fenced block of every guide."""
-    found = []
-    for path in sorted(GUIDES.glob("*.md")):
-        found += blocks_of(path.name, path.read_text(encoding="utf-8"))
-    return found
+    """Every fenced block of every page."""
+    pages = [*FIRST, *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "guides").glob("*.md"))]
+    return [block for page in pages for block in blocks_of(page, (ROOT / page).read_text(encoding="utf-8"))]
 
 
-def blocks_of(guide: str, text: str) -> list[Block]:
+def blocks_of(page: str, text: str) -> list[Block]:
     """The fenced blocks of one text, unindented."""
-    found, inside, mark, language, indent = [], False, "", "", ""
+    found, inside, mark, language, indent, start = [], False, "", "", "", 0
     lines: list[str] = []
-    for line in text.splitlines():
+    for number, line in enumerate(text.splitlines(), start=1):
         fence = FENCE.match(line)
         if fence and not inside:
-            inside, indent, language, lines = True, fence[1], fence[2], []
+            inside, indent, language, start, lines = True, fence[1], fence[2], number, []
         elif inside and line.strip() == "```":
-            found.append(Block(guide, language, mark, "\n".join(lines) + "\n"))
+            found.append(Block(page, start, language, mark, "\n".join(lines) + "\n"))
             inside, mark = False, ""
         elif inside:
             lines.append(line.removeprefix(indent))

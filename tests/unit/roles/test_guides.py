@@ -23,11 +23,10 @@ PREFIX = "composable.infra."
 RESOURCES = {"resourceclaim", "resourceslices", "composabilityrequests", "composableresources", "pods", "leases"}
 # what stands in the way of a test is said where the block is; everything else is looked up here
 ACCOUNTS = {item["metadata"]["name"] for item in shipped_documents() if item["kind"] == "ServiceAccount"}
-CHECKED = {"ansible-playbook", "ansible-rulebook", "emulator", "make", "kubectl"}
 
 
 def commands(program: str) -> list[list[str]]:
-    """Every command of a program in the guides, those too that need hardware."""
+    """Every command of a program in the pages, also of blocks that no test runs."""
     return [words for block in BLOCKS for words in block.commands if words and words[0] == program]
 
 
@@ -44,9 +43,13 @@ def test_every_guide_is_there() -> None:
     assert {path.stem for path in (ROOT / "docs" / "guides").glob("*.md")} >= named
 
 
-def test_every_command_is_checked_or_says_what_it_needs() -> None:
-    left = {words[0] for block in BLOCKS if not block.needs_hardware for words in block.commands if words}
-    assert left <= CHECKED
+def test_every_block_of_commands_runs_or_says_why_not() -> None:
+    """`tests/archive` runs those with a setting."""
+    assert [f"{block.page}:{block.line}" for block in BLOCKS if block.commands and not (block.setting or block.not_run)] == []
+
+
+def test_only_commands_are_run() -> None:
+    assert [f"{block.page}:{block.line}" for block in BLOCKS if block.setting and block.language] == []
 
 
 @pytest.mark.parametrize("words", [w for w in commands("ansible-playbook") if w[1].startswith(PREFIX)],
@@ -77,16 +80,9 @@ def test_targets_of_make_exist() -> None:
     assert {words[1] for words in commands("make")} <= targets
 
 
-def test_the_emulator_takes_what_it_is_given() -> None:
-    source = (ROOT / "emulator" / "__main__.py").read_text(encoding="utf-8")
-    for words in commands("emulator"):
-        assert f'add_parser("{words[1]}"' in source
-        assert [word for word in words[2:] if word.startswith("-") and f'add_argument("{word}"' not in source] == []
-
-
 def test_kubectl_asks_for_what_there_is() -> None:
     for words in commands("kubectl"):
-        assert words[1] in ("get", "describe", "logs", "port-forward", "apply", "create", "config")
+        assert words[1] in ("get", "describe", "logs", "port-forward", "apply", "create", "config", "label")
         if words[1] == "create":
             assert words[2] == "token"
             assert words[5] in ACCOUNTS
@@ -94,7 +90,7 @@ def test_kubectl_asks_for_what_there_is() -> None:
             assert set(words[2].split(",")) <= RESOURCES
 
 
-@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "yaml"], ids=lambda b: f"{b.guide}-{len(b.text)}")
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "yaml"], ids=lambda b: f"{b.page}-{b.line}")
 def test_yaml_is_valid_and_names_what_exists(block: Block) -> None:
     for document in documents(block):
         for role, variables in roles_in(document):
@@ -104,7 +100,7 @@ def test_yaml_is_valid_and_names_what_exists(block: Block) -> None:
             assert set(variables) <= known
 
 
-@pytest.mark.parametrize("block", [b for b in BLOCKS if b.mark == "inventory"], ids=lambda b: b.guide)
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.mark == "inventory"], ids=lambda b: b.page)
 def test_variables_of_inventories_are_options_of_roles(block: Block) -> None:
     roles = [path.name for path in (ROOT / "roles").iterdir() if path.is_dir()]
     known = {option for name in roles for option in options_of(name)}
@@ -149,9 +145,13 @@ def test_sentences_that_are_quoted_are_said_somewhere() -> None:
 
 class TestReading:
     def test_marks_belong_to_the_next_block_only(self) -> None:
-        found = blocks_of("x", "<!-- needs hardware: a GPU -->\n```\na b\n```\ntext\n```yaml\nc: d\n```\n")
-        assert [(b.language, b.needs_hardware, b.text) for b in found] == [
-            ("", True, "a b\n"), ("yaml", False, "c: d\n")]
+        found = blocks_of("x", "<!-- not run: a GPU -->\n```\na b\n```\ntext\n```yaml\nc: d\n```\n")
+        assert [(b.line, b.language, b.not_run, b.text) for b in found] == [
+            (2, "", "a GPU", "a b\n"), (6, "yaml", "", "c: d\n")]
+
+    def test_a_setting_may_have_an_end(self) -> None:
+        text = "<!-- runs: cluster -->\n```\na\n```\n<!-- runs: cluster, until it leads -->\n```\nb\n```\n"
+        assert [(b.setting, b.until) for b in blocks_of("x", text)] == [("cluster", ""), ("cluster", "it leads")]
 
     def test_indented_blocks_are_unindented(self) -> None:
         (block,) = blocks_of("x", "1. so\n\n   ```\n   A=b make test -e 'c d'\n   ```\n")

@@ -1,0 +1,79 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The built archive, its users, and the cluster of all blocks: each is made once."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.composable.infra.tests.archive import installed
+from ansible_collections.composable.infra.tests.archive.installed import User
+from ansible_collections.composable.infra.tests.archive.settings import World, block_of
+from ansible_collections.composable.infra.tools.gates.build import build
+from ansible_collections.composable.infra.tools.gates.other_core import chosen
+
+PROGRAM = Path(__file__).with_name("cluster.py")
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the archive."""
+    found = build(tmp_path_factory.mktemp("archive") / "dist")
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="session")
+def user_of(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Callable[[str, str], User]:
+    """Return the user of a core and a Python, who has installed the archive."""
+
+    @functools.cache
+    def made(core: str, python: str) -> User:
+        if not runs(python):
+            pytest.skip(f"{python} does not run on this machine")
+        home = tmp_path_factory.mktemp("home")
+        user = installed.new_user(home, core, python)
+        user.run(f"ansible-galaxy collection install --offline {archive}", home)
+        return user
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def cluster(user_of: Callable[[str, str], User], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Run a cluster and a CDI Manager from the newest installation; return the folder of its files."""
+    user, folder = user_of(*installed.QUICK[-1]), tmp_path_factory.mktemp("cluster")
+    (folder / "shown.yml").write_text(block_of("config.yml", "docs/quickstart.md").text, encoding="utf-8")
+    variables = user.environment(PYTHONPATH=str(user.home / ".ansible/collections"),
+                                 XDG_CACHE_HOME=str(installed.CACHE))
+    log = folder / "output.log"
+    with log.open("wb") as output, subprocess.Popen(
+            [str(user.programs / "python"), str(PROGRAM), str(folder / "shown.yml"), str(folder)], env=variables,
+            stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True) as process:
+        try:
+            installed.until(lambda: "ready\n" in installed.printed(log) or process.poll() is not None)
+            assert process.poll() is None, installed.printed(log)[-6000:]
+            yield folder
+        finally:
+            process.communicate()
+            installed.stop(process)
+
+
+@pytest.fixture
+def world(archive: Path, user_of: Callable[[str, str], User], request: pytest.FixtureRequest) -> World:
+    """Return what settings are made from."""
+    return World(archive, user_of, lambda: request.getfixturevalue("cluster"))
+
+
+def runs(python: str) -> bool:
+    """Whether this machine has a Python of that name."""
+    found = shutil.which(python)
+    return found is not None and subprocess.run([found, "-V"], env=chosen(python), check=False,
+                                                capture_output=True).returncode == 0

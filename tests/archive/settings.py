@@ -1,0 +1,113 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The settings that blocks of commands name: who runs them, in which folder, with which files and variables.
+
+A setting is one of SETTINGS, or the name of a file: the block of YAML that a page marks with this name. Several are
+joined by "and".
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ansible_collections.composable.infra.tests.archive import installed
+from ansible_collections.composable.infra.tests.archive.galaxy import serving
+from ansible_collections.composable.infra.tests.archive.installed import User
+from ansible_collections.composable.infra.tests.unit.roles.guides import Block, blocks
+from ansible_collections.composable.infra.tools.gates.workspace import sources
+from ansible_collections.composable.infra.tools.setup import collections as others
+
+# what pages put in other folders than the working folder
+ELSEWHERE = {"/etc/composable-infra/config.yml": "config.yml", "/etc/kubernetes/admin.conf": "kubeconfig"}
+CLAIM = ("claim.yml", "pod.yml")
+
+
+@dataclass(frozen=True)
+class World:
+    """What all settings are made from. `cluster` starts it at the first call, and returns the folder of its files."""
+
+    archive: Path
+    user_of: Callable[[str, str], User]
+    cluster: Callable[[], Path]
+
+
+@dataclass
+class Prepared:
+    """One block's place: its user, working folder and variables. `ends` are undone afterwards."""
+
+    world: World
+    user: User
+    pair: tuple[str, str]
+    folder: Path
+    variables: dict[str, str] = field(default_factory=dict)
+    ends: ExitStack = field(default_factory=ExitStack)
+
+
+def prepare(block: Block, world: World, pair: tuple[str, str], folder: Path) -> Prepared:
+    """Prepare everything that the setting of a block names."""
+    place = Prepared(world, world.user_of(*pair), pair, folder)
+    for name in block.setting.split(" and "):
+        if name in SETTINGS:
+            SETTINGS[name](place)
+        else:
+            write(name, block.page, place.folder)
+    return place
+
+
+def collection(place: Prepared) -> None:
+    """Leave everything as it is: the collection is installed, and the working folder is empty."""
+
+
+def galaxy(place: Prepared) -> None:
+    """Take a home without the collection, and a Galaxy that has it."""
+    home = place.folder.with_name("home")
+    place.user = installed.new_user(home, *place.pair)
+    versions = {name: installed.version_of(others.place(others.home(), name)) for name in others.NAMES}
+    server: AbstractContextManager[str] = serving(place.world.archive, versions)
+    place.variables["ANSIBLE_GALAXY_SERVER"] = place.ends.enter_context(server)
+
+
+def checkout(place: Prepared) -> None:
+    """Work in a copy of the checkout, without the collection in the home."""
+    galaxy(place)
+    shutil.copytree(sources(), place.folder, dirs_exist_ok=True, symlinks=True)
+
+
+def cluster(place: Prepared) -> None:
+    """Have a cluster with simulated nodes."""
+    shutil.copyfile(place.world.cluster() / "kubeconfig", place.folder / "kubeconfig")
+    place.variables["KUBECONFIG"] = str(place.folder / "kubeconfig")
+
+
+def config(place: Prepared) -> None:
+    """Have a cluster, the configuration of its CDI Manager, and a pod that waits for a device."""
+    cluster(place)
+    shutil.copyfile(place.world.cluster() / "config.yml", place.folder / "config.yml")
+    files = place.folder.with_name("claim")
+    files.mkdir()
+    for name in CLAIM:
+        write(name, "docs/quickstart.md", files)
+    place.user.run("kubectl delete --ignore-not-found --force -f . && kubectl create -f .", files, **place.variables)
+
+
+SETTINGS: dict[str, Callable[[Prepared], None]] = {
+    "collection": collection, "Galaxy": galaxy, "checkout": checkout, "cluster": cluster, "config.yml": config}
+
+
+def write(name: str, page: str, folder: Path) -> None:
+    """Write the block of YAML that a page shows. Its files are in the working folder."""
+    text = block_of(name, page).text
+    for shown, real in ELSEWHERE.items():
+        text = text.replace(shown, str(folder / real))
+    (folder / name).write_text(text, encoding="utf-8")
+
+
+def block_of(name: str, page: str) -> Block:
+    """Return the block of YAML that has the mark `name`, or the mark without the suffix, first on this page."""
+    found = [block for block in blocks() if block.language and block.mark in (name, name.partition(".")[0])]
+    return min(found, key=lambda block: block.page != page)

@@ -10,17 +10,25 @@ PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
 PROGRAM := $(VENV_PYTHON) -m ansible_collections.composable.infra
 PYTEST := $(VENV_PYTHON) -m pytest
-STAGES := $(VENV_PYTHON) -m tools.stages $(if $(KEEP_GOING),--keep-going)
+STAGE := $(VENV_PYTHON) -m tools.stage
 GATES := lint types
 SLOW_GATES := sanity ansible-lint importer docs-lint execution-environment
 
 # Each has a lab or folders of its own; the longest first.
 SCENARIOS := molecule-operations molecule-gpu_stack molecule-awx molecule-node_prepare molecule-eda molecule-lab
 
-# make test: what can tell within a minute, then the longest first, so that none is left over at the end
-QUICK_STAGES := $(GATES) unit
-LONG_STAGES := e2e molecule-operations sanity integration molecule-gpu_stack conformance chaos ansible-lint molecule-awx \
-  molecule-node_prepare molecule-eda molecule-lab importer docs-lint execution-environment
+# make test: these run AT_ONCE at a time, first what tells within a minute, then the longest first
+TEST_STAGES := $(GATES) unit sanity integration conformance chaos ansible-lint molecule-lab importer docs-lint \
+  execution-environment
+# ... and real clusters run after them, with the machine to themselves
+TEST_ALONE := e2e
+# make test-all: what make test has in full, and what it leaves out
+ALL_STAGES := $(GATES) unit sanity integration-all conformance-all chaos ansible-lint importer docs-lint \
+  execution-environment $(SCENARIOS)
+ALL_ALONE := e2e e2e-slow chaos-lab releases
+RELEASES := 1.34 1.35 1.36
+# Seconds after which a stage is ended, with what it printed last.
+DEADLINE ?= 900
 
 # Compiled files in one place, also where the environment says to write none: otherwise each of the many processes of a
 # test run compiles everything anew.
@@ -57,10 +65,12 @@ VERSION ?=
 # how many test files of a stage run at a time
 PARALLEL ?= 2
 
-# How many stages run at a time. One more than processors: the end-to-end tests mostly wait for the scheduler.
-AT_ONCE ?= 3
+# how many stages run at a time
+AT_ONCE ?= 2
+# how many end-to-end tests run at a time: they mostly wait for the scheduler, which looks every 5 s
+CLUSTERS ?= 4
 
-.PHONY: help setup demo test gates unit integration chaos molecule conformance managers-page configuration-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
+.PHONY: help setup demo test test-all integration-all conformance-all chaos-lab releases gates unit integration chaos molecule conformance managers-page configuration-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
 
 help: ## list the targets and their options
 	@echo "composable.infra: make TARGET [OPTION=value]"
@@ -80,18 +90,37 @@ setup: ## make .venv with the pinned packages (nearly every target does this fir
 demo: setup ## show the collection at work: DOOR=controller|rulebook|playbook, MODE=gated|direct|reschedule|autoscale, NODES=simulated|real (as root), KUBERNETES=1.34, KEEP=1 leaves it running
 	@$(PROGRAM).lab.demo $(DEMO_OPTIONS)
 
-test: setup ## everything: gates and all tests; stops at the first stage that fails; KEEP_GOING=1: at the end; AT_ONCE=3 stages at a time
-	@$(STAGES) --at-once $(AT_ONCE) $(QUICK_STAGES) $(LONG_STAGES)
+STAGE_MAKE = $(MAKE) --no-print-directory $(if $(KEEP_GOING),-k) DEADLINE=$(DEADLINE)
+# $(call stages,beside each other,alone): run them, end with a table
+define stages
+@$(STAGE) begin; status=0; \
+$(STAGE_MAKE) -O -j $(AT_ONCE) $(1:%=stage-%) || status=$$?; \
+if [ $$status = 0 ] || [ -n "$(KEEP_GOING)" ]; then $(STAGE_MAKE) $(2:%=stage-%) || status=$$?; fi; \
+$(STAGE) table $(1) $(2); exit $$status
+endef
+
+test: setup ## what tells: gates, unit, integration, one scenario, end to end; KEEP_GOING=1: to the end, though one fails
+	$(call stages,$(TEST_STAGES),$(TEST_ALONE))
+
+test-all: DEADLINE = 10800
+test-all: setup ## everything, before a release: hours; ends with one table
+	$(call stages,$(ALL_STAGES),$(ALL_ALONE))
 
 gates: setup ## all gates without the tests
-	@$(STAGES) --at-once 2 $(GATES) $(SLOW_GATES)
+	$(call stages,$(GATES) $(SLOW_GATES),)
+
+stage-%:
+	@$(STAGE) run $* --deadline $(DEADLINE)
 
 unit: setup ## fast tests of single parts, no network
 	@$(PYTEST) tests/unit -n $(PARALLEL) --dist loadfile $(ARGS)
 
 integration: setup ## tests of parts together: real TLS on loopback; CORE=2.16: modules and inventories under that ansible-core
 	@$(if $(CORE),export ANSIBLE_PROGRAMS="$$($(VENV_PYTHON) -m tools.gates.other_core $(CORE))";) \
-	$(PYTEST) tests/integration$(if $(CORE),/modules) -n $(PARALLEL) --dist loadfile $(ARGS)
+	$(PYTEST) tests/integration$(if $(CORE),/modules) -m "not slow" -n $(PARALLEL) --dist loadfile $(ARGS)
+
+integration-all: setup ## those of integration, and those that it leaves out
+	@$(PYTEST) tests/integration -n $(PARALLEL) --dist loadfile $(ARGS)
 
 conformance: setup ## every CDI Manager's emulator under faults; FULL=1: every fault, 200 random histories of each
 	@$(CONFORMANCE) $(PYTEST) tests/conformance -n $(PARALLEL) --dist loadgroup $(ARGS)
@@ -99,6 +128,15 @@ conformance: setup ## every CDI Manager's emulator under faults; FULL=1: every f
 chaos: setup ## random workloads under random faults, in virtual time: RUNS=200, SEED=1 of the first run, LAB=1 runs them on the lab; a failure is made small
 	@$(if $(LAB),,PYTHONHASHSEED=0 $(PYTEST) tests/chaos -n $(PARALLEL) --dist load $(ARGS))
 	@$(PROGRAM).tests.chaos --runs $(RUNS) --parallel $(PARALLEL) --seed $(SEED) $(if $(LAB),--lab $(ARGS))
+
+conformance-all: setup ## conformance with FULL=1
+	@$(MAKE) --no-print-directory conformance FULL=1
+
+chaos-lab: setup ## 20 random runs on the lab
+	@$(MAKE) --no-print-directory chaos LAB=1 RUNS=20
+
+releases: setup ## run the demo on each Kubernetes release that the lab knows
+	@for release in $(RELEASES); do $(PROGRAM).lab.demo --kubernetes $$release --no-feature-gates; done
 
 managers-page: setup ## write docs/managers.md from the code and the conformance checks
 	@$(PROGRAM).tests.conformance.managers_page
@@ -108,14 +146,14 @@ configuration-page: setup ## write docs/configuration.md from the documentation 
 
 e2e: setup ## tests of the whole system on a real control plane
 	@$(PROGRAM).lab.binaries.helm .venv/bin
-	@$(PYTEST) tests/e2e -m "not slow" -n $(PARALLEL) --dist loadfile $(ARGS)
+	@$(VENV_PYTHON) -m tools.end_to_end tests/e2e -m "not slow" -n $(CLUSTERS) --dist loadfile $(ARGS)
 
 e2e-slow: setup ## those that make test leaves out: playbooks and roles on the lab, agreement with the scheduler
 	@$(PROGRAM).lab.binaries.helm .venv/bin
-	@$(PYTEST) tests/e2e -m slow -n $(PARALLEL) --dist loadfile $(ARGS)
+	@$(VENV_PYTHON) -m tools.end_to_end tests/e2e -m slow -n $(PARALLEL) --dist loadfile $(ARGS)
 
 molecule: setup ## the roles' scenarios, two at a time; one alone: make molecule-awx
-	@$(STAGES) --at-once 2 $(SCENARIOS)
+	$(call stages,$(SCENARIOS),)
 
 molecule-%: setup
 	@$(PROGRAM).lab.binaries.helm .venv/bin

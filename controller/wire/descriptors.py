@@ -11,20 +11,29 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+from google.protobuf import descriptor, descriptor_pb2, descriptor_pool, message, message_factory
 
 # A function of request and context; where the method is a stream, what it gives is iterated.
 Method = Callable[[Any, grpc.ServicerContext], Any]
 
 
 class Descriptors:
-    """What a file of descriptors has, as ``compile_protos`` writes it. OSError or ValueError when it cannot be read."""
+    """What a file of descriptors has, as ``compile_protos`` writes it. OSError or ValueError when it cannot be read.
+
+    The descriptors keep the classes of all messages. protobuf makes a class when it is asked for, and the garbage
+    collector frees a class that nothing refers to. While a collection frees an object of gRPC, other threads run. If
+    such a thread gets the half-freed class from protobuf's cache, the process crashes (segmentation fault).
+    """
 
     def __init__(self, file: Path) -> None:
         self._pool = descriptor_pool.DescriptorPool()
         content = base64.decodebytes(file.read_bytes())
-        for each in descriptor_pb2.FileDescriptorSet.FromString(content).file:
+        files = descriptor_pb2.FileDescriptorSet.FromString(content).file
+        for each in files:
             self._pool.Add(each)
+        found = [self._pool.FindFileByName(each.name).message_types_by_name for each in files]
+        self._classes = [message_factory.GetMessageClass(kind)
+                         for kinds in found for top in kinds.values() for kind in _with_nested(top)]
 
     def message_class(self, name: str) -> type[Any]:
         """Class of the message with this full name, for example "package.Device". KeyError when there is none."""
@@ -64,6 +73,12 @@ class Descriptors:
         service_name, _slash, method_name = name.partition("/")
         method = self._pool.FindServiceByName(service_name).methods_by_name[method_name]
         return message_factory.GetMessageClass(method.output_type)
+
+
+def _with_nested(kind: descriptor.Descriptor) -> Iterator[descriptor.Descriptor]:
+    yield kind
+    for nested in kind.nested_types:
+        yield from _with_nested(nested)
 
 
 def _serialize(content: message.Message) -> bytes:

@@ -17,6 +17,9 @@ TESTS = Path(__file__).parent
 LAB_PLUGIN = "ansible_collections.composable.infra.lab.pytest_plugin"
 SEED = "TEST_SEED"
 MARKED_FOLDERS = ("integration", "e2e")
+# Files and folders of tests that open gRPC sockets.
+GRPC = tuple(TESTS / "unit" / name for name in (
+    "controller/agent/kubelet_plugin", "controller/autoscaler", "controller/wire", "lab/real_nodes/test_plugin.py"))
 
 
 def importable(module: str) -> bool:
@@ -48,6 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             folder = item.path.relative_to(TESTS).parts[0]
             if folder in MARKED_FOLDERS:
                 item.add_marker(folder)
+        if any(item.path.is_relative_to(place) for place in GRPC):
+            item.add_marker("grpc")
 
 
 @pytest.fixture

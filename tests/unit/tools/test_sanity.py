@@ -17,7 +17,7 @@ LOADED = ("plugins", "extensions", "roles", "playbooks", "meta", "changelogs", "
 
 
 def left_out(path: str) -> bool:
-    """Return whether ansible-test excludes the file: it compares the file and each folder above it."""
+    """Return whether ansible-test excludes the file. It compares the file and its folders."""
     names = [path, *(f"{folder.as_posix()}/" for folder in Path(path).parents)]
     return any(re.match(f"^{pattern}$", name) for pattern in sanity.LEFT_OUT for name in names)
 
@@ -46,7 +46,8 @@ def test_what_is_left_out_is_what_ruff_and_mypy_judge(tracked: set[str]) -> None
 
 @pytest.mark.parametrize(("path", "expected"), [
     ("tests/unit/tools/test_sanity.py", True), ("tests/integration/conftest.py", True),
-    ("tests/integration/targets/device/tasks/main.yml", False), ("tests/sanity/ignore-2.19.txt", False)])
+    ("tests/integration/targets/device/tasks/main.yml", False),
+    ("tests/sanity/ignore-2.19.txt", False)])
 def test_tests_that_ansible_test_runs_itself_are_judged(path: str, expected: bool) -> None:
     assert left_out(path) == expected
 
@@ -54,8 +55,9 @@ def test_tests_that_ansible_test_runs_itself_are_judged(path: str, expected: boo
 @pytest.mark.parametrize(("arguments", "expected"), [
     ((), sanity.excluded()), (("--test", "pylint"), [*sanity.excluded(), "--test", "pylint"]),
     (("--all",), []), (("--all", "--test", "pylint"), ["--test", "pylint"])])
-def test_all_is_the_whole_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...],
-                                   expected: list[str]) -> None:
+def test_all_is_the_whole_checkout(
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...],
+        expected: list[str]) -> None:
     commands: list[list[str]] = []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("CORE", raising=False)

@@ -33,7 +33,7 @@ class KubeletStandIn:
 
     def __init__(self, folder: Path, health: str = "v1alpha1.DRAResourceHealth") -> None:
         self._folder, self._health_service = folder, health
-        self._channels = contextlib.ExitStack()
+        self._channels, self._watches = contextlib.ExitStack(), list[threading.Thread]()
         self._endpoint: t.Any = None
         self.info: t.Any = None
         self.health: list[dict[str, tuple[int, str]]] = []
@@ -44,6 +44,8 @@ class KubeletStandIn:
 
     def __exit__(self, *_unused: object) -> None:
         self._channels.close()
+        for watch in self._watches:
+            watch.join(10.0)
 
     def register(self, driver: str, seconds: float = 10.0) -> None:
         """Register the plugin, once its socket is there and answers."""
@@ -57,7 +59,9 @@ class KubeletStandIn:
         status = message_class(f"{REGISTRATION}.RegistrationStatus")(plugin_registered=True)
         rpc.call(channel, f"{REGISTRATION}.Registration/NotifyRegistrationStatus", status)
         if self._health_service in self.info.supported_versions:
-            threading.Thread(target=self._watch, daemon=True).start()
+            watch = threading.Thread(target=self._watch, daemon=True)
+            watch.start()
+            self._watches.append(watch)
 
     def prepare(self, uid: str, name: str, namespace: str = "default") -> t.Any:
         """The answer for one claim: its ``devices`` or its ``error``."""

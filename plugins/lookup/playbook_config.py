@@ -12,7 +12,6 @@ version_added: 1.0.0
 description:
   - Returns the configuration from the variable C(composable_config), or from the file that C(composable_config_path) or
     E(COMPOSABLE_CONFIG_PATH) names.
-  - A relative path begins in the folder in which C(ansible-playbook) was started.
   - If the configuration cannot be read, the plugin returns a sentence with the reason and does not fail. So a task can
     print the reason although it hides the configuration.
 author:
@@ -78,11 +77,11 @@ def read(given: Mapping[str, t.Any], environment: Mapping[str, str]) -> Mapping[
     """Return the configuration of a playbook's variables `given`. Raise Unreadable."""
     if given.get("config") is not None:
         return mapping(given["config"], "composable_config")
-    name = VARIABLE if given.get("config_path") else ENVIRONMENT
-    path = given.get("config_path") or environment.get(ENVIRONMENT)
+    path, of_environment = given.get("config_path"), environment.get(ENVIRONMENT)
     if not path:
         raise Unreadable(MISSING)
-    file = Path(unfrackpath(str(path), follow=False))
+    file = Path(path)
+    name = ENVIRONMENT if of_environment and path == unfrackpath(of_environment, follow=False) else VARIABLE
     try:
         return mapping(file.read_text(encoding="utf-8"), f"{name}: {file}")
     except OSError as error:

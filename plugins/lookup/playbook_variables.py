@@ -12,8 +12,8 @@ version_added: 1.0.0
 description:
   - Returns what was given of some variables, by their names without the prefix C(composable_).
   - A variable without the prefix is taken too, with a deprecation. The one with the prefix wins.
-  - C(config_path) is returned as an absolute path. A relative path begins in the folder in which C(ansible-playbook)
-    was started.
+  - Paths are returned as absolute paths. A relative path begins in the folder in which C(ansible-playbook) was started.
+  - C(config_path) is taken from E(COMPOSABLE_CONFIG_PATH) if neither C(config) nor C(config_path) was given.
 author:
   - composable.infra contributors (@composable-infra)
 options:
@@ -43,6 +43,7 @@ _raw:
   elements: dict
 """
 
+import os
 import typing as t
 from collections.abc import Mapping
 
@@ -50,7 +51,8 @@ from ansible.plugins.lookup import LookupBase
 from ansible.utils.path import unfrackpath
 
 PREFIX = "composable_"
-PATHS = ("config_path",)
+PATHS = ("config_path", "images_path", "kubeconfig", "report_dir", "whatif_capture")
+ENVIRONMENT = "COMPOSABLE_CONFIG_PATH"
 
 
 class LookupModule(LookupBase):
@@ -69,7 +71,11 @@ class LookupModule(LookupBase):
                 self.deprecate(old, new)
                 found[name] = given[old]
         templar: t.Any = self._templar
-        return [resolved(templar.template(found))]
+        found = templar.template(found)
+        absent = "config" not in found and not found.get("config_path")
+        if "config_path" in terms and absent and os.environ.get(ENVIRONMENT):
+            found["config_path"] = os.environ[ENVIRONMENT]
+        return [{name: resolved(value) if name in PATHS else value for name, value in found.items()}]
 
     def deprecate(self, old: str, new: str) -> None:
         """Say once that a variable has another name now."""
@@ -77,7 +83,9 @@ class LookupModule(LookupBase):
         self._display.deprecated(said, version="2.0.0", collection_name="composable.infra")
 
 
-def resolved(given: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the variables with absolute paths. Lookups search a relative path beside the playbook, modules do not."""
-    return {name: unfrackpath(str(value), follow=False) if name in PATHS and value else value
-            for name, value in given.items()}
+def resolved(path: t.Any) -> t.Any:
+    """Return an absolute path. Ansible begins a relative one beside the playbook, within the installed collection.
+
+    Return anything but a text as it is, such as a kubeconfig as a mapping.
+    """
+    return unfrackpath(str(path), follow=False) if isinstance(path, str) and path else path

@@ -95,8 +95,16 @@ def config(place: Prepared) -> None:
     place.user.run("kubectl delete --ignore-not-found --force -f . && kubectl create -f .", files, **place.variables)
 
 
+def secrets(place: Prepared) -> None:
+    """Have a private key, and an inventory with the variable that pages take from a vault."""
+    (place.folder / "id_ed25519").write_text("a private key\n", encoding="utf-8")
+    (place.folder / "vault.yml").write_text("all: {vars: {vault_cdi_password: secret}}\n", encoding="utf-8")
+    place.variables["ANSIBLE_INVENTORY"] = "vault.yml"
+
+
 SETTINGS: dict[str, Callable[[Prepared], None]] = {
-    "collection": collection, "Galaxy": galaxy, "checkout": checkout, "cluster": cluster, "config.yml": config}
+    "collection": collection, "Galaxy": galaxy, "checkout": checkout, "cluster": cluster, "config.yml": config,
+    "secrets": secrets}
 
 
 def write(name: str, page: str, folder: Path) -> None:

@@ -16,21 +16,24 @@ from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 PLAYBOOKS = ROOT / "playbooks"
 PASSWORD = "only-in-the-file"
+# no file of a configuration is named, but by the environment
+ABSENT = "absent"
 CONFIG = {"device_info": [{"k8s-device-name": "a100", "cdi-model-name": "A100"}], "node_hands": "ssh",
           "fabric": {"endpoint": "https://127.0.0.1:1", "password": PASSWORD}}
 # the working folder of a run has it as config.yml
 PATH = {"composable_config_path": "config.yml", "composable_detach_nodes": ["node-1"],
         "composable_kubeconfig": "/nowhere/kubeconfig"}
-GIVEN = "lookup('composable.infra.playbook_variables', 'config', 'config_path', 'detach_nodes', 'detach_models')"
+GIVEN = ("lookup('composable.infra.playbook_variables', 'config', 'config_path', 'detach_nodes', 'detach_models', "
+         "'report_dir')")
 
 
-def ran(folder: Path, book: str, variables: Json, config: str = yaml.safe_dump(CONFIG)) -> Played:
+def ran(folder: Path, book: str, variables: Json, config: str = yaml.safe_dump(CONFIG), **env: str) -> Played:
     """Run a playbook in a working folder that has the configuration."""
     work = folder / "work"
     work.mkdir()
     (work / "config.yml").write_text(config, encoding="utf-8")
     (work / "inventory").write_text("[composable_nodes]\nnode-1\n", encoding="utf-8")
-    return play(work, book, variables, "-i", "inventory")
+    return play(work, book, variables, "-i", "inventory", **env)
 
 
 def book_of(folder: Path, tasks: list[Json]) -> str:
@@ -44,13 +47,14 @@ def book_of(folder: Path, tasks: list[Json]) -> str:
 
 def test_tasks_of_all_playbooks_take_a_relative_path(tmp_path: Path) -> None:
     """settings.yml is of detach and drain_and_detach, node_hosts.yml of attach, and both check the configuration."""
-    shown = {"node_hands": "{{ node_hands }}", "wanted": "{{ detach_wanted }}", "path": "{{ given.config_path }}"}
+    shown = {"node_hands": "{{ node_hands }}", "wanted": "{{ detach_wanted }}",
+             "paths": "{{ [given.config_path, given.report_dir] }}"}
     included = [{"ansible.builtin.include_tasks": str(PLAYBOOKS / "tasks" / name)}
                 for name in ("settings.yml", "node_hosts.yml")]
     book = book_of(tmp_path, [*included, {"name": "show", "ansible.builtin.debug": {"msg": shown}}])
-    done = well(ran(tmp_path, book, PATH))
+    done = well(ran(tmp_path, book, {**PATH, "composable_report_dir": "report"}))
     assert done.result("show")["msg"] == {"node_hands": "ssh", "wanted": ["A100"],
-                                          "path": str(tmp_path / "work" / "config.yml")}
+                                          "paths": [str(tmp_path / "work" / name) for name in ("config.yml", "report")]}
     assert PASSWORD not in done.output
 
 
@@ -67,12 +71,15 @@ def test_a_shipped_playbook_goes_on_to_the_cluster(tmp_path: Path, name: str) ->
      "composable_config_path: cannot read {folder}/absent.yml: No such file or directory"),
     ("report", {"composable_config_path": "config.yml"}, "fabric: [",
      "composable_config_path: {folder}/config.yml: is not valid YAML at line 1"),
+    ("attach", {}, ABSENT, "COMPOSABLE_CONFIG_PATH: cannot read {folder}/absent.yml: No such file or directory"),
     ("detach", {}, "", "composable_config_path: is missing: name the file with the configuration, or give "
      "composable_config"),
 ])
 def test_a_playbook_names_the_option_and_the_file(tmp_path: Path, name: str, variables: dict[str, t.Any], config: str,
                                                   sentence: str) -> None:
-    done = ran(tmp_path, f"composable.infra.{name}", {"composable_detach_nodes": ["node-1"], **variables}, config)
+    env = {"COMPOSABLE_CONFIG_PATH": "absent.yml"} if config == ABSENT else {}
+    given = {"composable_detach_nodes": ["node-1"], **variables}
+    done = ran(tmp_path, f"composable.infra.{name}", given, config, **env)
     assert done.failures == [sentence.format(folder=tmp_path / "work")]
 
 

@@ -49,6 +49,8 @@ def user_of(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Callable
 @pytest.fixture(scope="session")
 def cluster(user_of: Callable[[str, str], User], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Run a cluster and a CDI Manager from the newest installation; return the folder of its files."""
+    if not installed.kubectl():
+        pytest.skip("kubectl is not on PATH")
     user, folder = user_of(*installed.QUICK[-1]), tmp_path_factory.mktemp("cluster")
     (folder / "shown.yml").write_text(block_of("config.yml", "docs/quickstart.md").text, encoding="utf-8")
     variables = user.environment(PYTHONPATH=str(user.home / ".ansible/collections"),

@@ -59,11 +59,16 @@ def test_all_is_the_whole_checkout(
         monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...],
         expected: list[str]) -> None:
     commands: list[list[str]] = []
+
+    def run(command: list[str], **_more: object) -> int:
+        commands.append(command)
+        return 0
+
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("CORE", raising=False)
     monkeypatch.setattr(sanity, "prepare", lambda home: None)
     monkeypatch.setattr(sanity, "sources", lambda: tmp_path)
-    monkeypatch.setattr(sanity, "run", lambda command, **_more: commands.append(command) or 0)
+    monkeypatch.setattr(sanity, "run", run)
     monkeypatch.setattr(sys, "argv", ["sanity", *arguments])
     assert sanity.main() == 0
     (command,) = commands

@@ -16,7 +16,7 @@ from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire i
 from ansible_collections.composable.infra.controller.autoscaler.wire import rpc as autoscaler
 from ansible_collections.composable.infra.controller.wire.descriptors import Descriptors
 
-FILES = [Path(module.__file__).with_name(f"{name}.base64") for module, name in
+FILES = [Path(str(module.__file__)).with_name(f"{name}.base64") for module, name in
          ((kubelet, "kubelet"), (autoscaler, "autoscaler"))]
 
 

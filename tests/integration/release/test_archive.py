@@ -30,8 +30,8 @@ ENTRIES = {
 def members(tmp_path_factory: pytest.TempPathFactory) -> list[tarfile.TarInfo]:
     """Members of an archive that a Python without packages built."""
     folder = tmp_path_factory.mktemp("archive")
-    plain = [sys._base_executable, "-S"]  # type: ignore[attr-defined]
-    subprocess.run([*plain, "-m", "tools.gates.build", "--into", folder], cwd=ROOT, check=True)
+    plain = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
+    subprocess.run([plain, "-S", "-m", "tools.gates.build", "--into", folder], cwd=ROOT, check=True)
     (archive,) = folder.iterdir()
     with tarfile.open(archive) as opened:
         return opened.getmembers()

@@ -81,6 +81,8 @@ help: ## list the targets and their options
 	    line = line " " words[at] } \
 	  print line }' $(MAKEFILE_LIST)
 	@echo "PYTHON=python3.13 makes .venv with that Python."
+	@echo "Stages take AT_ONCE=2, those at a time, and DEADLINE=900 seconds for each."
+	@echo "CLUSTERS=4 is the number of end-to-end tests at a time."
 	@echo "Tests take ARGS=\"-k claims -x\" for pytest, and PARALLEL=2, the files at a time."
 
 setup: ## make .venv with the pinned packages (nearly every target does this first)

@@ -47,7 +47,7 @@ def test_entries(members: list[tarfile.TarInfo]) -> None:
 
 def test_of_the_tests_only_the_integration_targets(members: list[tarfile.TarInfo]) -> None:
     targets = "tests/integration/targets"
-    expected = ("tests/integration", targets, "tests/config.yml")
+    expected = ("tests/integration", "tests/integration/requirements.txt", "tests/config.yml")
     names = {member.name for member in members if member.name.startswith("tests/")}
     assert {name for name in names if name not in expected and not name.startswith(targets)} == set()
 

@@ -27,29 +27,29 @@ UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NODE = objects.name_of(0)
 
 
-def resources() -> t.Iterator[objects.Json]:
-    """ComposableResources of eight devices on each node, each with UUIDs of its own, as they are decoded."""
+def resources() -> t.Iterator[str]:
+    """ComposableResources of eight devices on each node, each with UUIDs of its own, as they are sent."""
     text = json.dumps(objects.resource(0, 0))
     for number in range(TO):
         for known in set(UUID.findall(text)):
             text = text.replace(known, str(uuid.uuid5(uuid.UUID(known), "next")))
-        yield json.loads(text.replace(NODE, objects.name_of(number // objects.GPUS)))
+        yield text.replace(NODE, objects.name_of(number // objects.GPUS))
 
 
-def fill(store: Store, made: t.Iterator[objects.Json], count: int) -> int:
-    """So many come; bytes that are allocated then."""
-    for _number in range(count):
-        store.upsert(next(made))
+def fill(store: Store, sent: list[str]) -> int:
+    """These are decoded and come; bytes that are allocated then."""
+    for text in sent:
+        store.upsert(json.loads(text))
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 
 
 def test_a_device_more_takes_few_bytes() -> None:
-    state, made = ClusterState(Settings.from_dict({"device_info": [objects.ROW]})), resources()
+    state, sent = ClusterState(Settings.from_dict({"device_info": [objects.ROW]})), list(resources())
     tracemalloc.start()
     try:
-        before = fill(state.resources, made, FROM)
-        after = fill(state.resources, made, TO - FROM)
+        before = fill(state.resources, sent[:FROM])
+        after = fill(state.resources, sent[FROM:])
     finally:
         tracemalloc.stop()
     assert len(state.resources) == TO

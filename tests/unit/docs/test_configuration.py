@@ -19,7 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile import 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
 from ansible_collections.composable.infra.tools import configuration
 
-REFERENCE = configuration.reference()
+REFERENCE, PAGE = configuration.reference(), configuration.page()
 FABRIC: dict[str, t.Any] = REFERENCE["fabric"]["suboptions"]
 MODEL: dict[str, t.Any] = REFERENCE["device_info"]["suboptions"]
 UUID = "00000000-0000-4000-8000-000000000001"
@@ -30,7 +30,7 @@ NEEDS = {"tenant": UUID, "cluster": UUID, **dict.fromkeys(CREDENTIALS_OF["passwo
 
 def smallest(**keys: t.Any) -> dict[str, t.Any]:
     """The configuration that the page shows as the smallest, with keys added or replaced."""
-    block = re.search(r"<!-- configuration -->\n```yaml\n(.*?)```", configuration.page(), re.S)
+    block = re.search(r"<!-- configuration -->\n```yaml\n(.*?)```", PAGE, re.S)
     assert block
     return {**yaml.safe_load(block[1]), **keys}
 

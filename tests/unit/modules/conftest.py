@@ -12,12 +12,12 @@ import typing as t
 from collections.abc import Callable
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.composable.infra.plugins.module_utils import module_base
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.tests.unit.fabric.desired.fake_manager import A, B, FakeManager, devices
+from ansible_collections.composable.infra.tests.unit.plugins.module_args import patch_module_args
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import FakeFabric
 

@@ -10,12 +10,12 @@ import types
 import typing as t
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.composable.infra.plugins.module_utils import module_base
 from ansible_collections.composable.infra.plugins.module_utils.inline_secrets import kubeconfig_secrets
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import BadKubeconfig
 from ansible_collections.composable.infra.plugins.modules import claim_info, owned_namespace, scale, stack_info
+from ansible_collections.composable.infra.tests.unit.plugins.module_args import patch_module_args
 from ansible_collections.composable.infra.tests.unit.plugins.test_inprocess import Action
 
 KUBECONFIG: dict[str, t.Any] = {
@@ -51,8 +51,10 @@ def test_a_refusal_that_returns_all_arguments_shows_none(
     with patch_module_args({"kubeconfig": KUBECONFIG, "surprise": 1}), pytest.raises(SystemExit):
         module.main()
     said = capsys.readouterr().out
-    assert json.loads(said)["failed"]
-    assert "production" in said
+    refusal = json.loads(said)
+    assert refusal["failed"]
+    # ansible-core 2.21 does not return the arguments of a refused task.
+    assert ("production" in said) == ("invocation" in refusal)
     assert [secret for secret in SECRETS - {"pw"} if secret in said] == []
 
 

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Refused
 from ansible_collections.composable.infra.plugins.module_utils.module_base import TaskContext
 from ansible_collections.composable.infra.plugins.plugin_utils.inprocess import InProcess
+from ansible_collections.composable.infra.tests.unit.plugins.module_args import patch_module_args
 
 SPEC: dict[str, t.Any] = {
     "argument_spec": {"name": {"type": "str"}, "count": {"type": "int", "default": 1},

@@ -1,17 +1,42 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fast starts of emulators for all integration tests."""
+"""Fast starts of emulators and Ansible modules for all integration tests."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator
+from ansible_collections.composable.infra.tests.e2e.support import played
 from ansible_collections.composable.infra.tests.integration.forked_emulators import ForkServer
+from ansible_collections.composable.infra.tests.integration.forked_modules import ModuleServer
+
+HERE = Path(__file__).parent
+# Left to make test-all: more runs of roles and modules of which a quick test has one of the same kind. Each entry is
+# the beginning of a test's id below this folder.
+SLOW = (
+    "awx/test_shapes_of_sites.py::TestCredentials", "awx/test_shapes_of_sites.py::TestChanges",
+    "awx/test_shapes_of_sites.py::TestData::test_the_same", "awx/test_shapes_of_sites.py::TestGateway",
+    "awx/test_shapes_of_sites.py::test_a_second_run",
+    "eda/test_role.py::test_one_that_is_switched_off", "eda/test_role.py::test_an_activation_of_its_own",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what takes long."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            name = f"{item.path.relative_to(HERE).as_posix()}::{item.nodeid.partition('::')[2]}"
+            if name.startswith(SLOW):
+                item.add_marker("slow")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,6 +47,22 @@ def forked_emulators() -> Iterator[None]:
         patch.setattr(Emulator, "launch", server.launch)
         yield
     server.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_modules() -> Iterator[None]:
+    """Run every module of the session on the local host by fork, unless the modules are for another ansible-core."""
+    if os.environ.get("ANSIBLE_PROGRAMS"):
+        yield
+        return
+    # The path of a socket has at most 107 bytes, so the folder is not below that of the tests.
+    folder = Path(tempfile.mkdtemp(prefix="modules-"))
+    server = ModuleServer(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(played, "INTERPRETER", str(server.interpreter))
+        yield
+    server.close()
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

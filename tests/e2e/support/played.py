@@ -22,6 +22,9 @@ FOREIGN = ("ANSIBLE_", "COMPOSABLE_", "K8S_AUTH_", "KUBECONFIG", "CONTROLLER_")
 # what a control plane rewrites by itself
 RESTLESS = {"events", "leases", "endpoints", "endpointslices", "flowschemas", "prioritylevelconfigurations"}
 
+# for modules on the local host; integration tests put a faster one in its place
+INTERPRETER = sys.executable
+
 
 @dataclass(frozen=True)
 class Played:
@@ -66,7 +69,7 @@ def play(folder: Path, book: str | list[Json], variables: Mapping[str, t.Any], *
     """Run a shipped playbook (by name) or plays with extra variables."""
     folder.mkdir(parents=True, exist_ok=True)
     given = folder / "variables.json"
-    given.write_text(json.dumps({"ansible_python_interpreter": sys.executable, **variables}), encoding="utf-8")
+    given.write_text(json.dumps({"ansible_python_interpreter": INTERPRETER, **variables}), encoding="utf-8")
     if not isinstance(book, str):
         (folder / "book.json").write_text(json.dumps(book), encoding="utf-8")
         book = str(folder / "book.json")

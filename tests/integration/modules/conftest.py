@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator, simple_spec
+from ansible_collections.composable.infra.tests.e2e.support import played
 
 Json = dict[str, t.Any]
 A100, L40S = "NVIDIA-A100-PCIE-40GB", "NVIDIA-L40S"
@@ -90,8 +91,10 @@ def _playbook(tasks: list[Json], target: Path) -> list[Json]:
     names = ", ".join(f"result_{i}" for i in range(len(tasks)))
     keep = {"name": "Keep the results", "check_mode": False, "diff": False, "no_log": True, "ansible.builtin.copy": {
         "dest": str(target), "mode": "0600", "content": "{{ [" + names + "] | to_json }}"}}
+    other_core = bool(os.environ.get("ANSIBLE_PROGRAMS"))
+    python = "{{ ansible_playbook_python }}" if other_core else played.INTERPRETER
     return [{"name": "Tasks of a test", "hosts": "localhost", "connection": "local", "gather_facts": False,
-             "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}, "tasks": [*steps, keep]}]
+             "vars": {"ansible_python_interpreter": python}, "tasks": [*steps, keep]}]
 
 
 def changes(emulator: Emulator, since: int) -> list[Json]:

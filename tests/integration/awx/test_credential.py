@@ -91,14 +91,13 @@ class TestEveryManager:
         environment = injected(inputs_of(emulator.fabric_config(manager)), tmp_path)
         assert "" in environment.values()
         tasks: list[Json] = [{"name": "Read", "composable.infra.fabric_info": {"models": ["A100 40G"]}}]
-        for connection in ("in this process", "as a module"):
-            book = [{"name": connection, "hosts": "localhost", "connection": "local", "gather_facts": False,
-                     "tasks": tasks if connection == "in this process" else [
-                         {**task, "async": 60, "poll": 1} for task in tasks]}]
-            # Ansible writes there by $HOME and reads by the user's entry in passwd, which need not agree
-            done = play(tmp_path / connection.replace(" ", "-"), book, {}, **environment,
-                        ANSIBLE_ASYNC_DIR=str(tmp_path / "async"))
-            assert not done.failures, done.failures
+        as_module = [{**task, "async": 60, "poll": 1} for task in tasks]
+        book = [{"name": "In this process, then as a module", "hosts": "localhost", "connection": "local",
+                 "gather_facts": False, "tasks": [*tasks, *as_module]}]
+        # Ansible writes there by $HOME and reads by the user's entry in passwd, which need not agree
+        done = play(tmp_path / "play", book, {}, **environment, ANSIBLE_ASYNC_DIR=str(tmp_path / "async"))
+        assert not done.failures, done.failures
+        assert sum(name == "Read" for name, _result in done.tasks) == 2
         (tmp_path / "my.fabric.yml").write_text("plugin: composable.infra.fabric\n", encoding="utf-8")
         read = run(tmp_path, "ansible-inventory", "-i", "my.fabric.yml", "--list",
                    **environment, ANSIBLE_INVENTORY_UNPARSED_FAILED="1")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -15,11 +15,27 @@ from ansible_collections.composable.infra.tests.e2e.support.played import Played
 WORDS = "The group gpu_nodes of the inventory has no host"
 
 
-def run(folder: Path, name: str, **variables: t.Any) -> Played:
-    """A shipped playbook against a cluster that is not there."""
-    (folder / "inventory").write_text("[gpu_nodes]\n", encoding="utf-8")
-    return play(folder, f"composable.infra.{name}", {"composable_kubeconfig": "/nowhere/kubeconfig", **variables},
-                "-i", str(folder / "inventory"))
+Run = Callable[..., Played]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """``run("verify", composable_bootstrap_hosts=False)``: a shipped playbook against a cluster that is not there.
+
+    Two tests with the same arguments share one run.
+    """
+    done: dict[str, Played] = {}
+
+    def run(name: str, **variables: t.Any) -> Played:
+        key = f"{name} {sorted(variables.items())}"
+        if key not in done:
+            folder = tmp_path_factory.mktemp(name)
+            (folder / "inventory").write_text("[gpu_nodes]\n", encoding="utf-8")
+            given = {"composable_kubeconfig": "/nowhere/kubeconfig", **variables}
+            done[key] = play(folder, f"composable.infra.{name}", given, "-i", str(folder / "inventory"))
+        return done[key]
+
+    return run
 
 
 @pytest.mark.parametrize(("name", "given", "way_out"), [
@@ -29,8 +45,8 @@ def run(folder: Path, name: str, **variables: t.Any) -> Played:
      "composable_bootstrap_hosts"),
     ("uninstall", {"composable_uninstall_hosts": "true"}, "composable_uninstall_hosts"),
 ])
-def test_it_fails_before_anything(tmp_path: Path, name: str, given: dict[str, t.Any], way_out: str) -> None:
-    found = run(tmp_path, name, **given)
+def test_it_fails_before_anything(run: Run, name: str, given: dict[str, t.Any], way_out: str) -> None:
+    found = run(name, **given)
     assert found.status != 0
     (told,) = found.failures
     assert told.startswith(WORDS)
@@ -42,14 +58,14 @@ def test_it_fails_before_anything(tmp_path: Path, name: str, given: dict[str, t.
     ("bootstrap", {"composable_bootstrap_hosts": False}), ("bootstrap", {"bootstrap_parts": ["gpu_sharing"]}),
     ("uninstall", {}), ("preflight", {}), ("verify", {}),
 ])
-def test_where_no_host_is_asked_for_it_goes_on(tmp_path: Path, name: str, given: dict[str, t.Any]) -> None:
+def test_where_no_host_is_asked_for_it_goes_on(run: Run, name: str, given: dict[str, t.Any]) -> None:
     """It fails only where it asks the cluster."""
-    found = run(tmp_path, name, **given)
+    found = run(name, **given)
     assert found.status != 0
     assert [text for text in found.failures if WORDS in text] == []
     assert "/nowhere/kubeconfig" in "".join(found.failures) + found.output
 
 
 @pytest.mark.parametrize("name", ["preflight", "verify"])
-def test_a_check_says_that_it_looks_at_no_host(tmp_path: Path, name: str) -> None:
-    assert WORDS in str(run(tmp_path, name).result("Say when only the cluster is checked")["msg"])
+def test_a_check_says_that_it_looks_at_no_host(run: Run, name: str) -> None:
+    assert WORDS in str(run(name).result("Say when only the cluster is checked")["msg"])

@@ -29,6 +29,7 @@ CRO = "cro.hpsys.ibm.ie.com/v1alpha1"
 HERE = Path(__file__).parent
 DEPLOY = HERE.parents[1] / "deploy"
 POLICY_SINCE = (1, 36)
+COMPONENTS = ("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok")
 # File name of the certificate and kubeconfig -> user and groups, as the API server sees them.
 USERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "admin": ("lab:admin", ("system:masters",)),

@@ -10,9 +10,10 @@ with Lab.up(LabOptions(nodes=2)) as lab:
 from __future__ import annotations
 
 import atexit
+import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlsplit
@@ -25,6 +26,8 @@ from ansible_collections.composable.infra.lab.control_plane import bootstrap
 from ansible_collections.composable.infra.lab.control_plane.certificates import Pair
 from ansible_collections.composable.infra.lab.control_plane.components import LOOPBACK, Layout, audit_log_in
 from ansible_collections.composable.infra.lab.control_plane.kubeconfig import token_user, write_kubeconfig
+from ansible_collections.composable.infra.lab.control_plane.nodes import all_ready, create_nodes
+from ansible_collections.composable.infra.lab.control_plane.snapshot import Snapshot
 from ansible_collections.composable.infra.lab.errors import LabError
 from ansible_collections.composable.infra.lab.hardware.agent_identity import agent_kubeconfig, agents_daemon_set
 from ansible_collections.composable.infra.lab.hardware.agents_options import NAME as AGENTS
@@ -311,6 +314,30 @@ class Lab:
             )
             for record in self.processes.records()
         ]
+
+    def snapshot(self) -> Snapshot:
+        """Objects of the API server as they are now, for a later `reset`."""
+        return Snapshot(self.api)
+
+    def reset(self, snapshot: Snapshot, nodes: int, seconds: float = 60.0) -> None:
+        """Put the control plane back to a snapshot and make so many fresh nodes.
+
+        Hardware and agents are stopped. The folders of the nodes are removed. Only for labs without real nodes.
+        LabError when a component of the control plane does not run, or when an object would not go.
+        """
+        for record in self.processes.records():
+            if record.name not in bootstrap.COMPONENTS:
+                self.processes.forget(record.name)
+            elif not record.alive:
+                raise LabError(f"{record.name} does not run: start a lab anew")
+        self.api.request("DELETE", "/api/v1/nodes")
+        self.api.request("DELETE", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
+        snapshot.restore()
+        shutil.rmtree(self.state_dir / "nodes", ignore_errors=True)
+        self.description = replace(self.description, nodes=nodes)
+        self.description.write(self.state_dir)
+        create_nodes(self.api, self.nodes, self.description.kubernetes)
+        self.processes.wait_until("ready nodes", lambda: all_ready(self.api, nodes), seconds)
 
     def down(self) -> None:
         """Stop everything and remove the state folder. May be called twice."""

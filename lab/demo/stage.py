@@ -77,25 +77,33 @@ class StageOptions:
     capacity: Mapping[str, str] = field(default_factory=dict)
 
 
+def lab_options(options: StageOptions) -> LabOptions:
+    """What a stage asks of its lab."""
+    return LabOptions(nodes=options.nodes, real_nodes=options.real_nodes, plugin_start=options.announce,
+                      kubernetes=options.kubernetes, binding_timeout=options.binding_timeout, audit=options.audit,
+                      feature_gates=options.feature_gates, gangs=options.gangs)
+
+
 def device_name(model: str) -> str:
     """The k8s-device-name of a model, for example nvidia-a100-pcie-40gb."""
     return model.lower().replace(" ", "-")
 
 
 class Stage:
-    """Everything started; a context manager that leaves nothing behind."""
+    """Everything started; a context manager that leaves nothing behind.
 
-    def __init__(self, options: StageOptions | None = None, *,
-                 say: t.Callable[[str], None] = lambda line: None) -> None:
+    ``lab``: a running lab with the nodes that the options ask for, which stays when the stage is closed. Without it the
+    stage starts one of its own.
+    """
+
+    def __init__(self, options: StageOptions | None = None, *, say: t.Callable[[str], None] = lambda line: None,
+                 lab: Lab | None = None) -> None:
         self.options = options or StageOptions()
         self.driver = OWN_DRIVER if self.options.handover == "direct" else self.options.driver
         self._folder = tempfile.TemporaryDirectory(prefix="composable-infra-stage-")
         self.folder = Path(self._folder.name)
-        lab_options = LabOptions(nodes=self.options.nodes, real_nodes=self.options.real_nodes,
-                                 plugin_start=self.options.announce, kubernetes=self.options.kubernetes,
-                                 binding_timeout=self.options.binding_timeout, audit=self.options.audit,
-                                 feature_gates=self.options.feature_gates, gangs=self.options.gangs)
-        self.lab = Lab.up(lab_options, say)
+        self._borrowed = lab is not None
+        self.lab = lab or Lab.up(lab_options(self.options), say)
         self._emulator: t.Any = None
         try:
             self._start()
@@ -139,7 +147,8 @@ class Stage:
             if self._emulator is not None:
                 self._emulator.__exit__(None, None, None)
         finally:
-            self.lab.down()
+            if not self._borrowed:
+                self.lab.down()
             self._folder.cleanup()
 
     def use(self, manager: str) -> None:

@@ -103,6 +103,14 @@ class Processes:
         """Stop one process and wait for its end; killed after `seconds`. Its record stays, for restart."""
         self._stop([self.record(name)], seconds, number)
 
+    def forget(self, name: str) -> None:
+        """Stop one process and remove its record and its log, as if it had never been started."""
+        with self._lock:
+            self.stop(name)
+            del self._records[name]
+            self._save()
+            self.log(name).unlink(missing_ok=True)
+
     def stop_all(self, seconds: float = 0.7) -> None:
         """Stop everything at the same time, killing after `seconds` what is left, and forget it."""
         # A start that was interrupted is completed first, so that it is on record.

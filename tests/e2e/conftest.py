@@ -12,16 +12,21 @@ from __future__ import annotations
 import os
 import typing as t
 from collections.abc import Generator, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES
+from ansible_collections.composable.infra.lab.control_plane.cluster import Lab, LabOptions
 from ansible_collections.composable.infra.lab.demo import front_doors
-from ansible_collections.composable.infra.lab.demo.stage import Stage, StageOptions
+from ansible_collections.composable.infra.lab.demo.stage import Stage, StageOptions, lab_options
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.lab.pytest_plugin import LabFactory
 from ansible_collections.composable.infra.tests.e2e.node_story import node_story
+from ansible_collections.composable.infra.tests.e2e.support import evidence
 from ansible_collections.composable.infra.tests.e2e.support.front_doors import FrontDoor, open_front_door
+from ansible_collections.composable.infra.tests.e2e.support.shared_lab import SharedLab
 from ansible_collections.composable.infra.tests.e2e.support.support import OPENED
 
 HERE = Path(__file__).parent
@@ -53,6 +58,7 @@ def pytest_runtest_makereport(
         report.sections += [(f"end of the log of {name}", text) for name, text in OPENED.logs()]
         report.sections += [section for used in getattr(item, "funcargs", {}).values() if isinstance(used, Stage)
                             for section in node_story(used)]
+        evidence.keep(item, report)
     return report
 
 
@@ -61,14 +67,50 @@ def pytest_sessionfinish() -> None:
     OPENED.stop_all()
 
 
+@pytest.fixture(scope="session")
+def shared_lab() -> Iterator[SharedLab]:
+    """The lab that the files of this worker use one after the other."""
+    lab = SharedLab()
+    yield lab
+    lab.close()
+
+
 @pytest.fixture(scope="module")
-def stage_factory() -> Iterator[StageFactory]:
+def lab_factory(request: pytest.FixtureRequest, shared_lab: SharedLab) -> Iterator[LabFactory]:
+    """``lab_factory(nodes=4)``: keywords as in LabOptions; the shared lab, or one of the file's own."""
+    own: list[Lab] = []
+    failed_before = request.session.testsfailed
+
+    def start(**options: t.Any) -> Lab:
+        options.setdefault("kubernetes", os.environ.get("LAB_KUBERNETES", DEFAULT_SERIES))
+        wanted = LabOptions(**options)
+        lab = shared_lab.take(wanted)
+        if lab is None:
+            lab = Lab.up(wanted)
+            own.append(lab)
+        return lab
+
+    yield start
+    for lab in reversed(own):
+        lab.down()
+    shared_lab.give_back(broken=request.session.testsfailed > failed_before)
+
+
+@pytest.fixture(scope="module")
+def lab(lab_factory: LabFactory) -> Lab:
+    """A lab with two nodes for all tests of the file."""
+    return lab_factory(nodes=2)
+
+
+@pytest.fixture(scope="module")
+def stage_factory(lab_factory: LabFactory) -> Iterator[StageFactory]:
     """``stage_factory(nodes=4, hold=1.0)``: fields of StageOptions; taken down at the end of the test file."""
     started: list[Stage] = []
 
     def start(**options: t.Any) -> Stage:
         options.setdefault("kubernetes", os.environ.get("LAB_KUBERNETES", DEFAULT_SERIES))
-        started.append(Stage(StageOptions(**{**QUICK, **options})))
+        wanted = StageOptions(**{**QUICK, **options})
+        started.append(Stage(wanted, lab=lab_factory(**asdict(lab_options(wanted)))))
         return started[-1]
 
     yield start

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import typing as t
+from functools import partial
 from pathlib import Path
 
 from ansible_collections.composable.infra.lab.demo.stage import Stage
@@ -46,13 +47,20 @@ class Process:
         self.name, self.log_path = name, stage.folder / f"{name}.log"
         self._log = self.log_path.open("ab")
         self._begin = self._log.tell()
-        self.process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                        env={**environment(stage), **env}, cwd=stage.folder, start_new_session=True)
+        self._start = partial(subprocess.Popen, command, stdout=self._log, stderr=subprocess.STDOUT,
+                              stdin=subprocess.DEVNULL, env={**environment(stage), **env}, cwd=stage.folder,
+                              start_new_session=True)
+        self.process: subprocess.Popen[bytes] = self._start()
 
     @property
     def pid(self) -> int:
         """Process id, also of the group."""
         return self.process.pid
+
+    def start_again_if_ended(self) -> None:
+        """Start the process again, with the same log, if it has ended: what a Deployment does for a controller."""
+        if self.process.poll() is not None:
+            self.process = self._start()
 
     def text(self) -> str:
         """The log of this process so far; an earlier one of the same name may have written to the file, too."""

@@ -211,7 +211,7 @@ def test_device_that_somebody_else_took_is_attached_anew(
 
 
 def test_api_server_away_during_an_attach(stage: Stage, timeline: Timeline, open_process: OpenProcess) -> None:
-    lead(stage, open_process)
+    controller = lead(stage, open_process)
     since = mark(stage)
     stage.emulator.set_timing(attach=2.0)
     try:
@@ -219,7 +219,7 @@ def test_api_server_away_during_an_attach(stage: Stage, timeline: Timeline, open
         lose_api_server_during_an_attach(stage)
     finally:
         stage.emulator.set_timing(attach=0.3)
-    await_served(stage, timeline, "one")
+    await_served(stage, timeline, "one", deployed=controller)
     assert len([e for e in changes_asked(stage, since, "PATCH") if e["device"]]) == 1
 
 

@@ -258,9 +258,18 @@ def run_pods(stage: Stage, timeline: Timeline, serve: Callable[[], object],
     return since
 
 
-def await_served(stage: Stage, timeline: Timeline, *names: str) -> None:
-    """Wait until the pods run; says whom nobody serves when they do not."""
-    assert timeline.wait(lambda: run_with_devices(timeline, *names), PATIENCE), unserved(stage, timeline, names)
+def await_served(stage: Stage, timeline: Timeline, *names: str, deployed: front_doors.Process | None = None) -> None:
+    """Wait until the pods run; says whom nobody serves when they do not.
+
+    ``deployed``: a controller that may end, since an API server that is away for 12 s costs it its Lease. It is started
+    again then, as its Deployment does.
+    """
+    def served() -> bool:
+        if deployed is not None:
+            deployed.start_again_if_ended()
+        return run_with_devices(timeline, *names)
+
+    assert timeline.wait(served, PATIENCE), unserved(stage, timeline, names)
 
 
 def unserved(stage: Stage, timeline: Timeline, names: Iterable[str]) -> str:

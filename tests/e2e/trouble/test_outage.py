@@ -86,7 +86,7 @@ def test_api_server_away_during_an_attach(stage: Stage, controller: front_doors.
     stage.emulator.set_timing(attach=2.0)
     stage.pod("held", A100)
     lose_api_server_during_an_attach(stage)
-    await_served(stage, timeline, "held")
+    await_served(stage, timeline, "held", deployed=controller)
     assert states(stage) == ["attached", "free", "free"]
     assert len(changes_asked(stage, since)) == 1
     assert said_since(controller, before, stage.lab.server.removeprefix("https://")), "it never named the API server"

@@ -18,10 +18,11 @@ from ansible_collections.composable.infra.tests.unit.roles.guides import FIRST, 
 
 
 def cases() -> list[object]:
-    """Return every environment with every block that is run."""
+    """Return every environment with every block that is run. Two pages may have the same block."""
+    alike = {(block.setting, block.text): block for block in reversed(blocks()) if block.setting}
     return [pytest.param(pair, block, id=f"{'-'.join(pair)}-{block.page}:{block.line}",
                          marks=() if pair in QUICK and block.page in FIRST else pytest.mark.slow)
-            for pair in (*QUICK, *REST) for block in blocks() if block.setting]
+            for pair in (*QUICK, *REST) for block in reversed(alike.values())]
 
 
 @pytest.mark.parametrize(("pair", "block"), cases())

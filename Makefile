@@ -23,7 +23,7 @@ TEST_STAGES := $(GATES) unit sanity integration conformance chaos ansible-lint m
 # ... and real clusters run after them, with the machine to themselves
 TEST_ALONE := e2e
 # make test-all: what make test has in full, and what it leaves out
-ALL_STAGES := $(GATES) unit sanity integration-all conformance-all chaos ansible-lint importer docs-lint \
+ALL_STAGES := $(GATES) unit sanity-all integration-all conformance-all chaos ansible-lint importer docs-lint \
   execution-environment $(SCENARIOS)
 ALL_ALONE := e2e e2e-slow chaos-lab releases
 RELEASES := 1.34 1.35 1.36
@@ -65,12 +65,17 @@ VERSION ?=
 # how many test files of a stage run at a time
 PARALLEL ?= 2
 
+# make repeat
+TESTS ?=
+TIMES ?= 30
+LOAD ?= 4
+
 # how many stages run at a time
 AT_ONCE ?= 2
 # how many end-to-end tests run at a time: they mostly wait for the scheduler, which looks every 5 s
 CLUSTERS ?= 4
 
-.PHONY: help setup demo test test-all integration-all conformance-all chaos-lab releases gates unit integration chaos molecule conformance managers-page configuration-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
+.PHONY: help setup demo test test-all integration-all conformance-all chaos-lab releases sanity-all repeat gates unit integration chaos molecule conformance managers-page configuration-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
 
 help: ## list the targets and their options
 	@echo "composable.infra: make TARGET [OPTION=value]"
@@ -115,7 +120,8 @@ stage-%:
 	@$(STAGE) run $* --deadline $(DEADLINE)
 
 unit: setup ## fast tests of single parts, no network
-	@$(PYTEST) tests/unit -n $(PARALLEL) --dist loadfile $(ARGS)
+	@$(PYTEST) tests/unit -m "not grpc" -n $(PARALLEL) --dist loadfile $(ARGS)
+	@$(PYTEST) tests/unit -m grpc -n $(PARALLEL) --dist loadfile $(ARGS) || test $$? = 5
 
 integration: setup ## tests of parts together: real TLS on loopback; CORE=2.16: modules and inventories under that ansible-core
 	@$(if $(CORE),export ANSIBLE_PROGRAMS="$$($(VENV_PYTHON) -m tools.gates.other_core $(CORE))";) \
@@ -154,6 +160,10 @@ e2e-slow: setup ## those that make test leaves out: playbooks and roles on the l
 	@$(PROGRAM).lab.binaries.helm .venv/bin
 	@$(VENV_PYTHON) -m tools.end_to_end tests/e2e -m slow -n $(PARALLEL) --dist loadfile $(ARGS)
 
+repeat: setup ## run TESTS many times beside busy processes: TIMES=30, LOAD=4
+	@$(PROGRAM).lab.binaries.helm .venv/bin
+	@$(VENV_PYTHON) -m tools.repeat --times $(TIMES) --load $(LOAD) -- $(TESTS) $(ARGS)
+
 molecule: setup ## the roles' scenarios, two at a time; one alone: make molecule-awx
 	$(call stages,$(SCENARIOS),)
 
@@ -175,6 +185,9 @@ ansible-lint: setup ## ansible-lint, production profile
 
 sanity: setup ## ansible-test sanity: CORE=2.16 runs that ansible-core
 	@$(VENV_PYTHON) -m tools.gates.sanity
+
+sanity-all: setup ## ansible-test sanity on all files, also on those that no plugin loads
+	@$(VENV_PYTHON) -m tools.gates.sanity --all
 
 execution-environment: setup ## ansible-builder introspect and create, without building the image
 	@$(VENV_PYTHON) -m tools.gates.execution_environment

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# The evidence is written by tests/e2e/support/evidence.py.
+# The evidence is written by tests/e2e/evidence.py.
 EVIDENCE = ROOT / ".cache" / "evidence"
 CACHE = ROOT / ".cache" / "pytest-e2e"
 FAILED_TESTS = 1

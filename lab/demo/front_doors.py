@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 import typing as t
-from functools import partial
 from pathlib import Path
 
 from ansible_collections.composable.infra.lab.demo.stage import Stage
@@ -47,15 +46,17 @@ class Process:
         self.name, self.log_path = name, stage.folder / f"{name}.log"
         self._log = self.log_path.open("ab")
         self._begin = self._log.tell()
-        self._start = partial(subprocess.Popen, command, stdout=self._log, stderr=subprocess.STDOUT,
-                              stdin=subprocess.DEVNULL, env={**environment(stage), **env}, cwd=stage.folder,
-                              start_new_session=True)
-        self.process: subprocess.Popen[bytes] = self._start()
+        self._command, self._environment, self._folder = command, {**environment(stage), **env}, stage.folder
+        self.process = self._start()
 
     @property
     def pid(self) -> int:
         """Process id, also of the group."""
         return self.process.pid
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._command, stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                env=self._environment, cwd=self._folder, start_new_session=True)
 
     def start_again_if_ended(self) -> None:
         """Start the process again, with the same log, if it has ended: what a Deployment does for a controller."""

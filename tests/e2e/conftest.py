@@ -23,10 +23,10 @@ from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import Stage, StageOptions, lab_options
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.lab.pytest_plugin import LabFactory
+from ansible_collections.composable.infra.tests.e2e import evidence
 from ansible_collections.composable.infra.tests.e2e.node_story import node_story
-from ansible_collections.composable.infra.tests.e2e.support import evidence
+from ansible_collections.composable.infra.tests.e2e.shared_lab import SharedLab
 from ansible_collections.composable.infra.tests.e2e.support.front_doors import FrontDoor, open_front_door
-from ansible_collections.composable.infra.tests.e2e.support.shared_lab import SharedLab
 from ansible_collections.composable.infra.tests.e2e.support.support import OPENED
 
 HERE = Path(__file__).parent

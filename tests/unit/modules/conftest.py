@@ -12,6 +12,7 @@ import typing as t
 from collections.abc import Callable
 
 import pytest
+from ansible.module_utils.common import warnings
 
 from ansible_collections.composable.infra.plugins.module_utils import module_base
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
@@ -30,7 +31,8 @@ OPTIONS = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Options come from nowhere but the test, and so do warnings."""
-    monkeypatch.setattr("ansible.module_utils.common.warnings._global_warnings", {})
+    # ansible-core keeps them in a list before 2.19, in a dictionary since.
+    monkeypatch.setattr(warnings, "_global_warnings", type(warnings._global_warnings)())
     for name in list(os.environ):
         if name.startswith(("COMPOSABLE_", "K8S_AUTH_")) or name == "KUBECONFIG":
             monkeypatch.delenv(name)

@@ -33,6 +33,7 @@ def action(kind: t.Any, args: Json, *answers: Json, asked: list[Json] | None = N
     made = kind.__new__(kind)
     made._task = SimpleNamespace(args=args, async_val=0, check_mode=False, diff=False, environment=[],
                                  action="composable.infra.stack")
+    made._load_name = "stack"
     made._connection = SimpleNamespace(transport="local", _shell=SimpleNamespace(tmpdir=None))
     made._play_context, made._execute_module = SimpleNamespace(become=False), execute
     return made

@@ -88,11 +88,26 @@ def config(place: Prepared) -> None:
     """Have a cluster, the configuration of its CDI Manager, and a pod that waits for a device."""
     cluster(place)
     shutil.copyfile(place.world.cluster() / "config.yml", place.folder / "config.yml")
-    files = place.folder.with_name("claim")
+    wait(place, "train", "default")
+
+
+def large_claim(place: Prepared) -> None:
+    """Have a claim `training/large` that waits, in the cluster of another setting."""
+    place.user.run("kubectl create namespace training --dry-run=client -o yaml | kubectl apply -f -", place.folder,
+                   **place.variables)
+    wait(place, "large", "training")
+
+
+def wait(place: Prepared, name: str, namespace: str) -> None:
+    """Create the claim and the pod of the quickstart under a name."""
+    files = place.folder.with_name(name)
     files.mkdir()
-    for name in CLAIM:
-        write(name, "docs/quickstart.md", files)
-    place.user.run("kubectl delete --ignore-not-found --force -f . && kubectl create -f .", files, **place.variables)
+    for file in CLAIM:
+        write(file, "docs/quickstart.md", files)
+        text = (files / file).read_text(encoding="utf-8").replace("train", name)
+        (files / file).write_text(text, encoding="utf-8")
+    place.user.run(f"kubectl delete -n {namespace} --ignore-not-found --force -f .\n"
+                   f"kubectl create -n {namespace} -f .", files, **place.variables)
 
 
 def secrets(place: Prepared) -> None:
@@ -104,7 +119,7 @@ def secrets(place: Prepared) -> None:
 
 SETTINGS: dict[str, Callable[[Prepared], None]] = {
     "collection": collection, "Galaxy": galaxy, "checkout": checkout, "cluster": cluster, "config.yml": config,
-    "secrets": secrets}
+    "large claim": large_claim, "secrets": secrets}
 
 
 def write(name: str, page: str, folder: Path) -> None:

@@ -23,10 +23,20 @@ HERE = Path(__file__).parent
 # Left to make test-all: more runs of roles and modules of which a quick test has one of the same kind. Each entry is
 # the beginning of a test's id below this folder.
 SLOW = (
+    *(f"awx/test_credential.py::TestEveryManager::test_modules_and_inventory_reach_it[{manager}]"
+      for manager in ("cm", "nec", "redfish")),
+    *(f"awx/test_credential.py::test_a_launcher_cannot_have_the_password_sent_to_him[{way}]"
+      for way in ("endpoint-plan", "endpoint-report", "endpoint-detach", "layout_endpoint-attach",
+                  "layout_endpoint-plan", "layout_endpoint-report")),
+    "awx/test_rulebook.py::test_nodes_are_ordered_by_jobs",
     "awx/test_shapes_of_sites.py::TestCredentials", "awx/test_shapes_of_sites.py::TestChanges",
     "awx/test_shapes_of_sites.py::TestData::test_the_same", "awx/test_shapes_of_sites.py::TestGateway",
     "awx/test_shapes_of_sites.py::test_a_second_run",
     "eda/test_role.py::test_one_that_is_switched_off", "eda/test_role.py::test_an_activation_of_its_own",
+    "modules/test_inventory.py::test_large_fabric_stays_small", "page/test_large.py",
+    *(f"playbooks/test_hosts.py::test_where_no_host_is_asked_for_it_goes_on[{case}]"
+      for case in ("bootstrap-given1", "uninstall-given2")),
+    "redfish/test_validator.py::test_the_validator_finds_no_errors[zones]",
 )
 
 

@@ -6,7 +6,7 @@
 The comment above a block says what a test does with it. `tests/archive` runs blocks with such a mark.
 
     <!-- runs: SETTING -->               run in a folder that the setting prepares
-    <!-- runs: SETTING, until TEXT -->   the same for a program that runs until it is stopped: it prints TEXT, then it is stopped
+    <!-- runs: SETTING, until TEXT -->   the same for a program that does not end by itself: it is stopped after TEXT
     <!-- not run: REASON -->
 """
 

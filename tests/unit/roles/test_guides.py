@@ -45,7 +45,8 @@ def test_every_guide_is_there() -> None:
 
 def test_every_block_of_commands_runs_or_says_why_not() -> None:
     """`tests/archive` runs those with a setting."""
-    assert [f"{block.page}:{block.line}" for block in BLOCKS if block.commands and not (block.setting or block.not_run)] == []
+    assert [f"{block.page}:{block.line}" for block in BLOCKS
+            if block.commands and not (block.setting or block.not_run)] == []
 
 
 def test_only_commands_are_run() -> None:

@@ -18,14 +18,14 @@ SLOW_GATES := sanity ansible-lint importer docs-lint execution-environment
 SCENARIOS := molecule-operations molecule-gpu_stack molecule-awx molecule-node_prepare molecule-eda molecule-lab
 
 # make test: these run AT_ONCE at a time, first what tells within a minute, then the longest first
-TEST_STAGES := $(GATES) unit sanity integration conformance chaos ansible-lint molecule-lab importer docs-lint \
+TEST_STAGES := $(GATES) unit sanity integration conformance chaos ansible-lint molecule-eda importer docs-lint \
   execution-environment
 # ... and real clusters run after them, with the machine to themselves
-TEST_ALONE := e2e
+TEST_ALONE := archive e2e
 # make test-all: what make test has in full, and what it leaves out
 ALL_STAGES := $(GATES) unit sanity-all integration-all conformance-all chaos ansible-lint importer docs-lint \
-  execution-environment $(SCENARIOS)
-ALL_ALONE := e2e e2e-slow chaos-lab releases
+  execution-environment targets $(SCENARIOS)
+ALL_ALONE := archive-all e2e e2e-slow chaos-lab releases
 RELEASES := 1.34 1.35 1.36
 # Seconds after which a stage is ended, with what it printed last.
 DEADLINE ?= 900
@@ -75,7 +75,7 @@ AT_ONCE ?= 2
 # how many end-to-end tests run at a time: they mostly wait for the scheduler, which looks every 5 s
 CLUSTERS ?= 4
 
-.PHONY: help setup demo test test-all integration-all conformance-all chaos-lab releases sanity-all repeat gates unit integration chaos molecule conformance managers-page configuration-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
+.PHONY: help setup demo test test-all integration-all conformance-all chaos-lab releases sanity-all targets repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
 
 help: ## list the targets and their options
 	@echo "composable.infra: make TARGET [OPTION=value]"
@@ -130,6 +130,12 @@ integration: setup ## tests of parts together: real TLS on loopback; CORE=2.16: 
 integration-all: setup ## those of integration, and those that it leaves out
 	@$(PYTEST) tests/integration -n $(PARALLEL) --dist loadfile $(ARGS)
 
+archive: setup ## commands of README and quickstart, from the built archive under the newest ansible-core
+	@$(PYTEST) tests/archive -m "not slow" $(ARGS)
+
+archive-all: setup ## commands of all pages, from the built archive under four pairs of ansible-core and Python
+	@$(PYTEST) tests/archive $(ARGS)
+
 conformance: setup ## every CDI Manager's emulator under faults; FULL=1: every fault, 200 random histories of each
 	@$(CONFORMANCE) $(PYTEST) tests/conformance -n $(PARALLEL) --dist loadgroup $(ARGS)
 
@@ -160,7 +166,7 @@ e2e-slow: setup ## those that make test leaves out: playbooks and roles on the l
 	@$(PROGRAM).lab.binaries.helm .venv/bin
 	@$(VENV_PYTHON) -m tools.end_to_end tests/e2e -m slow -n $(PARALLEL) --dist loadfile $(ARGS)
 
-repeat: setup ## run TESTS many times beside busy processes: TIMES=30, LOAD=4
+repeat: setup ## run TESTS=tests/e2e/… many times beside busy processes: TIMES=30, LOAD=4
 	@$(PROGRAM).lab.binaries.helm .venv/bin
 	@$(VENV_PYTHON) -m tools.repeat --times $(TIMES) --load $(LOAD) -- $(TESTS) $(ARGS)
 
@@ -188,6 +194,9 @@ sanity: setup ## ansible-test sanity: CORE=2.16 runs that ansible-core
 
 sanity-all: setup ## ansible-test sanity on all files, also on those that no plugin loads
 	@$(VENV_PYTHON) -m tools.gates.sanity --all
+
+targets: setup ## ansible-test integration on the emulator: CORE=2.16 runs that ansible-core
+	@CORE=$(CORE) $(VENV_PYTHON) -m tools.gates.targets $(ARGS)
 
 execution-environment: setup ## ansible-builder introspect and create, without building the image
 	@$(VENV_PYTHON) -m tools.gates.execution_environment

@@ -93,7 +93,7 @@ class Process:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{self.name} {self._how_it_is()} and did not say {text!r}; the end of its log:\n"
                                    f"{self.text()[-3000:]}")
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def _how_it_is(self) -> str:
         status = self.process.poll()

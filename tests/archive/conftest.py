@@ -51,7 +51,7 @@ def cluster(user_of: Callable[[str, str], User], tmp_path_factory: pytest.TempPa
     """Run a cluster and a CDI Manager from the newest installation; return the folder of its files."""
     if not installed.kubectl():
         pytest.skip("kubectl is not on PATH")
-    user, folder = user_of(*installed.QUICK[-1]), tmp_path_factory.mktemp("cluster")
+    user, folder = user_of(*installed.QUICK), tmp_path_factory.mktemp("cluster")
     (folder / "shown.yml").write_text(block_of("config.yml", "docs/quickstart.md").text, encoding="utf-8")
     variables = user.environment(PYTHONPATH=str(user.home / ".ansible/collections"),
                                  XDG_CACHE_HOME=str(installed.CACHE))

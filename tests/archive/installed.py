@@ -24,8 +24,8 @@ from ansible_collections.composable.infra.tools.setup import collections as othe
 
 OLDEST = str(yaml.safe_load((ROOT / "meta/runtime.yml").read_text(encoding="utf-8"))["requires_ansible"])[2:6]
 # the pairs of ansible-core and Python; the first of each core is for every run
-QUICK = ((OLDEST, "python3.11"), (other_core.NEWEST, "python3.13"))
-REST = ((OLDEST, "python3.12"), (other_core.NEWEST, "python3.12"))
+QUICK = (other_core.NEWEST, "python3.13")
+REST = ((OLDEST, "python3.11"), (OLDEST, "python3.12"), (other_core.NEWEST, "python3.12"))
 HERE = ".ansible/collections/ansible_collections"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 SECONDS = 300.0

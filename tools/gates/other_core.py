@@ -85,7 +85,8 @@ def _make(folder: Path, core: str, pythons: Collection[str], packages: Collectio
         new = subprocess.run([python, "-m", "venv", str(folder)], capture_output=True, text=True, check=False,
                              env=os.environ if python == sys.executable else chosen(Path(python).name))
         if new.returncode == 0:
-            new = subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet",
+            # Most of it is never imported here, so Python compiles what it imports.
+            new = subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-compile",
                                   f"ansible-core{version}", *beside(), *packages], capture_output=True, text=True,
                                  check=False)
         if new.returncode == 0:

@@ -65,12 +65,16 @@ def run(stage: str, deadline: float) -> Record:
     timer = threading.Timer(deadline, end)
     timer.start()
     print(f"\n=== {stage}", flush=True)
-    tail, counts, flaky = deque[str](maxlen=TAIL_LINES), dict[str, int](), list[str]()
+    tail = deque[str](maxlen=TAIL_LINES)
+    counts: dict[str, int] = {}
+    flaky: list[str] = []
     try:
         for line in process.stdout or ():
             print(line, end="", flush=True)
             tail.append(line.rstrip("\n"))
-            counts = counts_in(line) or counts
+            # A stage may run pytest more than once.
+            for word, number in counts_in(line).items():
+                counts[word] = counts.get(word, 0) + number
             if line.startswith(FLAKY):
                 flaky.append(line.rstrip("\n"))
         status = process.wait()

@@ -51,7 +51,8 @@ import yaml
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.path import unfrackpath
 
-VARIABLE, ENVIRONMENT = "composable_config_path", "COMPOSABLE_CONFIG_PATH"
+VARIABLE = "composable_config_path"
+ENVIRONMENT = "COMPOSABLE_CONFIG_PATH"
 MISSING = (f"{VARIABLE}: is missing: name the file with the configuration, or give "
            "composable_config")
 

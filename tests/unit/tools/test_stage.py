@@ -50,6 +50,11 @@ def test_a_stage_has_the_status_the_counts_and_the_last_lines_of_its_target(fold
     assert bad.tail[0] == "why"
 
 
+def test_counts_of_two_runs_of_pytest_are_added(folder: Path) -> None:
+    make(folder, "two:\n\t@echo 2 passed in 0.1s; echo 1 failed, 3 passed in 0.1s\n")
+    assert stage.run("two", 60).counts == {"passed": 5, "failed": 1}
+
+
 def test_a_stage_that_hangs_is_ended_with_all_that_it_started(folder: Path) -> None:
     make(folder, "hangs:\n\t@sleep 600 & echo $$! > child; wait\n")
     ended = stage.run("hangs", 0.5)

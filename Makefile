@@ -21,9 +21,9 @@ SCENARIOS := molecule-operations molecule-gpu_stack molecule-awx molecule-node_p
 TEST_STAGES := $(GATES) unit sanity integration conformance chaos ansible-lint molecule-eda importer docs-lint \
   execution-environment
 # ... and real clusters run after them, with the machine to themselves
-TEST_ALONE := archive e2e
+TEST_ALONE := e2e
 # make test-all: what make test has in full, and what it leaves out
-ALL_STAGES := $(GATES) unit sanity-all integration-all conformance-all chaos ansible-lint importer docs-lint \
+ALL_STAGES := $(GATES) unit sanity-all integration-all conformance-all chaos-all ansible-lint importer docs-lint \
   execution-environment targets $(SCENARIOS)
 ALL_ALONE := archive-all e2e e2e-slow chaos-lab releases
 RELEASES := 1.34 1.35 1.36
@@ -51,7 +51,7 @@ FULL ?=
 CONFORMANCE := $(if $(FULL),CONFORMANCE_PROFILES=all CONFORMANCE_RUNS=200)
 
 # make chaos: how many random runs, and the seed of the first: make test shall not fail by chance. LAB=1: on the lab
-RUNS ?= 200
+RUNS ?= 80
 SEED ?= 1
 LAB ?=
 
@@ -75,7 +75,7 @@ AT_ONCE ?= 2
 # how many end-to-end tests run at a time: they mostly wait for the scheduler, which looks every 5 s
 CLUSTERS ?= 4
 
-.PHONY: help setup demo test test-all integration-all conformance-all chaos-lab releases sanity-all targets repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
+.PHONY: help setup demo test test-all integration-all conformance-all chaos-all chaos-lab releases sanity-all targets repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
 
 help: ## list the targets and their options
 	@echo "composable.infra: make TARGET [OPTION=value]"
@@ -139,12 +139,15 @@ archive-all: setup ## commands of all pages, from the built archive under four p
 conformance: setup ## every CDI Manager's emulator under faults; FULL=1: every fault, 200 random histories of each
 	@$(CONFORMANCE) $(PYTEST) tests/conformance -n $(PARALLEL) --dist loadgroup $(ARGS)
 
-chaos: setup ## random workloads under random faults, in virtual time: RUNS=200, SEED=1 of the first run, LAB=1 runs them on the lab; a failure is made small
+chaos: setup ## random workloads under random faults, in virtual time: RUNS=80, SEED=1 of the first run, LAB=1 runs them on the lab; a failure is made small
 	@$(if $(LAB),,PYTHONHASHSEED=0 $(PYTEST) tests/chaos -n $(PARALLEL) --dist load $(ARGS))
 	@$(PROGRAM).tests.chaos --runs $(RUNS) --parallel $(PARALLEL) --seed $(SEED) $(if $(LAB),--lab $(ARGS))
 
 conformance-all: setup ## conformance with FULL=1
 	@$(MAKE) --no-print-directory conformance FULL=1
+
+chaos-all: setup ## 1,000 random runs
+	@$(MAKE) --no-print-directory chaos RUNS=1000
 
 chaos-lab: setup ## 20 random runs on the lab
 	@$(MAKE) --no-print-directory chaos LAB=1 RUNS=20
@@ -158,9 +161,9 @@ managers-page: setup ## write docs/managers.md from the code and the conformance
 configuration-page: setup ## write docs/configuration.md from the documentation of the option config
 	@$(VENV_PYTHON) -m tools.configuration
 
-e2e: setup ## tests of the whole system on a real control plane
+e2e: setup ## tests of the whole system on a real control plane, and those of make archive
 	@$(PROGRAM).lab.binaries.helm .venv/bin
-	@$(VENV_PYTHON) -m tools.end_to_end tests/e2e -m "not slow" -n $(CLUSTERS) --dist loadfile $(ARGS)
+	@$(VENV_PYTHON) -m tools.end_to_end tests/e2e tests/archive -m "not slow" -n $(CLUSTERS) --dist loadfile $(ARGS)
 
 e2e-slow: setup ## those that make test leaves out: playbooks and roles on the lab, agreement with the scheduler
 	@$(PROGRAM).lab.binaries.helm .venv/bin

@@ -156,6 +156,7 @@ def action(process: front_doors.Process) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["request", "reply"])
 def test_rulebook_action_killed(
     stage: Stage, timeline: Timeline, open_process: OpenProcess, moment: str

@@ -40,7 +40,7 @@ def asked(stage: Stage, check: bool = False, **options: t.Any) -> dict[str, t.An
 def test_an_idle_device_of_another_node_is_moved_for_a_claim_that_waits(
     stage: Stage, timeline: Timeline, open_process: OpenProcess
 ) -> None:
-    open_process(front_doors.controller, stage)
+    controller = open_process(front_doors.controller, stage)
     stage.pod("small", A100, 1, "node-1")
     await_served(stage, timeline, "small")
     stage.delete_pod("small")
@@ -58,7 +58,7 @@ def test_an_idle_device_of_another_node_is_moved_for_a_claim_that_waits(
     assert idle in attached(stage)
     released = asked(stage, proposal=proposal["id"])
     assert released["changed"], released
-    await_served(stage, timeline, "large")
+    await_served(stage, timeline, "large", deployed=controller)
     assert timeline.claims["large"].node == "node-0"
     assert idle in timeline.claims["large"].devices
     late = asked(stage, proposal=proposal["id"])

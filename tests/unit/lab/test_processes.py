@@ -109,6 +109,15 @@ def test_stop_and_restart_with_the_same_command(some: Processes) -> None:
     assert (second.arguments, second.environment) == (first.arguments, first.environment)
 
 
+def test_a_forgotten_process_ends_and_leaves_no_record_and_no_log(some: Processes) -> None:
+    record = some.start(Command("a", SLEEP))
+    some.forget("a")
+    assert not record.alive
+    assert some.records() == []
+    assert not some.log("a").exists()
+    some.wait_until("anything", lambda: True, 1)
+
+
 def test_unknown_name_lists_the_known_ones(some: Processes) -> None:
     some.start(Command("a", SLEEP))
     with pytest.raises(LabError, match="no process 'b' in this lab: known are a"):

@@ -45,6 +45,8 @@ RETRY_SECONDS = 1.0
 # A turn of the bus worker that is about no ComposableResource.
 DEAD = "dead devices"
 PATIENCE = Patience()
+# The Event's reason: the claim is over, and something may still use its device.
+DEVICE_WITHHELD = "DeviceWithheld"
 PLUGIN_NAMESPACES = ("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu", "gpu-operator")
 
 
@@ -93,8 +95,9 @@ class NodeAgent:
         self.state.reflectors += self.driver.reflectors(client, self._other_changed)
         self.book = EvidenceBook(client, self.state.resources, self._noted)
         self.lane = BusLane(options.node, self._work)
-        self.devices = DeviceWork(self.state, self.book, hands, ClaimCheck(client, self.state, options.own_driver),
-                                  options.patience, lambda: self._duties.add(_Duty.PLUGIN), self.lane.queue.add,
+        self.check = ClaimCheck(client, self.state, options.own_driver)
+        self.devices = DeviceWork(self.state, self.book, hands, self.check, options.patience,
+                                  lambda: self._duties.add(_Duty.PLUGIN), self.lane.queue.add,
                                   self._device_removed)
         self.plugins = PluginWork(client, self.state, self.book, hands, self.devices, metrics.restarts.inc,
                                   options.announce_seconds)
@@ -147,6 +150,14 @@ class NodeAgent:
         """How many removals the kernel has not finished."""
         troubles = [a.evidence.trouble for a in self.devices.asks() if a.evidence]
         return sum(1 for trouble in troubles if trouble and trouble.reason == REMOVAL_HUNG)
+
+    def report_withheld(self, uuid: str, address: str, message: str) -> None:
+        """Record an Event on the ComposableResource of a device that nobody gets, though no claim has it."""
+        for ask in self.devices.asks():
+            found, raw = ask.evidence, self.state.resources.get(ask.name)
+            if found and raw and self._recorder and (found.uuid == uuid if found.uuid and uuid
+                                                     else found.address == address):
+                self._recorder.event(raw, DEVICE_WITHHELD, message, "Warning")
 
     def _attend(self) -> None:
         if not self._all_read():

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
     COMPOSABLE_RESOURCES,
@@ -23,16 +25,21 @@ WITHDRAWN = "the operator has taken its request back"
 
 
 class ClaimCheck:
-    """Asks the API server itself, since a watch may be late. ``own_driver``: that of the kubelet plugin, if any."""
+    """Asks the API server itself, since a watch may be late. ``own_driver``: that of the kubelet plugin, if any.
+
+    ``prepared_for`` may be set: with UUID and address of a device it returns in a sentence which claim has it prepared
+    on this node, empty for none. A prepared device stays, also when its claim is gone from the API server.
+    """
 
     def __init__(self, client: Client, state: NodeState, own_driver: str = "") -> None:
         self._client, self._state = client, state
+        self.prepared_for: Callable[[str, str], str] = _no_claim
         self._drivers = DRA_DRIVERS | {own_driver}
 
     def in_the_way(self, ask: Ask, uuid: str) -> str:
         """Why the device must stay, in a sentence; empty when it may go. ``uuid``: the GPU's, empty when not known."""
         try:
-            return self._withdrawn(ask) or self._claimed(ask, uuid)
+            return self._withdrawn(ask) or self.prepared_for(uuid, _address(ask)) or self._claimed(ask, uuid)
         except ApiError as error:
             return f"whether a claim uses the device cannot be told: {error}"
 
@@ -43,8 +50,17 @@ class ClaimCheck:
     def _claimed(self, ask: Ask, uuid: str) -> str:
         """A GPU that no slice shows may be in use all the same: as a partition, by a virtual machine, or while the
         vendor's plugin is away. The slices are read after the claims, for a plugin may name devices anew."""
-        node, device = self._state.node, device_users.DeviceName(uuid, ask.evidence.address if ask.evidence else "")
+        node, device = self._state.node, device_users.DeviceName(uuid, _address(ask))
         items = self._client.list(CLAIMS).items
         shown = self._client.list(SLICES, field_selector=f"spec.nodeName={node}").items
         return device_users.keeper(items, node, ask.pool_device) or device_users.user(
             items, shown, node, device, self._drivers)
+
+
+def _address(ask: Ask) -> str:
+    return ask.evidence.address if ask.evidence else ""
+
+
+def _no_claim(_uuid: str, _address: str) -> str:
+    """Of a node without a kubelet plugin of its own."""
+    return ""

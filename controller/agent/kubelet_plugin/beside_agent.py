@@ -56,12 +56,13 @@ def kubelet_plugin(args: argparse.Namespace, client: Client, agent: NodeAgent) -
     options = PluginOptions(args.dra_driver, tuple(args.dra_kinds), args.kubelet_folder, args.cdi_folder,
                             shares(args))
     mine = Agent(args.node_name, Host(args.root), agent.state.slices, evidences, synced, kept, claims,
-                 agent.driver.other)
+                 agent.driver.other, agent.state.pods.list, agent.report_withheld)
     try:
         plugin = KubeletPlugin(client, options, mine)
     except BadCheckpoint as error:
         raise BadConfig(str(error)) from None
     agent.on_change, agent.on_removed = plugin.poke, plugin.withdraw
+    agent.check.prepared_for = plugin.holder
     plugin.start()
     try:
         yield lambda: {"kubelet_plugin": {**plugin.status(), "troubles": plugin.problems()}}

@@ -18,6 +18,7 @@ import grpc
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden, Invalid
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.device_users import DeviceName, user
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
@@ -32,6 +33,7 @@ from .claim_status import ClaimStatus
 from .devices import DEFAULT_KINDS, NodeDevice
 from .errors import Refused
 from .health import DeviceHealth, HealthStream
+from .keepers import Keepers
 from .preparation import OnNode, Preparation
 from .publisher import Publisher
 from .service import PluginService
@@ -72,11 +74,17 @@ def _no_claims(_but: Collection[ClaimName]) -> Iterable[Json]:
     return ()
 
 
+def _no_report(_uuid: str, _address: str, _message: str) -> None:
+    """Of an agent that has nobody to report to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Agent:
     """What the plugin takes from the node agent. ``slices``: all of the node. ``synced``: whether they were read.
     ``kept``: see ``Sight``. ``claims``: those of the node's pods, but for some by namespace and name. ``other_driver``:
-    whose the devices of the node are where they are not this driver's, empty where they are."""
+    whose the devices of the node are where they are not this driver's, empty where they are. ``pods``: all pods of the
+    node that the API server has. ``report``: called with UUID, address and sentence of a device that is withheld.
+    """
 
     node: str
     host: Host
@@ -86,6 +94,8 @@ class Agent:
     kept: Callable[[], Kept] = dict
     claims: Callable[[Collection[ClaimName]], Iterable[Json]] = _no_claims
     other_driver: Callable[[], str] = str
+    pods: Callable[[], Iterable[Json]] = tuple
+    report: Callable[[str, str, str], None] = _no_report
 
 
 class KubeletPlugin:
@@ -99,7 +109,8 @@ class KubeletPlugin:
                             agent.kept)
         self._edits = ContainerEdits(agent.host)
         checkpoint = Checkpoint(self._sockets.endpoint.parent / FILE)
-        on_node = OnNode(self._sight, self._edits, SpecFolder(options.cdi, options.driver), checkpoint)
+        on_node = OnNode(self._sight, self._edits, SpecFolder(options.cdi, options.driver), checkpoint,
+                         Keepers(agent.host.root, agent.pods))
         self._preparation = Preparation(place, client, on_node, self._prepared)
         self._publisher = Publisher(client, place, agent.slices, options.shares)
         self._status, self._health = ClaimStatus(client, options.driver), HealthStream()
@@ -109,6 +120,8 @@ class KubeletPlugin:
         self._left_out: dict[str, str] = {}
         self._problems: dict[str, str] = {}
         self._swept, self._begun = 0.0, False
+        self._loose: set[str] = set()
+        self._reported: set[str] = set()
         self._lock, self._due, self._stopping = threading.Lock(), threading.Event(), threading.Event()
         self._rounds_begun, self._rounds_ended, self._round = 0, 0, threading.Condition()
         self._serving = contextlib.ExitStack()
@@ -143,6 +156,10 @@ class KubeletPlugin:
             self._round.wait_for(lambda: self._rounds_ended >= wanted or self._stopping.is_set()
                                  or not self._registered.is_set(), WITHDRAW_SECONDS)
 
+    def holder(self, uuid: str, address: str) -> str:
+        """Return in a sentence which claim has the device prepared, empty for none."""
+        return self._preparation.holder(uuid, address)
+
     def problems(self) -> list[str]:
         """What does not work now, a sentence each."""
         with self._lock:
@@ -162,7 +179,8 @@ class KubeletPlugin:
                 continue
             with self._round:
                 self._rounds_begun += 1
-            for duty in (self._look, self._serve, self._publish, self._tell_health, self._write_status, self._sweep):
+            for duty in (self._look, self._serve, self._sweep, self._publish, self._tell_health, self._write_status,
+                         self._report_withheld):
                 self._try(duty)
             with self._round:
                 self._rounds_ended = self._rounds_begun
@@ -221,7 +239,8 @@ class KubeletPlugin:
 
     def _to_show(self, devices: Sequence[NodeDevice]) -> list[NodeDevice]:
         """What a claim has stays; a device that another driver shows, or that a claim of it has, is for those only, as
-        are all where the node has another driver."""
+        are all where the node has another driver. A device of a claim that is over, which something may still use, is
+        for nobody."""
         prepared = {d.address for claim in self._preparation.claims() for d in claim.devices
                     if d.pool == self._place.pool}
         shown = self._publisher.shown()
@@ -233,7 +252,8 @@ class KubeletPlugin:
                 log.warning("%s is left to the driver %s: %s", name, driver, "the node's label says so" if other else
                             "its ResourceSlice shows it, or a claim has it")
             self._left_out = left
-        return [device for device in devices if device.name not in left and (
+        withheld = {d.address for claim, _reason in self._preparation.withheld() for d in claim.devices if not d.admin}
+        return [device for device in devices if device.name not in left and device.address not in withheld and (
             device.address in prepared or not self._sight.reason_to_hide(device, shown))]
 
     def _held_by(self, device: NodeDevice) -> str:
@@ -273,6 +293,22 @@ class KubeletPlugin:
                     del self._unwritten[claim.uid]
 
     def _sweep(self) -> None:
-        if time.monotonic() - self._swept >= SWEEP_SECONDS or not self._swept:
+        """Each minute, and at once when a prepared claim is the first time one that no pod names."""
+        named = {(pod["metadata"].get("namespace"), name) for pod in self._agent.pods()
+                 for name in pods.claim_names(pod).values()}
+        loose = {c.uid for c in self._preparation.claims() if (c.namespace, c.name) not in named}
+        if time.monotonic() - self._swept >= SWEEP_SECONDS or not self._swept or loose - self._loose:
             self._preparation.sweep()
-            self._swept = time.monotonic()
+            self._swept, self._loose = time.monotonic(), loose
+
+    def _report_withheld(self) -> None:
+        """Report each claim once that is over while something may use its devices. Raise Refused while there is one."""
+        found = self._preparation.withheld()
+        said = {claim.uid: f"the claim {claim.namespace}/{claim.name} is over and was not unprepared, "
+                           f"so nobody gets its devices: {reason}" for claim, reason in found}
+        for claim, _reason in found:
+            for device in claim.devices if claim.uid not in self._reported else ():
+                self._agent.report(device.uuid, device.address, said[claim.uid])
+        self._reported = set(said)
+        if said:
+            raise Refused("; ".join(said.values()))

@@ -26,6 +26,7 @@ from .cdi.specs import SpecFolder
 from .checkpoint import Checkpoint, PreparedClaim, PreparedDevice
 from .devices import NodeDevice
 from .errors import Refused
+from .keepers import Keepers
 from .sight import Sight
 
 Json = dict[str, t.Any]
@@ -40,6 +41,7 @@ class OnNode:
     edits: ContainerEdits
     specs: SpecFolder
     checkpoint: Checkpoint
+    keepers: Keepers
 
 
 class Preparation:
@@ -49,6 +51,8 @@ class Preparation:
         self._place, self._client, self._prepared = place, client, prepared
         self._sight, self._edits = node.sight, node.edits
         self._specs, self._checkpoint = node.specs, node.checkpoint
+        self._keepers = node.keepers
+        self._withheld: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def claims(self) -> list[PreparedClaim]:
@@ -71,12 +75,40 @@ class Preparation:
         with self._lock:
             self._drop(uid)
 
+    def withheld(self) -> list[tuple[PreparedClaim, str]]:
+        """Return the claims that are over while something may use their devices, with the reason."""
+        with self._lock:
+            return [(claim, reason) for uid, reason in self._withheld.items()
+                    if (claim := self._checkpoint.get(uid)) is not None]
+
+    def holder(self, uuid: str, address: str) -> str:
+        """Return in a sentence which claim has the device prepared, empty for none.
+
+        An administrator's access does not count. ``uuid`` is empty for a device that has none.
+        """
+        for claim in self.claims():
+            if any(not d.admin and _is_device(d, uuid, address) for d in claim.devices):
+                name = f"{claim.namespace}/{claim.name}"
+                return f"the kubelet has not unprepared the claim {name} on this node"
+        return ""
+
     def sweep(self) -> None:
-        """Take back what belongs to claims that are over, where nobody asked for it. Raises OSError."""
+        """Forget claims that are over, once the node proves that nothing uses their devices.
+
+        The kubelet unprepares each claim, also one that is gone, so this is for a kubelet that lost
+        its state. Raises OSError.
+        """
         over = [claim for claim in self.claims() if self._is_over(claim)]
         with self._lock:
+            self._withheld = {}
             for claim in over:
-                log.info("claim %s/%s is over and was not unprepared", claim.namespace, claim.name)
+                if self._checkpoint.get(claim.uid) is None:
+                    continue
+                if reason := self._keepers.of(claim):
+                    self._withheld[claim.uid] = reason
+                    continue
+                log.info("Forgot claim %s/%s: it is over, and nothing uses its devices.",
+                         claim.namespace, claim.name)
                 self._drop(claim.uid)
             dead = self._specs.sweep([claim.uid for claim in self._checkpoint.claims()])
         if dead:
@@ -120,17 +152,23 @@ class Preparation:
             both = [each for each in other.devices if each.address == device.address and not each.admin]
             if other.uid == uid or wanted.admin or all(each.share_id and wanted.share_id for each in both):
                 continue
+            name = f"{other.namespace}/{other.name}"
             if not self._is_over(other):
-                name = f"{other.namespace}/{other.name}"
                 raise Refused(f"the device {device.name} is still prepared for the claim {name}")
+            if reason := self._keepers.of(other):
+                raise Refused(f"the device {device.name} is still prepared for the claim {name}, "
+                              f"which is over: {reason}")
             self._drop(other.uid)
 
     def _is_over(self, prepared: PreparedClaim) -> bool:
-        """Whether the claim is gone, or has no device any more; an API server that does not answer tells nothing."""
+        """Whether the claim is gone, or has no device any more.
+
+        An API server that does not answer, or does not serve claims, tells nothing.
+        """
         try:
             now = self._client.get(CLAIMS, prepared.name, prepared.namespace)
-        except NotFound:
-            return True
+        except NotFound as absent:
+            return not absent.unserved
         except ApiError:
             return False
         return bool(now["metadata"].get("uid") != prepared.uid or not claims.results(now))
@@ -138,6 +176,11 @@ class Preparation:
     def _drop(self, uid: str) -> None:
         self._specs.remove(uid)
         self._checkpoint.drop(uid)
+
+
+def _is_device(prepared: PreparedDevice, uuid: str, address: str) -> bool:
+    """By the UUID where both have one: another device may have come to the address."""
+    return prepared.uuid == uuid if prepared.uuid and uuid else prepared.address == address
 
 
 def _is_same(prepared: PreparedClaim, wanted: list[Wanted]) -> bool:

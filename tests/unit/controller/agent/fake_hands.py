@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     SLICES,
     ApiResource,
 )
+from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import CLAIM
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import (
     ATTACH,
@@ -185,6 +186,7 @@ class Node:
         self.options = AgentOptions(NODE_NAME, patience=options.pop("patience", Patience(0.05, 5.0)), **options)
         self.plugin_pods = 0
         self.tracer: Tracer | None = None
+        self.recorder: Recorder | None = None
         self.plays = True
         self._dead: list[str] = []
         self.api.before = self._called
@@ -193,7 +195,8 @@ class Node:
 
     def boot(self) -> NodeAgent:
         """Start an agent, as after a crash of the one before."""
-        self.agent = NodeAgent(self.api.client, self.hands, self.options, self.metrics, tracer=self.tracer)
+        self.agent = NodeAgent(self.api.client, self.hands, self.options, self.metrics, self.recorder,
+                               tracer=self.tracer)
         self.agent.start()
         return self.agent
 

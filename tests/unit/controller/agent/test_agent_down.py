@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     COMPOSABLE_RESOURCES,
     SLICES,
 )
+from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import RELEASE
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     CLAIM_IN_USE,
@@ -83,6 +84,36 @@ def test_that_it_is_off_the_bus_is_told_after_the_plugin_beside_the_agent_knows(
     ask_release(node)
     until("it is told", lambda: node.phase("gpu-1") == REMOVED)
     assert told == [(False, False)]
+
+
+def test_a_device_that_the_kubelet_has_not_unprepared_stays(node: Node) -> None:
+    """No claim of the API server has it: its tenant deleted the claim while the container runs."""
+    prepared = {("GPU-1", "0000:10:00.0"): "the kubelet has not unprepared the claim team/c on this node"}
+    assert node.agent is not None
+    node.agent.check.prepared_for = lambda uuid, address: prepared.get((uuid, address), "")
+    ask_release(node)
+    until("it says so", lambda: node.trouble("gpu-1") == CLAIM_IN_USE)
+    found = node.evidence("gpu-1")
+    assert found is not None
+    assert found.trouble is not None
+    assert found.trouble.message == prepared["GPU-1", "0000:10:00.0"]
+    assert "dev-1" in node.hands.bus
+    prepared.clear()
+    until("it is removed", lambda: node.phase("gpu-1") == REMOVED)
+
+
+def test_a_withheld_device_is_reported_on_its_resource(node: Node) -> None:
+    recorder = Recorder(node.api.client, "agent", "test", pace=0.0, delay=0.0)
+    node.stop()
+    node.recorder = recorder
+    agent = node.boot()
+    until("both are known", lambda: len([a for a in agent.devices.asks() if a.evidence]) == 2)
+    agent.report_withheld("GPU-1", "0000:10:00.0", "a pod has it")
+    assert recorder.close(), recorder.last_error
+    events = [call.body for call in node.api.calls if call.verb == "raw" and call.body]
+    said = [(event["involvedObject"]["name"], event["message"], event["type"])
+            for event in events if event.get("reason") == "DeviceWithheld"]
+    assert said == [("gpu-1", "a pod has it", "Warning")]
 
 
 def test_a_device_that_was_never_up_is_identified_and_leaves(node: Node) -> None:

@@ -17,6 +17,7 @@ from ansible_collections.composable.infra.controller.agent.kubelet_plugin.checkp
     PreparedClaim,
 )
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.devices import KINDS
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.keepers import Keepers
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.preparation import OnNode, Preparation
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.sight import Sight
 from ansible_collections.composable.infra.lab.hardware.fabric import PluggedDevice
@@ -25,6 +26,7 @@ from ansible_collections.composable.infra.lab.hardware.node.kernel import NodeKe
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, NODES
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import READY, Evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
+from ansible_collections.composable.infra.tests.unit.node.test_probe import process
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 
 Json = dict[str, t.Any]
@@ -42,6 +44,7 @@ class PluginNode:
         self.slices: list[Json] = []
         self.kept: dict[str, Evidence | None] = {}
         self.prepared: list[PreparedClaim] = []
+        self.pods: list[Json] = []
         self.api.put(NODES, {"metadata": {"name": NODE, "uid": "node-uid"}})
 
     def plug(self, *names: str) -> None:
@@ -82,8 +85,14 @@ class PluginNode:
     def preparation(self) -> Preparation:
         """As after a start: what was before is read from the files."""
         on_node = OnNode(self.sight(), ContainerEdits(Host(self.root)), SpecFolder(self.cdi, DRIVER),
-                         Checkpoint(self.checkpoint))
+                         Checkpoint(self.checkpoint), Keepers(self.root, lambda: self.pods))
         return Preparation(Place(DRIVER, NODE), self.api.client, on_node, self.prepared.append)
+
+    def process(self, pid: int, name: str, *opened: str, cgroup: str) -> Path:
+        """A process of the node with these files open, in a control group."""
+        folder = process(self.root, pid, name, *opened)
+        (folder / "cgroup").write_text(f"{cgroup}\n" if cgroup[0] == "0" else f"0::{cgroup}\n")
+        return folder
 
     @property
     def checkpoint(self) -> Path:

@@ -13,6 +13,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.beside_agent import kubelet_plugin
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.checkpoint import (
+    Checkpoint,
+    PreparedClaim,
+    PreparedDevice,
+)
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.devices import DEFAULT_KINDS
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.options import check_plugin_options, shares
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire import generate
@@ -85,6 +90,21 @@ def test_checkpoint_of_a_later_agent_ends_this_one_with_a_sentence(tmp_path: Pat
             raise AssertionError("it must not start")
     finally:
         agent.stop()
+
+
+def test_releases_of_the_agent_ask_the_checkpoint(tmp_path: Path) -> None:
+    args = arguments("--dra-driver", "d.example.com", "--kubelet-folder", str(tmp_path), "--root", str(tmp_path))
+    device = PreparedDevice("gpu", "node-0", "gpu-a", "0000:10:00.0", "GPU-a")
+    Checkpoint(tmp_path / "plugins/d.example.com/checkpoint.json").put(
+        PreparedClaim("uid-c", "default", "c", (device,)))
+    node = Node()
+    agent = node.boot()
+    try:
+        with kubelet_plugin(args, node.api.client, agent):
+            said = agent.check.prepared_for("GPU-a", "")
+    finally:
+        agent.stop()
+    assert said == "the kubelet has not unprepared the claim default/c on this node"
 
 
 def test_descriptors_are_those_of_the_proto_files(tmp_path: Path) -> None:

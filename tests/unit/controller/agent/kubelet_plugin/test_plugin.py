@@ -56,6 +56,7 @@ class Running:
     def __init__(self, node: PluginNode, kubelet: Path) -> None:
         self.node, self.kubelet = node, kubelet
         self.store, self.synced, self.other = Store({}), True, ""
+        self.reports: list[tuple[str, str, str]] = []
         self.plugin: KubeletPlugin | None = None
         self._reflector = Reflector(node.api.client, SLICES, self.store, self._changed)
         self._reflector.start()
@@ -65,7 +66,8 @@ class Running:
         """A plugin, as after a crash of the one before."""
         options = PluginOptions(DRIVER, kubelet=self.kubelet, cdi=self.node.cdi)
         agent = Agent(NODE, Host(self.node.root), self.store, lambda: self.node.evidences, lambda: self.synced,
-                      lambda: self.node.kept, self._claims, lambda: self.other)
+                      lambda: self.node.kept, self._claims, lambda: self.other,
+                      lambda: self.node.pods, lambda *report: self.reports.append(report))
         self.plugin = KubeletPlugin(self.node.api.client, options, agent)
         self.plugin.start()
         return self.plugin
@@ -271,6 +273,36 @@ def test_device_of_a_claim_that_is_gone_from_the_bus_is_ill(running: Running, ku
     assert running.node.kernel.remove("0000:10:00.0")
     gone = (UNHEALTHY, "the device 0000:10:00.0 is not on the bus")
     wait_for("its end", lambda: kubelet.health[-1] == {"gpu-a": gone})
+
+
+def test_device_of_a_tenant_who_deleted_claim_and_pod_is_withheld_and_reported(
+    running: Running, kubelet: KubeletStandIn
+) -> None:
+    """The container runs on. The plugin notices at the pod's deletion, not a minute later."""
+    pod = {"metadata": {"name": "p", "namespace": "default", "uid": "uid-p"}, "spec": {
+        "resourceClaims": [{"name": "g", "resourceClaimName": "c"}]}, "status": {"phase": "Running"}}
+    running.node.pods.append(pod)
+    running.node.claim("gpu-a")
+    assert kubelet.prepare("uid-c", "c").devices
+    cgroup = "/kubepods/pod6d0ba3f8-7f31-4f4c-a3ce-0a6c0c2a1d01/1"
+    process = running.node.process(4242, "train", "/dev/nvidia0", cgroup=cgroup)
+    wait_for("the slice", lambda: running.shown() == ["gpu-a"])
+    running.node.api.remove(CLAIMS, "c", "default")
+    running.node.pods.clear()
+    wait_for("the slice without it", lambda: running.shown() == [])
+    plugin = t.cast(KubeletPlugin, running.plugin)
+    (problem,) = wait_for("the problem", plugin.problems)
+    assert problem == (
+        "the claim default/c is over and was not unprepared, so nobody gets its devices: 0000:10:00.0 is open by "
+        f"pid 4242 (train) in cgroup {cgroup} of a pod that the API server does not have")
+    assert running.reports == [("GPU-a", "0000:10:00.0", problem)]
+    assert plugin.holder("GPU-a", "0000:10:00.0")
+    shutil.rmtree(process)
+    assert kubelet.unprepare("uid-c", "c").error == ""
+    plugin.poke()
+    wait_for("the slice with it", lambda: running.shown() == ["gpu-a"])
+    wait_for("no problem", lambda: not plugin.problems())
+    assert plugin.holder("GPU-a", "0000:10:00.0") == ""
 
 
 def test_status_of_the_claim_says_what_it_has(running: Running, kubelet: KubeletStandIn) -> None:

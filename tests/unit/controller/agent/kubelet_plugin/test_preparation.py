@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import typing as t
 
 import pytest
@@ -151,6 +152,10 @@ def test_device_of_a_claim_that_lives_is_not_for_another(node: PluginNode) -> No
         mine.prepare("default", "d", "uid-d")
     node.api.heal()
     node.claim(name="c")
+    holder = node.process(42, "train", "/dev/nvidia0", cgroup="/elsewhere")
+    with pytest.raises(Refused, match="still prepared for the claim default/c, which is over"):
+        mine.prepare("default", "d", "uid-d")
+    shutil.rmtree(holder)
     mine.prepare("default", "d", "uid-d")
     assert node.specs() == [f"{DRIVER}-claim_uid-d.json"]
 
@@ -219,7 +224,7 @@ def test_unprepare_that_is_cut_off_is_done_by_the_next(node: PluginNode, monkeyp
     assert (node.specs(), node.preparation().claims()) == ([], [])
 
 
-def test_sweep_takes_back_what_is_over_and_nothing_else(node: PluginNode) -> None:
+def test_sweep_takes_back_what_is_over_and_proven_idle_and_nothing_else(node: PluginNode) -> None:
     node.plug("a", "b")
     mine = node.preparation()
     for name, device in (("c", "gpu-a"), ("d", "gpu-b")):
@@ -228,6 +233,10 @@ def test_sweep_takes_back_what_is_over_and_nothing_else(node: PluginNode) -> Non
     for other in (f"{DRIVER}-claim_dead.json", f"{DRIVER}-claim_dead.json.new", "nvidia.com-gpu.yaml"):
         (node.cdi / other).write_text("{}")
     node.api.remove(CLAIMS, "d", "default")
+    holder = node.process(42, "train", "/dev/nvidia1", cgroup="/elsewhere")
+    mine.sweep()
+    assert node.specs() == [SPEC, f"{DRIVER}-claim_uid-d.json", "nvidia.com-gpu.yaml"]
+    shutil.rmtree(holder)
     mine.sweep()
     assert node.specs() == [SPEC, "nvidia.com-gpu.yaml"]
     assert [claim.name for claim in mine.claims()] == ["c"]

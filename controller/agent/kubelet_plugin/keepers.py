@@ -1,0 +1,110 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Prove on the node that nothing uses a claim's devices, or say what may use them.
+
+A claim or a pod that is gone from the API server proves nothing: its tenant may delete both while
+the container runs. The proof reads the node's processes instead.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.node import pci
+from ansible_collections.composable.infra.plugins.module_utils.node.probe import (
+    NotProven,
+    processes,
+)
+
+from .checkpoint import PreparedClaim, PreparedDevice
+
+Json = dict[str, t.Any]
+# The kubelet names a pod's control group by the UID; the driver systemd writes "_" for "-". Static
+# pods have another form of UID, and no tenant creates them.
+_POD = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})")
+_PID = re.compile(r"pid (\d+)")
+
+
+class Keepers:
+    """``root``: where the node's / is seen. ``node_pods``: all pods of the node that the API server has."""
+
+    def __init__(self, root: Path, node_pods: Callable[[], Iterable[Json]]) -> None:
+        self._root, self._node_pods = root, node_pods
+
+    def of(self, claim: PreparedClaim) -> str:
+        """Return in a sentence what may still use the claim's devices, empty when nothing can."""
+        try:
+            return self._openers(claim) or self._pod(claim) or self._vanished_pod()
+        except NotProven as error:
+            return f"whether its devices are idle cannot be told: {error}"
+
+    def _openers(self, claim: PreparedClaim) -> str:
+        """Name the processes that have a device of the claim open. Raise NotProven."""
+        for device in pci.devices(self._root):
+            if not any(_is(device, each) for each in claim.devices):
+                continue
+            users = [self._described(user) for user in pci.users(self._root, device)]
+            if users:
+                return f"{device.address} is open by {', '.join(users)}"
+        return ""
+
+    def _pod(self, claim: PreparedClaim) -> str:
+        """Name a pod that has the claim. Its containers may open the device at any moment."""
+        for pod in self._node_pods():
+            meta = pod["metadata"]
+            if meta.get("namespace") == claim.namespace and claim.name in pods.claim_names(pod).values() \
+                    and pods.phase(pod) not in ("Succeeded", "Failed"):
+                return f"the pod {meta['namespace']}/{meta['name']} uses the claim"
+        return ""
+
+    def _vanished_pod(self) -> str:
+        """Name a process of a pod that the API server does not have. It may be the claim's."""
+        found = (f"pid {process.name} ({_name(process)})" for process in processes(self._root)
+                 if self._has_vanished(_cgroup(process)))
+        user = next(found, "")
+        return f"it may be used by {self._described(user)}" if user else ""
+
+    def _described(self, user: str) -> str:
+        """Add to ``pid <n> (<name>)`` the process's control group, and whether its pod is gone."""
+        pid = _PID.match(user)
+        cgroup = _cgroup(self._root / "proc" / pid.group(1)) if pid else ""
+        said = f"{user} in cgroup {cgroup}" if cgroup else user
+        vanished = " of a pod that the API server does not have"
+        return f"{said}{vanished}" if self._has_vanished(cgroup) else said
+
+    def _has_vanished(self, cgroup: str) -> bool:
+        found = _POD.search(cgroup)
+        known = {str(pod["metadata"].get("uid")) for pod in self._node_pods()} if found else set()
+        return found is not None and found.group(1).replace("_", "-") not in known
+
+
+def _is(device: pci.PciDevice, prepared: PreparedDevice) -> bool:
+    """Whether it is, or may be, the prepared device. An administrator's access keeps no device."""
+    if prepared.admin:
+        return False
+    same_uuid = bool(prepared.uuid) and device.uuid == prepared.uuid
+    return same_uuid or device.address == prepared.address
+
+
+def _cgroup(process: Path) -> str:
+    """Return the path of the process's control group; empty for a process that has ended."""
+    try:
+        text = (process / "cgroup").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    except OSError as error:
+        raise NotProven(f"{process / 'cgroup'} cannot be read: {error.strerror}") from None
+    paths = [line.split(":", 2)[-1] for line in text.splitlines()]
+    return next((path for path in paths if _POD.search(path)), paths[-1] if paths else "")
+
+
+def _name(process: Path) -> str:
+    try:
+        return (process / "comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return "ended"

@@ -199,7 +199,8 @@ class HealthServer:
 
 def status(engine: ControllerManager) -> dict[str, t.Any]:
     """What each claim waits for, and what stands in the way."""
-    return {"ready": engine.ready(), "troubles": engine.problems(),
+    age = round(engine.fabric_looks.age(), 1) if engine.looks else None
+    return {"ready": engine.ready(), "troubles": engine.problems(), "fabric_poll_age_seconds": age,
             "claims": {reason.claim: {"waits_for": reason.waits_for, "evidence": dict(reason.evidence)}
                        for reason in engine.wait_reasons()}}
 

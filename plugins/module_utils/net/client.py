@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
 from .dial import Dialer
-from .errors import BadHeader, BadResponse, NoResponse
+from .errors import BadHeader, BadResponse, NoResponse, TooLong
 from .http1 import Headers, HttpConnection
 from .pool import ConnectionPool
 from .proxy import Proxy
@@ -29,11 +29,16 @@ _TARGET = re.compile(r"[!-~]+")
 # RFC 9110, 5.5: visible characters, blanks, and whatever else a byte can be, but no line break.
 _FIELD_VALUE = re.compile(r"[\t -~\x80-\xff]*")
 _GZIP = zlib.MAX_WBITS | 16
+# Bytes of a body, as sent and as unpacked: a listing of 40,000 devices has half of it. Any server can send more.
+LONGEST_BODY = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds: ``connect`` for each step of opening a connection, ``read`` for the longest silence after it."""
+    """Seconds: ``connect`` for each step of opening a connection, ``read`` for a request and its whole response.
+
+    Where a response is streamed, ``read`` is for its head.
+    """
 
     connect: float
     read: float
@@ -87,7 +92,7 @@ class HttpClient:
         timeouts: Timeouts,
         streamed: bool = False,
     ) -> Response:
-        """The response, whatever its status. Raises NoResponse.
+        """The response, whatever its status. Raises NoResponse, also for a body of more than LONGEST_BODY bytes.
 
         ``path`` with its query; ``headers`` besides Host, Accept, Content-Length and the like. ``streamed``: when the
         status is 200 the body is left to the caller, who reads and closes ``Response.stream``.
@@ -98,7 +103,8 @@ class HttpClient:
             status, received = connection.ask(request, timeouts.read)
             if streamed and status == 200:
                 stream = connection
-            return Response(status, received, b"" if stream else _content(connection.read(), received), stream)
+            content = b"" if stream else _content(connection.read(LONGEST_BODY), received)
+            return Response(status, received, content, stream)
         except (OSError, BadResponse) as problem:
             raise NoResponse(problem, sent=not is_refused_by_server(problem)) from None
         finally:
@@ -114,7 +120,7 @@ class HttpClient:
             for _unused in range(count):
                 taken.append(self._pool.take(timeouts.connect))
                 taken[-1].ask(request, timeouts.read)
-                taken[-1].read()
+                taken[-1].read(LONGEST_BODY)
         except (OSError, BadResponse) as problem:
             raise NoResponse(problem, sent=True) from None
         finally:
@@ -150,7 +156,13 @@ def _content(body: bytes, headers: Headers) -> bytes:
     """The body without a compression that was not asked for, which some Redfish services use all the same."""
     if not body or headers.get("content-encoding", "").lower() not in ("gzip", "x-gzip"):
         return body
+    unpacking = zlib.decompressobj(_GZIP)
     try:
-        return zlib.decompress(body, _GZIP)
+        unpacked = unpacking.decompress(body, LONGEST_BODY + 1)
     except zlib.error:
         raise BadResponse("the body is not gzip, as its header says") from None
+    if len(unpacked) > LONGEST_BODY:
+        raise TooLong(f"the unpacked body of the answer is longer than {LONGEST_BODY} bytes")
+    if not unpacking.eof:
+        raise BadResponse("the body is not gzip, as its header says")
+    return unpacked

@@ -10,6 +10,10 @@ class BadResponse(Exception):
     """What came back is not HTTP/1.1 as it was asked for."""
 
 
+class TooLong(BadResponse):
+    """The body has more bytes than the client reads."""
+
+
 class BadHeader(ValueError):
     """A header that no request can carry; the text names it, never its value."""
 

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import select
 import ssl
+import time
 from collections.abc import Iterator
 from typing import Protocol
 
-from .errors import BadResponse
+from .errors import BadResponse, TooLong
 from .tls import shutdown
 
 _RECEIVE = 1 << 16
@@ -53,6 +55,7 @@ class HttpConnection:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._timeout = -1.0
+        self._deadline = math.inf
         self._rest = b""
         self._length: int | None = 0
         self._chunked = self._keep = self._free = False
@@ -60,9 +63,13 @@ class HttpConnection:
         self._poll.register(wire.fileno(), select.POLLIN)
 
     def ask(self, request: bytes, timeout: float) -> tuple[int, Headers]:
-        """Send a whole request and wait for the head of its answer; its status and headers (names in lower case)."""
+        """Send a whole request and wait for the head of its answer; its status and headers (names in lower case).
+
+        ``timeout``: seconds for the request and its whole answer, unless ``set_timeout`` is called after it.
+        """
         self._free = False
         self.set_timeout(timeout)
+        self._deadline = time.monotonic() + timeout
         # A server may answer and close before it has read everything; in TLS 1.3 it refuses certificates so late.
         with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
             self._wire.sendall(request)
@@ -71,14 +78,20 @@ class HttpConnection:
         return status, headers
 
     def set_timeout(self, seconds: float) -> None:
-        """The longest silence from now on."""
-        if seconds != self._timeout:
-            self._wire.settimeout(seconds)
-            self._timeout = seconds
+        """Allow a silence of ``seconds``, as often as it comes. The answer as a whole has no deadline from now on."""
+        self._deadline = math.inf
+        self._wait_at_most(seconds)
 
-    def read(self) -> bytes:
-        """The whole body."""
-        return b"".join(self.pieces())
+    def read(self, longest: int) -> bytes:
+        """Return the whole body. Raise TooLong if it has more than ``longest`` bytes."""
+        pieces, left = [], longest
+        for piece in self.pieces():
+            left -= len(piece)
+            if left < 0:
+                self._free = False
+                raise TooLong(f"the body of the answer is longer than {longest} bytes")
+            pieces.append(piece)
+        return b"".join(pieces)
 
     def pieces(self) -> Iterator[bytes]:
         """The body as it comes, however the server cuts it into chunks."""
@@ -146,7 +159,7 @@ class HttpConnection:
     def _to_the_end(self) -> Iterator[bytes]:
         yield self._rest
         self._rest = b""
-        while piece := self._wire.recv(_RECEIVE):
+        while piece := self._receive():
             yield piece
 
     def _chunks(self) -> Iterator[bytes]:
@@ -173,10 +186,24 @@ class HttpConnection:
                 self._more()
 
     def _more(self, problem: str = "the answer was cut off") -> None:
-        data = self._wire.recv(_RECEIVE)
+        data = self._receive()
         if not data:
             raise ConnectionResetError(problem)
         self._rest += data
+
+    def _receive(self) -> bytes:
+        """Some bytes; none at the end. Raise TimeoutError after the deadline."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the answer was not complete in time")
+        # The wire waits in each call anew. A server that sends a byte now and then would never end.
+        self._wait_at_most(min(left, self._timeout))
+        return self._wire.recv(_RECEIVE)
+
+    def _wait_at_most(self, seconds: float) -> None:
+        if seconds != self._timeout:
+            self._wire.settimeout(seconds)
+            self._timeout = seconds
 
 
 def _parsed(head: str) -> tuple[int, Headers, str]:

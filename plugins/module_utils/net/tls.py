@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import socket
 import ssl
+import time
 
 # What a server says that does not accept our certificate, or wanted one; in TLS 1.3 after the handshake.
 _OURS_REFUSED = re.compile(r"_ALERT_(?:BAD_CERTIFICATE|UNKNOWN_CA|\w*CERTIFICATE\w*)$")
@@ -89,23 +91,25 @@ class TlsInTls:
         self.socket = outer
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._inner = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_hostname)
+        deadline = self._deadline()
         while True:
             try:
                 self._inner.do_handshake()
                 break
             except ssl.SSLWantReadError:
                 self._flush()
-                self._fill()
+                self._fill(deadline)
         self._flush()
 
     def recv(self, size: int, /) -> bytes:
         """Some bytes; none at the end."""
+        deadline = self._deadline()
         while True:
             try:
                 return self._inner.read(size)
             except ssl.SSLWantReadError:
                 self._flush()
-                self._fill()
+                self._fill(deadline)
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                 # As SSLSocket has it: many servers end without TLS's own goodbye.
                 return b""
@@ -131,7 +135,14 @@ class TlsInTls:
         if self._outgoing.pending > 0:
             self.socket.sendall(self._outgoing.read())
 
-    def _fill(self) -> None:
+    def _deadline(self) -> float:
+        """When a call that begins now must have ended, as a socket of the ssl module has it: not only each packet."""
+        seconds = self.socket.gettimeout()
+        return math.inf if seconds is None else time.monotonic() + seconds
+
+    def _fill(self, deadline: float) -> None:
+        if time.monotonic() > deadline:
+            raise TimeoutError("the record was not complete in time")
         data = self.socket.recv(_RECEIVE)
         if data:
             self._incoming.write(data)

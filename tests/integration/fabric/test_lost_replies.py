@@ -131,14 +131,14 @@ def test_a_change_without_a_usable_reply_is_uncertain_and_sent_once(scripted: Sc
 
 def test_a_change_whose_reply_takes_too_long_is_uncertain(scripted: Scripted) -> None:
     manager = scripted(telling(lambda _unused: Answer(hold=True)))
-    with pytest.raises(Uncertain, match=r"no reply within 0.2 s; it may have taken effect"):
+    with pytest.raises(Uncertain, match=r"no whole reply within 0.2 s; it may have taken effect"):
         connected(manager, attach_timeout=0.2).attach("m", "A100")
     assert len(manager.calls) == 1
 
 
 def test_a_read_whose_reply_takes_too_long_is_unavailable_and_not_repeated(scripted: Scripted) -> None:
     manager = scripted(telling(lambda _unused: Answer(hold=True)))
-    with pytest.raises(Unavailable, match=r"no reply within 0.2 s$"):
+    with pytest.raises(Unavailable, match=r"no whole reply within 0.2 s$"):
         connected(manager, read_timeout=0.2).machine("m")
     assert len(manager.calls) == 1
 

@@ -32,6 +32,7 @@ class FakeEngine:
     stuck_at: str = ""
     troubles: list[str] = field(default_factory=list)
     reasons: list[WaitReason] = field(default_factory=list)
+    looks: bool = False
 
     def stuck(self) -> str:
         return self.stuck_at
@@ -116,7 +117,7 @@ def test_status_tells_what_claims_wait_for(server: HealthServer, engine: FakeEng
                       WaitReason("ns/b", "1 x T4", 6.0, {})]
     engine.troubles = ["a trouble"]
     assert get(server, "/status") == (200, {
-        "ready": True, "troubles": ["a trouble"],
+        "ready": True, "troubles": ["a trouble"], "fabric_poll_age_seconds": None,
         "claims": {"ns/a": {"waits_for": "1 x A100", "evidence": {"node": "node-0", "devices": ["gpu-a"]}},
                    "ns/b": {"waits_for": "1 x T4", "evidence": {}}}})
 
@@ -139,7 +140,8 @@ def test_loopback_is_named_so(server: HealthServer, host: str) -> None:
 
 
 def test_status_of_an_idle_engine(engine: FakeEngine) -> None:
-    assert status(t.cast(ControllerManager, engine)) == {"ready": True, "troubles": [], "claims": {}}
+    assert status(t.cast(ControllerManager, engine)) == {"ready": True, "troubles": [], "fabric_poll_age_seconds": None,
+                                                          "claims": {}}
 
 
 def test_other_paths_name_those_that_are_served(server: HealthServer) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.net import client as clients
+from ansible_collections.composable.infra.plugins.module_utils.net import http1
 from ansible_collections.composable.infra.plugins.module_utils.net.client import HttpClient, Timeouts
 from ansible_collections.composable.infra.plugins.module_utils.net.errors import BadHeader, BadResponse, NoResponse
 from ansible_collections.composable.infra.plugins.module_utils.net.http1 import HttpConnection
@@ -69,7 +70,8 @@ def test_a_request_goes_out_in_one_piece_and_a_response_has_status_headers_and_b
         b"PATCH /base/a%20b?c=%20 HTTP/1.1\r\nHost: api.test\r\nUser-Agent: composable.infra\r\n"
         b"Accept: application/json\r\nAccept-Encoding: identity\r\nIf-Match: \"7\"\r\nContent-Length: 2\r\n\r\n{}"
     ]
-    assert wire.timeouts == [2.0]
+    assert wire.timeouts[0] == 2.0
+    assert all(0 < seconds <= 2.0 for seconds in wire.timeouts)
 
 
 def test_a_proxy_is_told_the_whole_url_of_a_plain_request(connect: Connect) -> None:
@@ -167,3 +169,80 @@ def test_a_stream_is_left_to_the_caller_and_anything_but_200_is_not(connect: Con
     response = client.request("GET", "/", {}, None, SECONDS, streamed=True)
     assert (response.status, response.body, response.stream) == (410, b"x", None)
     assert not open_ended.closed
+
+
+def compressed(size: int) -> bytes:
+    """A whole response whose body is gzip and unpacks to ``size`` blanks."""
+    body = gzip.compress(b" " * size)
+    return (f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n").encode() + body
+
+
+def test_an_unpacked_body_is_as_long_as_a_body_may_be(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "LONGEST_BODY", 1000)
+    body = connect(Wire([compressed(1000)])).request("GET", "/", {}, None, SECONDS).body
+    assert body == b" " * 1000
+    with pytest.raises(NoResponse, match="longer than 1000 bytes") as lost:
+        connect(Wire([compressed(1001)])).request("GET", "/", {}, None, SECONDS)
+    assert lost.value.sent
+
+
+def test_gzip_that_ends_in_the_middle_is_no_body(connect: Connect) -> None:
+    body = gzip.compress(b'{"a": 1}')[:-9]
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with pytest.raises(NoResponse, match="not gzip"):
+        connect(Wire([head + body])).request("GET", "/", {}, None, SECONDS)
+
+
+@pytest.mark.parametrize("head", [b"Content-Length: 1001\r\n\r\n", b"\r\n",
+                                  b"Transfer-Encoding: chunked\r\n\r\nfff\r\n"])
+def test_a_body_that_is_too_long_is_not_read_to_its_end(connect: Connect, monkeypatch: pytest.MonkeyPatch,
+                                                        head: bytes) -> None:
+    monkeypatch.setattr(clients, "LONGEST_BODY", 1000)
+    wire = Wire([b"HTTP/1.1 200 OK\r\n" + head, *[b" " * 500] * 9])
+    with pytest.raises(NoResponse, match="longer than 1000 bytes") as lost:
+        connect(wire).request("PATCH", "/", {}, b"{}", SECONDS)
+    assert lost.value.sent
+    assert wire.closed
+    assert wire.left
+
+
+class Dripping(Wire):
+    """Sends one byte a second, each in time, without end."""
+
+    def __init__(self, clock: list[float], head: bytes) -> None:
+        super().__init__([head])
+        self.clock = clock
+
+    def recv(self, size: int, /) -> bytes:
+        self.clock[0] += 1.0
+        assert self.clock[0] < 100.0, "the reply is read for ever"
+        return super().recv(size) or b" "
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n",
+                                  b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n",
+                                  b"HTTP/1.1 200 OK\r\nX: "])
+def test_a_reply_that_drips_ends_when_the_request_has_had_its_time(connect: Connect, monkeypatch: pytest.MonkeyPatch,
+                                                                   head: bytes) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(http1.time, "monotonic", lambda: clock[0])
+    wire = Dripping(clock, head)
+    with pytest.raises(NoResponse) as lost:
+        connect(wire).request("PATCH", "/", {}, b"{}", Timeouts(1.0, 9.5))
+    assert isinstance(lost.value.cause, TimeoutError)
+    assert lost.value.sent
+    assert wire.closed
+    assert clock[0] == 10.0
+    assert wire.timeouts[-1] == 0.5
+
+
+def test_a_stream_has_no_end_of_its_time(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(http1.time, "monotonic", lambda: clock[0])
+    wire = Dripping(clock, b"HTTP/1.1 200 OK\r\n\r\n")
+    stream = connect(wire).request("GET", "/", {}, None, Timeouts(1.0, 9.5), streamed=True).stream
+    assert stream is not None
+    stream.set_timeout(30.0)
+    pieces = stream.pieces()
+    assert b"".join(next(pieces) for _number in range(50)) == b" " * 49
+    assert wire.timeouts[-1] == 30.0

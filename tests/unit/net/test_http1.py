@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.net import http1
+from ansible_collections.composable.infra.plugins.module_utils.net.client import LONGEST_BODY
 from ansible_collections.composable.infra.plugins.module_utils.net.errors import BadResponse
 from ansible_collections.composable.infra.plugins.module_utils.net.http1 import HttpConnection
 
@@ -50,7 +52,7 @@ class Wire:
 def answer(*pieces: bytes) -> tuple[int, dict[str, str], bytes, HttpConnection]:
     connection = HttpConnection(Wire(pieces))
     status, headers = connection.ask(b"request", 1)
-    return status, headers, connection.read(), connection
+    return status, headers, connection.read(LONGEST_BODY), connection
 
 
 def chunked(body: bytes, rng: random.Random, trailer: bytes = b"") -> bytes:
@@ -74,12 +76,15 @@ def test_a_counted_body() -> None:
     assert connection.reusable
 
 
-def test_the_request_goes_out_in_one_piece_and_timeouts_are_set_when_they_change() -> None:
+def test_the_request_goes_out_in_one_piece_and_timeouts_are_set_when_they_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http1.time, "monotonic", lambda: 0.0)
     wire = Wire([OK + b"Content-Length: 0\r\n\r\n"] * 3)
     connection = HttpConnection(wire)
     for seconds in (5.0, 5.0, 7.0):
         connection.ask(b"head and body", seconds)
-        assert connection.read() == b""
+        assert connection.read(LONGEST_BODY) == b""
     assert wire.sent == [b"head and body"] * 3
     assert wire.timeouts == [5.0, 7.0]
 
@@ -107,7 +112,7 @@ def test_a_connection_serves_one_answer_after_the_other(rng: random.Random) -> N
     for body in bodies:
         connection.ask(b"", 1)
         assert not connection.reusable
-        assert connection.read() == body
+        assert connection.read(LONGEST_BODY) == body
         assert connection.reusable
 
 
@@ -228,7 +233,7 @@ def test_cut_wakes_a_reader(ends: tuple[HttpConnection, socket.socket]) -> None:
 
     def read() -> None:
         try:
-            connection.read()
+            connection.read(LONGEST_BODY)
         except ConnectionError as problem:
             failures.append(problem)
 
@@ -247,4 +252,4 @@ def test_an_early_answer_is_read_though_the_request_could_not_be_sent(
     server.sendall(b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig")
     server.shutdown(socket.SHUT_RDWR)
     assert connection.ask(b"x" * 10_000_000, 20)[0] == 413
-    assert connection.read() == b"big"
+    assert connection.read(LONGEST_BODY) == b"big"

@@ -80,6 +80,10 @@ CASES = {
                                {'composable_leader{component="c",pod="a"}': always(0),
                                 'composable_leader{component="c",pod="b"}': always(1)}, {"component": "c"}),
     "ComposableManagerDown": Case({"composable_fabric_up": always(0)}, {"composable_fabric_up": "1+0x38 0+0x20"}),
+    "ComposableInventoryOld": Case(
+        {'composable_fabric_poll_age_seconds{pod="a"}': always(301),
+         'composable_fabric_poll_age_seconds{pod="b"}': always(1)},
+        {'composable_fabric_poll_age_seconds{pod="a"}': always(300)}),
     "ComposableAttachFails": Case(
         {'composable_attaches_total{outcome="failed",manager="fm",model="m",reason="refused"}': rising(1)},
         {'composable_attaches_total{outcome="failed",manager="fm",model="m",reason="exhausted"}': rising(1)},

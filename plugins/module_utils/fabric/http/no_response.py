@@ -9,7 +9,7 @@ import socket
 import ssl
 from urllib.parse import urlsplit
 
-from ...net.errors import BadHeader, NoResponse
+from ...net.errors import BadHeader, NoResponse, TooLong
 from ...net.proxy import variable
 from ...net.tls import is_refused_by_server
 from ..config import FabricConfig
@@ -27,7 +27,7 @@ def error_for_no_response(lost: NoResponse, request: Request, config: FabricConf
     if lost.sent and request.effect:
         return Uncertain(f"{text}; it may have taken effect")
     certificate = is_about_certificates(lost)
-    passing = not (certificate or isinstance(lost.cause, (TimeoutError, BadHeader)))
+    passing = not (certificate or isinstance(lost.cause, (TimeoutError, BadHeader, TooLong)))
     return Unavailable(text, passing=passing, code="certificate" if certificate else None)
 
 
@@ -40,8 +40,10 @@ def is_about_certificates(lost: NoResponse) -> bool:
 def _why(lost: NoResponse, request: Request, config: FabricConfig, endpoint: str) -> str:
     cause = lost.cause
     if isinstance(cause, TimeoutError):
-        return (f"no reply within {request.timeout or config.read_timeout:g} s" if lost.sent
+        return (f"no whole reply within {request.timeout or config.read_timeout:g} s" if lost.sent
                 else f"no connection within {config.connect_timeout:g} s (connect_timeout)")
+    if isinstance(cause, TooLong):
+        return str(cause)
     if lost.sent:
         return "the connection broke before the whole reply was there"
     if lost.by_proxy:

@@ -203,7 +203,7 @@ def _seconds(header: str | None) -> float | None:
 
 def _words(problem: BaseException, sent: bool) -> str:
     if isinstance(problem, TimeoutError):
-        return "silent for longer than the read timeout" if sent else "the connection could not be opened in time"
+        return "no whole answer within the read timeout" if sent else "the connection could not be opened in time"
     if sent and isinstance(problem, ConnectionError):
         return f"Connection aborted: {problem}"
     return str(problem) or type(problem).__name__

@@ -249,7 +249,8 @@ class ControllerManager:
 
     def problems(self) -> list[str]:
         """What the watches, the CDI Manager and the publisher complain about now, one sentence each."""
-        found = [*self.watches.problems(), self.state.fabric_problem, self.state.pools_problem,
+        old = self.fabric_looks.problem() if self.looks else ""
+        found = [*self.watches.problems(), self.state.fabric_problem, old, self.state.pools_problem,
                  *list(self.state.refused_models.values())]
         return list(dict.fromkeys(said for said in found if said))
 

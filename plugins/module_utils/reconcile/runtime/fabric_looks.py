@@ -23,6 +23,9 @@ from .event_reporter import EventReporter
 # a look itself does not take longer.
 SHORTEST_LOOK: t.Final = 0.5
 LONGEST_REST: t.Final = 5.0
+OTHERS: t.Final = "two readings of the CDI Manager in a row showed different machines"
+# Seconds without a successful poll after which the inventory counts as old, unless three intervals are longer.
+OLD_SECONDS: t.Final = 120.0
 
 
 class FabricLooks:
@@ -34,6 +37,7 @@ class FabricLooks:
         self._fabric, self._state, self._reporter = fabric, state, reporter
         self._interval, self._changed = interval, changed
         self.stopping, self.soon = stopping, threading.Event()
+        self._succeeded = time.monotonic()
 
     def run(self) -> None:
         """Until stopped."""
@@ -44,16 +48,32 @@ class FabricLooks:
             self.soon.wait(max(0.0, self._interval - (time.monotonic() - began)))
             self.soon.clear()
 
+    def age(self) -> float:
+        """Return the seconds since a poll succeeded last, or since this object was made if none did."""
+        return time.monotonic() - self._succeeded
+
+    def problem(self) -> str:
+        """Return a sentence if the inventory is old, whatever the reason, else an empty text. A poll that does not
+        end reports no error."""
+        limit = max(OLD_SECONDS, 3 * self._interval)
+        return f"no poll of the CDI Manager has succeeded for more than {limit:g} s" if self.age() > limit else ""
+
     def look(self, began: float) -> None:
-        """Once. Never raises: a problem is in the state, and told."""
-        models = [m.cdi_model_name for m in self._state.settings.models]
+        """Poll once, the first time after another list of the machines: one list alone proves nothing. Never raises:
+        a problem is in the state, and told."""
+        models, old = [m.cdi_model_name for m in self._state.settings.models], self._state.snapshot
         try:
+            before = old.machines.keys() if old else {machine.uid for machine in self._fabric.machines()}
+            began = began if old else time.time()
             new = dataclasses.replace(self._fabric.snapshot(models), taken=began, read=time.time())
         except Exception as error:  # an answer that nobody expected must not end the looking
             self._note(str(error) if isinstance(error, FabricError) else f"{type(error).__name__}: {error}")
             return
+        self._succeeded = time.monotonic()
         self._note("; ".join(sorted(set(new.problems.values()))))
-        old = self._state.snapshot
+        if new.machines.keys() != before:
+            new = dataclasses.replace(new, unconfirmed=OTHERS)
+            self.soon.set()
         self._state.snapshot = new = _with_known(old, new)
         self._changed(fabric_keys(self._state, old, new))
 

@@ -94,6 +94,8 @@ GAUGES: t.Final[Mapping[str, Metric]] = {
     "queue_depth": Metric("Keys of the work queue that are ready and wait for a worker.", CONTROLLERS),
     "fabric_up": Metric("1 when the last look at the CDI Manager succeeded without a complaint, else 0; not a "
                         "number where this process does not look at it."),
+    "fabric_poll_age_seconds": Metric("Seconds since a poll of the CDI Manager succeeded last; not a number where this "
+                                      "process does not poll it."),
     "fabric_free_devices": Metric("Devices that the CDI Manager counts as free.", {"model": CONFIGURED}),
     "pool_devices": Metric("Devices that the published ResourceSlices of the pools show.", {"model": CONFIGURED}),
     "pools_refused": Metric("Models whose pools are not published, since a DeviceClass would fail on them."),

@@ -36,6 +36,7 @@ def observed(engine: ControllerManager) -> dict[str, Values]:
         "leader": dict.fromkeys(engine.roles, float(leads)),
         "queue_depth": _counted(CONTROLLERS["controller"], (key.controller for key in engine.queue.ready())),
         "fabric_up": float(state.snapshot is not None and not state.fabric_problem) if engine.looks else math.nan,
+        "fabric_poll_age_seconds": engine.fabric_looks.age() if engine.looks else math.nan,
         "fabric_free_devices": _free(state), "pool_devices": _pool_devices(state),
         "pools_refused": len(state.refused_models),
         **_devices(state),

@@ -17,7 +17,12 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.http.no_re
     is_about_certificates,
 )
 from ansible_collections.composable.infra.plugins.module_utils.fabric.http.request import Request
-from ansible_collections.composable.infra.plugins.module_utils.net.errors import BadHeader, BadResponse, NoResponse
+from ansible_collections.composable.infra.plugins.module_utils.net.errors import (
+    BadHeader,
+    BadResponse,
+    NoResponse,
+    TooLong,
+)
 
 ADDRESS = "https://fm.test:8443"
 CONFIG = FabricConfig.from_dict({"manager": "nec", "endpoint": ADDRESS, "connect_timeout": 3, "read_timeout": 7})
@@ -37,7 +42,8 @@ def unsigned() -> ssl.SSLCertVerificationError:
 
 
 CAUSES: list[Exception] = [
-    ConnectionResetError("gone"), TimeoutError(), BadResponse("no HTTP"), alert("SSLV3_ALERT_HANDSHAKE_FAILURE"),
+    ConnectionResetError("gone"), TimeoutError(), BadResponse("no HTTP"), TooLong("longer than 9 bytes"),
+    alert("SSLV3_ALERT_HANDSHAKE_FAILURE"),
 ]
 
 
@@ -80,5 +86,12 @@ def test_what_had_not_left_says_why(
 
 def test_how_long_a_reply_was_waited_for_is_the_requests_own_limit_or_the_options() -> None:
     lost = NoResponse(TimeoutError(), sent=True)
-    assert "no reply within 9 s" in str(error_for_no_response(lost, CHANGE, CONFIG, ADDRESS))
-    assert "no reply within 7 s" in str(error_for_no_response(lost, READ, CONFIG, ADDRESS))
+    assert "no whole reply within 9 s" in str(error_for_no_response(lost, CHANGE, CONFIG, ADDRESS))
+    assert "no whole reply within 7 s" in str(error_for_no_response(lost, READ, CONFIG, ADDRESS))
+
+
+def test_a_reply_that_is_too_long_is_named_and_not_read_again_at_once() -> None:
+    error = error_for_no_response(NoResponse(TooLong("longer than 9 bytes"), sent=True), READ, CONFIG, ADDRESS)
+    assert isinstance(error, Unavailable)
+    assert "longer than 9 bytes" in str(error)
+    assert not error.passing

@@ -9,12 +9,18 @@ import time
 
 import pytest
 
+from ansible_collections.composable.infra.controller.health import status
+from ansible_collections.composable.infra.controller.ui.page import process_row
 from ansible_collections.composable.infra.plugins.module_utils.fabric.packed_devices import PackedDevices
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import Key, NodeKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fabric_looks import SHORTEST_LOOK
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fabric_looks import (
+    OLD_SECONDS,
+    SHORTEST_LOOK,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.observed import observed
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
@@ -38,6 +44,28 @@ def test_look_survives_what_nobody_expects(quiet: Live) -> None:
     bench.fabric.snapshot_error = KeyError("data")
     engine.fabric_looks.look(time.time())
     assert engine.problems()
+
+
+def test_an_inventory_that_grows_old_is_a_problem_though_no_poll_failed(quiet: Live,
+                                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, bench = quiet
+    clock = [time.monotonic()]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    engine.fabric_looks.look(time.time())
+    clock[0] += OLD_SECONDS
+    assert engine.problems() == []
+    assert status(engine)["fabric_poll_age_seconds"] == OLD_SECONDS
+    clock[0] += 1.0
+    old = "no poll of the CDI Manager has succeeded for more than 120 s"
+    assert engine.problems() == status(engine)["troubles"] == [old]
+    assert process_row(engine, tuple, "1.0.0").troubles == (old,)
+    assert observed(engine)["fabric_poll_age_seconds"] == OLD_SECONDS + 1.0
+    bench.fabric.snapshot_error = KeyError("data")
+    engine.fabric_looks.look(time.time())
+    assert old in engine.problems()
+    bench.fabric.snapshot_error = None
+    engine.fabric_looks.look(time.time())
+    assert engine.problems() == []
 
 
 def test_look_keeps_devices_packed_and_machines_that_are_as_they_were(quiet: Live) -> None:

@@ -150,10 +150,11 @@ class PciBus:
             file = self.root / device.file.lstrip("/")
             shown = folder if device.driver == CXL_DRIVER else folder / "drm"
             (shown / file.name).mkdir(parents=True, exist_ok=True)
+            (shown / file.name / "dev").write_text(f"{device.number}\n", encoding="ascii")
             if device.driver == CXL_DRIVER:
                 (shown / file.name / "serial").write_text(f"{device.uuid}\n", encoding="utf-8")
             file.parent.mkdir(exist_ok=True)
-            file.touch()
+            file.write_text(f"{device.number}\n", encoding="ascii")
 
     def unbind(self, device: BusDevice) -> None:
         """Show that no driver has a device, and nothing of what the driver showed for it."""

@@ -4,7 +4,7 @@
 """What the vendor's driver shows of a device in /proc, and which files in /dev its programs make at the first use.
 
 As the NVIDIA driver does it: `information` is there as soon as the driver is bound, with a UUID of question marks until
-a program has used the device. Standard library only: each `nvidia-smi` imports it.
+a program has used the device. A device file is a plain file here, with the device's number as its text. Standard library only: each `nvidia-smi` imports it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def show(root: Path, device: BusDevice) -> None:
 def touch(records: Records, device: BusDevice) -> BusDevice:
     """The first use of a device: its files appear. Returns it as it is now; the caller holds the lock."""
     touched = device.but(touched=True)
-    (records.root / "dev" / f"nvidia{device.minor}").touch()
+    (records.root / "dev" / f"nvidia{device.minor}").write_text(f"{device.number}\n", encoding="ascii")
     show(records.root, touched)
     records.save(touched)
     return touched

@@ -26,6 +26,8 @@ from typing import Any, NamedTuple
 ERROR, INFO = 3, 6
 GPU_DRIVER, CXL_DRIVER = "nvidia", "cxl_pci"
 _FIRST_RENDER_NODE = 128
+# The last one is any free one: the kernel gives it when the module is loaded.
+_NVIDIA_MAJOR, _DRM_MAJOR, _CXL_MAJOR = 195, 226, 252
 
 
 class BusDevice(NamedTuple):
@@ -63,6 +65,15 @@ class BusDevice(NamedTuple):
         if self.driver == CXL_DRIVER:
             return f"/dev/cxl/mem{self.slot}"
         return f"/dev/dri/renderD{_FIRST_RENDER_NODE + self.slot}"
+
+    @property
+    def number(self) -> str:
+        """The number of that file, as the kernel shows it. The file of the stand-in has it as its text."""
+        if self.driver == GPU_DRIVER:
+            return f"{_NVIDIA_MAJOR}:{self.minor}"
+        if self.driver == CXL_DRIVER:
+            return f"{_CXL_MAJOR}:{self.slot}"
+        return f"{_DRM_MAJOR}:{_FIRST_RENDER_NODE + self.slot}"
 
 
 class Records:

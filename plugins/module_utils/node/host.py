@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .evidence import COMMAND_FAILED, NodeTrouble
+from .probe import SIMULATED
 
-# A root with this file belongs to a stand-in of a node; its commands are programs that lie below it.
-SIMULATED = ".simulated-node"
 _NOT_STARTED = (126, 127)
 
 

@@ -26,6 +26,9 @@ _ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
 # The first lines of the file ``resource``; the expansion ROM and the windows of virtual functions come after them.
 _BARS = 6
 _UNSET, _MEMORY = 0x20000000, 0x200
+# Documentation/admin-guide/devices.txt of Linux gives this major number to NVIDIA's devices.
+_NVIDIA_MAJOR = 195
+_DEVICE_NUMBER = re.compile(r"\d+:\d+")
 
 
 class UnknownDevice(Exception):
@@ -140,8 +143,43 @@ def device_files(root: Path, device: PciDevice) -> list[str]:
 
 
 def users(root: Path, device: PciDevice) -> list[str]:
-    """Processes that have the device open, as ``pid <n> (<name>)``; empty when it is idle. Raises NotProven."""
-    return openers(root, device_files(root, device))
+    """Return the processes that hold the device, as ``pid <n> (<name>)``; empty when it is idle. Raises NotProven."""
+    return openers(root, device_numbers(root, device))
+
+
+def device_numbers(root: Path, device: PciDevice) -> list[str]:
+    """Return the numbers of the character devices by which programs use the device, such as ``195:0``.
+
+    Raises NotProven when the kernel does not show them.
+    """
+    files = device_files(root, device)
+    entry = root / "sys/bus/pci/devices" / device.address
+    found = [_device_number(path / "dev") for path in sorted((entry / "drm").glob("*"))]
+    if device.driver == "nvidia":
+        return [f"{_NVIDIA_MAJOR}:{device.minor}", *found]
+    if device.driver == "vfio-pci":
+        return [*_vfio_numbers(root, entry, Path(files[0]).name), *found]
+    return found
+
+
+def _vfio_numbers(root: Path, entry: Path, group: str) -> list[str]:
+    """Return the numbers of the device's IOMMU group, and of the device itself, by which iommufd uses it.
+
+    A kernel is built with one way or with both, and shows the number of what it has.
+    """
+    shown = [root / "sys/class/vfio" / name / "dev" for name in (group, f"noiommu-{group}")]
+    shown += sorted(entry.glob("vfio-dev/vfio*/dev"))
+    found = [_device_number(path) for path in shown if os.path.lexists(str(path))]
+    if not found:
+        raise NotProven(f"{entry.name} is bound to vfio-pci and shows no device number")
+    return found
+
+
+def _device_number(path: Path) -> str:
+    number = _line(path)
+    if not _DEVICE_NUMBER.fullmatch(number):
+        raise NotProven(f"{path} does not show the number of a device")
+    return number
 
 
 def link(root: Path, address: str) -> Link | None:

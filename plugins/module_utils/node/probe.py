@@ -1,24 +1,40 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who has a device's files open on a node, from the links in ``/proc/<pid>/fd``. Standard library only: it travels."""
+"""Which processes of a node hold a device: by the device's number, not by the names of its files.
+
+One device has many names: another path, a bind mount, a file that was renamed or removed while open. A process also
+holds a device that it has mapped after it closed the file. Standard library only: the file travels to nodes.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-_DELETED = " (deleted)"
+# A root with this file belongs to a stand-in of a node. Its commands are programs that lie below it, and its device
+# files are plain files with the device's number as their text.
+SIMULATED = ".simulated-node"
+_NUMBER = re.compile(r"\d+:\d+")
+_LONGEST_NUMBER = 32
 
 
 class NotProven(Exception):
     """Whether the device is in use cannot be told; the message says why."""
 
 
-def openers(root: Path, targets: Iterable[str]) -> list[str]:
-    """Processes below ``root`` that have one of the files open. Raises NotProven."""
-    return _openers(processes(root), frozenset(targets))
+def openers(root: Path, numbers: Iterable[str]) -> list[str]:
+    """Return the processes below ``root`` that have a device with one of these numbers open or mapped.
+
+    ``numbers``: of character devices, as the kernel writes them in the file ``dev`` of sysfs, such as ``195:0``.
+    Threads may have file tables of their own, so all are read. Raises NotProven.
+    """
+    wanted = frozenset(numbers)
+    number = _simulated_number(root) if (root / SIMULATED).exists() else _number
+    return [_name(p) for p in processes(root) if any(number(link) in wanted for link in _links(p))]
 
 
 def processes(root: Path) -> list[Path]:
@@ -37,32 +53,69 @@ def processes(root: Path) -> list[Path]:
     return found
 
 
-def _openers(seen: Iterable[Path], targets: Collection[str]) -> list[str]:
-    return [_name(p) for p in seen if not _open_files(p).isdisjoint(targets)]
+def _links(process: Path) -> Iterator[str]:
+    """Yield a link for each file that a thread of the process has open, and for each part of a file in its memory."""
+    threads = [name for name in _list(process / "task") if name != process.name]
+    for folder in (process, *(process / "task" / name for name in threads)):
+        yield from _entries(folder / "fd")
+    # All threads share their memory. A first thread that has ended shows none. The folder of another thread beside
+    # the process's own does, though /proc does not list it.
+    for folder in (process, *(process / os.pardir / name for name in threads)):
+        mapped = _entries(folder / "map_files")
+        yield from mapped
+        if mapped:
+            break
 
 
-def _open_files(process: Path) -> set[str]:
-    """Targets of the process's open files; the kernel marks a file that was removed while open."""
+def _entries(folder: Path) -> list[str]:
+    return [f"{folder}/{name}" for name in _list(folder)]
+
+
+def _list(folder: Path) -> list[str]:
     try:
-        links = list((process / "fd").iterdir())
-    except FileNotFoundError:
-        return set()
+        return os.listdir(str(folder))
+    except (FileNotFoundError, ProcessLookupError):  # the process has ended meanwhile
+        return []
     except OSError as error:
-        raise NotProven(f"{process / 'fd'} cannot be read: {error.strerror}") from None
-    return {_plain(target) for link in links if (target := _target(link))}
+        raise NotProven(f"{folder} cannot be read: {error.strerror}") from None
 
 
-def _plain(target: str) -> str:
-    return target[:-len(_DELETED)] if target.endswith(_DELETED) else target
-
-
-def _target(link: Path) -> str:
+def _number(link: str) -> str:
+    """Return the number of the character device that the link leads to, empty for other files."""
     try:
-        return os.readlink(link)
-    except FileNotFoundError:  # closed meanwhile
+        found = os.stat(link)
+    except (FileNotFoundError, ProcessLookupError):  # closed meanwhile
         return ""
     except OSError as error:
         raise NotProven(f"{link} cannot be read: {error.strerror}") from None
+    is_device = stat.S_ISCHR(found.st_mode)
+    return f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}" if is_device else ""
+
+
+def _simulated_number(root: Path) -> Callable[[str], str]:
+    """Read numbers on a stand-in of a node, where links of made-up processes lead to files below ``root``."""
+    def number(link: str) -> str:
+        try:
+            target = os.readlink(link)
+        except (FileNotFoundError, ProcessLookupError):
+            return ""
+        except OSError as error:
+            raise NotProven(f"{link} cannot be read: {error.strerror}") from None
+        return _text(f"{root}/{target.lstrip('/')}") or _text(link)
+
+    return number
+
+
+def _text(path: str) -> str:
+    """Return the number that a plain file of a stand-in has as its text, empty for other files."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return ""
+        with open(path, encoding="ascii", errors="replace") as file:
+            text = file.read(_LONGEST_NUMBER).strip()
+    except OSError:
+        return ""
+    return text if _NUMBER.fullmatch(text) else ""
 
 
 def _name(process: Path) -> str:

@@ -25,7 +25,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host, Output
 from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
 from ansible_collections.composable.infra.tests.unit.node.test_pci import plug
-from ansible_collections.composable.infra.tests.unit.node.test_probe import gpu, process
+from ansible_collections.composable.infra.tests.unit.node.test_probe import device_file, gpu, process
 
 A, B, C = "0000:10:00.0", "0000:11:00.0", "0000:12:00.0"
 PORT_A, PORT_B = "0000:01:00.0", "0000:02:00.0"
@@ -188,7 +188,7 @@ class FakeNode:
                 continue
             if not (self.root / "proc/driver/nvidia/gpus" / card.address).exists():
                 gpu(self.root, card.address, card.uuid, self.minor(card.address))
-            (self.root / f"dev/nvidia{self.minor(card.address)}").touch()
+            device_file(self.root, f"/dev/nvidia{self.minor(card.address)}")
             lines.append(f"{card.uuid}, 0000{card.address.upper()}")
         return Output(0 if lines else 6, "\n".join(lines) or "No devices were found", "")
 

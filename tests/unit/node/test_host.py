@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import NodeTrouble
-from ansible_collections.composable.infra.plugins.module_utils.node.host import SIMULATED, Host, NotEnded, Output
+from ansible_collections.composable.infra.plugins.module_utils.node.host import Host, NotEnded, Output
+from ansible_collections.composable.infra.plugins.module_utils.node.probe import SIMULATED
 
 
 @pytest.fixture

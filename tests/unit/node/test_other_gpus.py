@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 from ansible_collections.composable.infra.plugins.module_utils.node.release import release
 from ansible_collections.composable.infra.tests.unit.node.fake_node import QUICK, A, Card, FakeNode, Notes, steps
 from ansible_collections.composable.infra.tests.unit.node.test_bring_up import wanted
+from ansible_collections.composable.infra.tests.unit.node.test_pci import drm
 from ansible_collections.composable.infra.tests.unit.node.test_probe import process
 
 GPUS = [("0x1002", "0x038000", "amdgpu"), ("0x1002", "0x120000", "amdgpu"), ("0x8086", "0x038000", "xe")]
@@ -40,9 +42,7 @@ def test_it_is_bound_and_left_to_the_plugin(node: FakeNode, vendor: str, pci_cla
 def test_one_that_is_open_stays_and_an_idle_one_leaves(
         node: FakeNode, vendor: str, pci_class: str, driver: str) -> None:
     node.come(Card(A, "", {"vendor": vendor}, pci_class), driver)
-    (node.entry(A) / "drm").mkdir()
-    render = node.entry(A) / "drm" / "renderD128"
-    render.touch()
+    drm(node.entry(A), "renderD128")
     process(node.root, 42, "python", "/dev/dri/renderD128")
     ready = Evidence("Ready", "cdi-1", address=A).with_step("Touched", 1.0)
     with pytest.raises(NodeTrouble, match=r"pid 42 \(python\)"):
@@ -51,8 +51,7 @@ def test_one_that_is_open_stays_and_an_idle_one_leaves(
 
     def unmade(what: str) -> None:
         if what.endswith("/remove 1"):
-            render.unlink()
-            render.parent.rmdir()
+            shutil.rmtree(node.entry(A) / "drm")
 
     node.before = unmade
     assert release(node.host, ready, QUICK, Notes(), lambda: "").phase == "Removed"

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.node import pci
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Link
 from ansible_collections.composable.infra.plugins.module_utils.node.probe import NotProven
-from ansible_collections.composable.infra.tests.unit.node.test_probe import gpu, process
+from ansible_collections.composable.infra.tests.unit.node.test_probe import device_file, gpu, process
 
 A, B = "0000:10:00.0", "0000:11:00.0"
 
@@ -26,6 +26,14 @@ def plug(root: Path, address: str, pci_class: str = "0x030200", driver: str | No
         (folder / name).write_text(f"{content}\n", encoding="utf-8")
     if driver:
         (folder / "driver").symlink_to(f"../../drivers/{driver}")
+    return folder
+
+
+def drm(entry: Path, name: str) -> Path:
+    """A file of DRM that the device's driver has made."""
+    folder = entry / "drm" / name
+    folder.mkdir(parents=True)
+    (folder / "dev").write_text(f"{device_file(entry.parents[4], f'/dev/dri/{name}')}\n", encoding="ascii")
     return folder
 
 
@@ -85,7 +93,7 @@ def test_nvidia_device_is_used_by_its_minor(root: Path) -> None:
 
 
 def test_display_of_a_device_counts_too(root: Path) -> None:
-    (root / "sys/bus/pci/devices" / A / "drm/renderD129").mkdir(parents=True)
+    drm(root / "sys/bus/pci/devices" / A, "renderD129")
     process(root, 42, "Xorg", "/dev/dri/renderD129")
     assert pci.device_files(root, pci.need(root, A)) == ["/dev/nvidia3", "/dev/dri/renderD129"]
     assert pci.users(root, pci.need(root, A)) == ["pid 42 (Xorg)"]
@@ -101,8 +109,48 @@ def test_device_of_a_virtual_machine_is_used_by_its_group(tmp_path: Path) -> Non
     with pytest.raises(NotProven, match="bound to vfio-pci and has no iommu_group"):
         pci.users(tmp_path, pci.need(tmp_path, A))
     (folder / "iommu_group").symlink_to("../../../kernel/iommu_groups/17")
+    with pytest.raises(NotProven, match=f"{A} is bound to vfio-pci and shows no device number"):
+        pci.users(tmp_path, pci.need(tmp_path, A))
+    number(tmp_path / "sys/class/vfio/17", "240:17")
     process(tmp_path, 42, "qemu", "/dev/vfio/17")
     assert pci.users(tmp_path, pci.need(tmp_path, A)) == ["pid 42 (qemu)"]
+
+
+def number(folder: Path, text: str) -> None:
+    """The kernel shows this number of a device."""
+    folder.mkdir(parents=True)
+    (folder / "dev").write_text(f"{text}\n", encoding="ascii")
+
+
+@pytest.mark.parametrize("group", ["240:17", ""], ids=["groups too", "iommufd only"])
+def test_device_of_a_virtual_machine_is_used_by_iommufd(tmp_path: Path, group: str) -> None:
+    folder = plug(tmp_path, A, driver="vfio-pci")
+    (folder / "iommu_group").symlink_to("../../../kernel/iommu_groups/17")
+    if group:
+        number(tmp_path / "sys/class/vfio/17", group)
+    number(folder / "vfio-dev/vfio0", "241:0")
+    process(tmp_path, 1, "init")
+    process(tmp_path, 41, "other-vm", "/dev/vfio/devices/vfio1", "/dev/iommu")
+    assert pci.users(tmp_path, pci.need(tmp_path, A)) == []
+    process(tmp_path, 42, "qemu-kvm", "/dev/vfio/devices/vfio0", "/dev/iommu")
+    assert pci.users(tmp_path, pci.need(tmp_path, A)) == ["pid 42 (qemu-kvm)"]
+
+
+def test_group_without_an_iommu_counts_too(tmp_path: Path) -> None:
+    folder = plug(tmp_path, A, driver="vfio-pci")
+    (folder / "iommu_group").symlink_to("../../../kernel/iommu_groups/17")
+    number(tmp_path / "sys/class/vfio/noiommu-17", "240:3")
+    process(tmp_path, 1, "init")
+    process(tmp_path, 42, "dpdk", "/dev/vfio/3")
+    assert pci.users(tmp_path, pci.need(tmp_path, A)) == ["pid 42 (dpdk)"]
+
+
+def test_file_of_the_driver_without_a_number_proves_nothing(tmp_path: Path) -> None:
+    folder = plug(tmp_path, A, driver="amdgpu")
+    process(tmp_path, 1, "init")
+    (folder / "drm/renderD128").mkdir(parents=True)
+    with pytest.raises(NotProven, match="renderD128/dev does not show the number of a device"):
+        pci.users(tmp_path, pci.need(tmp_path, A))
 
 
 @pytest.mark.parametrize("driver", ["amdgpu", "cxl_pci"])

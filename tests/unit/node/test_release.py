@@ -20,6 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.host import 
 from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
 from ansible_collections.composable.infra.plugins.module_utils.node.release import release, take_back
 from ansible_collections.composable.infra.tests.unit.node.fake_node import QUICK, A, B, Card, FakeNode, Notes, steps
+from ansible_collections.composable.infra.tests.unit.node.test_pci import number
 from ansible_collections.composable.infra.tests.unit.node.test_probe import process
 
 OFF, ON = f"nvidia-smi -i {A} -pm 0", f"nvidia-smi -i {A} -pm 1"
@@ -277,7 +278,7 @@ def test_removal_by_the_tool_is_known_again(
         node: FakeNode, notes: Notes, gpu_a: Evidence, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real process with the command's words, which ends when its input does."""
     monkeypatch.setattr(removal, "OWN_PROCESSES", Path("/proc"))
-    words = node.host.command(["nvidia-smi", "drain", "-p", A, "-r"])[0][2:]
+    words = node.host.command(["nvidia-smi", "drain", "-p", A, "-r"])[0]
     with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()", *words], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
         assert running.stdout
@@ -327,6 +328,7 @@ def test_force_may_hang_in_the_kernel(node: FakeNode, notes: Notes, gpu_a: Evide
 def test_other_vendors_device_leaves_its_driver(node: FakeNode, notes: Notes) -> None:
     node.come(Card(A, "", {"vendor": "0x1da3"}, "0x120000"), "vfio-pci")
     (node.entry(A) / "iommu_group").symlink_to("../../../kernel/iommu_groups/17")
+    number(node.root / "sys/class/vfio/17", "240:17")
     before = Evidence("Ready", "cdi-1", address=A).with_step("Touched", 1.0)
     process(node.root, 42, "qemu", "/dev/vfio/17")
     assert failure(node, notes, before) == "OpenOnNode"
@@ -338,6 +340,7 @@ def test_other_vendors_device_leaves_its_driver(node: FakeNode, notes: Notes) ->
 def test_claim_gives_another_vendors_device_its_driver_back(node: FakeNode, notes: Notes) -> None:
     node.come(Card(A, "", {"vendor": "0x1da3"}, "0x120000"), "vfio-pci")
     (node.entry(A) / "iommu_group").symlink_to("../../../kernel/iommu_groups/17")
+    number(node.root / "sys/class/vfio/17", "240:17")
 
     def refuse(what: str) -> None:
         if what == WRITE:

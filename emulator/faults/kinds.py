@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import random
 import socket
 import struct
@@ -150,6 +151,25 @@ async def not_json(struck: Struck) -> web.StreamResponse:
     return web.Response(status=response.status, text=_HTML.format("Welcome"), content_type="text/html")
 
 
+async def incomplete(struck: Struck) -> web.StreamResponse:
+    """A list of machines or members lacks its last entries, as that of a manager that has just started."""
+    response = await struck.answer()
+    body = json.loads(_body(response) or b"null")
+    return web.json_response(_shortened(body, struck.parameters["keep"]), status=response.status)
+
+
+def _shortened(value: t.Any, keep: float) -> t.Any:
+    if not isinstance(value, dict):
+        return value
+    found = {name: _shortened(each, keep) for name, each in value.items()}
+    for name in {"machines", "Members"} & found.keys():
+        if isinstance(found[name], list):
+            found[name] = found[name][: int(len(found[name]) * keep)]
+    if "Members" in found:
+        found["Members@odata.count"] = len(found["Members"])
+    return found
+
+
 async def slow_drip(struck: Struck) -> web.StreamResponse:
     """The body comes in pieces, over ``seconds``."""
     response = await struck.answer()
@@ -242,7 +262,7 @@ WRITERS: t.Final = ("truncated", "slow_drip")
 FUNCTIONS: t.Final[Mapping[str, Callable[[Struck], Awaitable[web.StreamResponse]]]] = {
     function.__name__: function
     for function in (
-        latency, lost_request, lost_reply, doubled, status, revoked_token, clock_skew, truncated, not_json, slow_drip,
-        reset, certificate, health, operation_failed, vanish, restart,
+        latency, lost_request, lost_reply, doubled, status, revoked_token, clock_skew, truncated, not_json, incomplete,
+        slow_drip, reset, certificate, health, operation_failed, vanish, restart,
     )
 }

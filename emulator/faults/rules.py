@@ -75,6 +75,7 @@ KINDS: t.Final[Mapping[str, Mapping[str, Reader]]] = {
     "clock_skew": {"seconds": lambda f, key: f.signed(key)},
     "truncated": {"keep": _share},
     "not_json": {},
+    "incomplete": {"keep": _share},
     "slow_drip": {"seconds": _seconds},
     "reset": {"after": Fields.flag},
     "certificate": {"publish": Fields.flag},

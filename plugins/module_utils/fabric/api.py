@@ -91,6 +91,7 @@ class FabricSnapshot:
     the last answer, 0 when nobody noted it. ``sizes``: by machine uid and model, where the manager limits them.
     ``free_in_boxes``: of the ``free`` ones those whose box the manager told, by (model, fabric, box). ``switches``:
     those that the manager tells; ``switches_of``: uids of the switches that a device is linked to, by its uid.
+    ``unconfirmed``: why the list of machines may be incomplete; empty when two readings in a row show the same ones.
     """
 
     machines: Mapping[str, Machine]
@@ -102,6 +103,7 @@ class FabricSnapshot:
     free_in_boxes: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
     switches: tuple[Switch, ...] = ()
     switches_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unconfirmed: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,6 +114,13 @@ def test_a_doubled_request_is_one_entry_with_both_effects(emulator: Emulator, fa
     assert {effect["request"] for effect in emulator.effects()} == {entry["n"]}
 
 
+def test_a_list_of_machines_may_be_incomplete(emulator: Emulator, fabric: FabricManager) -> None:
+    """A manager that has just started tells no error."""
+    emulator.set_faults({"kind": "incomplete", "method": "GET", "path": "/machines$", "times": 1})
+    first, second = ({machine.uid for machine in fabric.machines()} for _unused in range(2))
+    assert first < second
+
+
 @pytest.mark.parametrize("seconds", [7200, -7200])
 def test_a_login_with_another_clock_serves_as_long(emulator: Emulator, fabric: FabricManager, seconds: int) -> None:
     emulator.set_faults({"kind": "clock_skew", "purpose": "login", "seconds": seconds})

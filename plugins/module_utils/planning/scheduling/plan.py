@@ -64,10 +64,9 @@ class QueuePlanner:
 
     def _wait_unseen(self, entry: QueueEntry) -> None:
         """Nobody knows what can be served before the fabric was seen; that is waited for, but not for ever."""
-        until = min(pod.gated.held_since for pod in entry.pods) + self.settings.hold_timeout
+        until = self._until(entry)
         if self.snapshot.now < until:
-            self.queue.wake_at.append(until)
-            self.queue.pending += [(pod.gated, self.snapshot.unseen) for pod in entry.pods]
+            self._pend(entry, until, self.snapshot.unseen)
         else:
             reason = f"{self.snapshot.unseen}, for {self.settings.hold_timeout:g} s"
             self.releases += [Release(pod.gated.ref, reason, unschedulable=True) for pod in entry.pods]
@@ -171,6 +170,8 @@ class QueuePlanner:
         if self._waits_for_returning(entry, diagnosis):
             return False
         if self.settings.unserved != "wait" or not diagnosis.resolvable:
+            if self._waits_for_inventory(entry, diagnosis):
+                return False
             reason = messages.unschedulable_reason(entry, diagnosis)
             self.releases += [Release(pod.gated.ref, reason, unschedulable=True) for pod in entry.pods]
             return False
@@ -185,15 +186,31 @@ class QueuePlanner:
 
     def _waits_for_returning(self, entry: QueueEntry, diagnosis: Diagnosis) -> bool:
         """Devices on their way back to the fabric are supply with a time; they are waited for, but not for ever."""
-        until = min(pod.gated.held_since for pod in entry.pods) + self.settings.hold_timeout
+        until = self._until(entry)
         if not diagnosis.resolvable or self.snapshot.now >= until or not any(self.state.returning.values()):
             return False
         if not wait_for_returning(self.state, [(pod, self.feasibility.candidates(pod)) for pod in entry.pods]):
             return False
-        self.queue.wake_at.append(until)
-        reason = messages.returning_reason(entry, diagnosis)
-        self.queue.pending += [(pod.gated, reason) for pod in entry.pods]
+        self._pend(entry, until, messages.returning_reason(entry, diagnosis))
         return True
+
+    def _waits_for_inventory(self, entry: QueueEntry, diagnosis: Diagnosis) -> bool:
+        """Nobody knows what cannot be served while the inventory may lack devices. Wait for it, but not for ever."""
+        models = {model for pod in entry.pods for model in pod.demand.models}
+        why = next((self.snapshot.unsure[model] for model in sorted(models & self.snapshot.unsure.keys())), "")
+        until = self._until(entry)
+        if not why or self.snapshot.now >= until:
+            return False
+        self._pend(entry, until, f"{messages.unschedulable_reason(entry, diagnosis)}; {why}")
+        return True
+
+    def _until(self, entry: QueueEntry) -> float:
+        """Until when the pods of an entry wait for what their plan lacks, in seconds since the epoch."""
+        return min(pod.gated.held_since for pod in entry.pods) + self.settings.hold_timeout
+
+    def _pend(self, entry: QueueEntry, until: float, reason: str) -> None:
+        self.queue.wake_at.append(until)
+        self.queue.pending += [(pod.gated, reason) for pod in entry.pods]
 
 
 def plan_placements(snapshot: SchedulingSnapshot, settings: SchedulingSettings,

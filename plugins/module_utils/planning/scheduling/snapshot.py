@@ -208,7 +208,8 @@ class SchedulingSnapshot:
     what devices of the model have in common. ``last_placed``: by node, when it was last chosen, for ``roundrobin``.
     ``excluded``: models that held pods do not get; they still count where models cannot share a machine. ``of_groups``:
     those of them that pods of groups get all the same. ``unseen``: why nothing is known of the fabric, empty when it
-    was seen. ``used``: devices by namespace and model, those of placements included. ``attached``: by namespace, when
+    was seen. ``unsure``: why the inventory of the fabric may lack devices, by model.
+    ``used``: devices by namespace and model, those of placements included. ``attached``: by namespace, when
     devices were attached for it in the last minute.
     """
 
@@ -225,6 +226,7 @@ class SchedulingSnapshot:
     excluded: frozenset[str] = frozenset()
     of_groups: frozenset[str] = frozenset()
     unseen: str = ""
+    unsure: Mapping[str, str] = field(default_factory=dict)
     used: Mapping[tuple[str, str], int] = field(default_factory=dict)
     attached: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 

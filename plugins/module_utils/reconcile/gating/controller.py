@@ -67,6 +67,7 @@ class GatingController:
         self._cache, self._known_nodes, self._planning = ParseCache(), KnownNodes(), threading.Lock()
         self._coming = Batcher(GATHER, GATHER_MOST)
         self._some_wait, self._took, self._planned = True, 0.0, 0.0
+        self._missed = False
         self._errors: list[ApiError] = []
         self.passes = PassRecord()
         self.wait_reasons: tuple[WaitReason, ...] = ()
@@ -82,7 +83,7 @@ class GatingController:
         if more_until := self._coming.lasts_until():
             return Result(more_until)
         self._errors = []
-        now, fabric_seen = time.time(), self._state.snapshot is not None
+        now, fabric_seen = time.time(), self._fabric_seen()
         held = self._state.pods.by("gated", True)
         self._state.held.note((pod["metadata"]["uid"] for pod in held), now)
         self._held_pods.note(held)
@@ -113,6 +114,7 @@ class GatingController:
         """The plan, with when to come back for what is chosen already. Gates are removed on the way; one that cannot be
         removed keeps no other pod waiting."""
         began = time.monotonic()
+        self._missed = False
         self._state.note_uses(self._state.nodes_with_holds())
         again = self._tracker.end_refused()
         with self._later():
@@ -122,10 +124,16 @@ class GatingController:
             plan = plan_held_pods(self._state, self._cache, self._known_nodes)
         self._planned = time.monotonic()
         self.wait_reasons, self._took = plan.wait_reasons, self._planned - began
-        self._some_wait = bool(plan.wait_reasons) or self._state.snapshot is None
+        self._some_wait = bool(plan.wait_reasons) or not self._fabric_seen()
+        if self._missed:
+            self.cluster_changed()
         with self._later():
             self._opener.let_go(plan.releases)
         return plan, (again, overdue)
+
+    def _fabric_seen(self) -> bool:
+        """Whether the CDI Manager was read, and showed the same machines twice in a row."""
+        return self._state.snapshot is not None and not self._state.snapshot.unconfirmed
 
     def _note_first_plan(self) -> None:
         """Devices that an earlier process attached for held pods are kept for them by now; others may be given up."""
@@ -228,5 +236,6 @@ class GatingController:
 
     def cluster_changed(self) -> None:
         """Something of the cluster or the fabric changed: pods that still wait are planned anew in a moment."""
+        self._missed = True  # a plan that is being made may not see it, and know only later that pods wait
         if self._some_wait:
             self._plan_soon(time.time() + REST * self._took)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ...fabric.api import FabricSnapshot
+from ...kube.objects import cohdi, slices
 from ...kube.objects import pods as gates
-from ...kube.objects import slices
 from ...kube.times import parse_time
 from ...kube.watch.keys import key_of
 from ...kube.watch.parts import shared
@@ -51,21 +51,25 @@ def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
                         known: KnownNodes | None = None) -> SchedulingSnapshot:
     """Everything that is needed to choose nodes for these pods, at this moment."""
     now = state.now()  # before nodes are read: no pod has waited for as long as that takes
-    fabric = state.snapshot  # one look for all: what a newer one shows as free is on its way back for an older one
+    # One poll for all, also for whether there was one: what a newer one shows as free is on its way back for an older.
+    fabric = state.snapshot
     # In the order in which a device goes back, so that one that moves on meanwhile is missed nowhere.
     soon = ending(state, fabric) if fabric else Counter[tuple[str, int]]()
+    # A device that is requested meanwhile counts twice rather than not at all: free ones first, then those of nodes.
+    free = _free(state, fabric) if fabric else {}
     nodes = (known or KnownNodes()).facts(state, _facts)
     return SchedulingSnapshot(
         now=now, nodes=nodes, waiting=pods,
         placements=(*(_placement(state, reservation) for reservation in state.reservations.all()),
                     *requested_placements(state, state.now())),
-        free=_free(state, fabric) if fabric else {},
+        free=free,
         returning=soon + returning(state, fabric) if fabric else {},
         namespaces={n["metadata"]["name"]: n["metadata"].get("labels") or {} for n in state.namespaces.list()},
         classes={c["metadata"]["name"]: c for c in state.classes.list()},
         samples=_samples(state), last_placed=state.reservations.last_chosen(),
         excluded=state.settings.ungated_models, of_groups=frozenset(state.settings.direct_models),
-        unseen=_unseen(state), used=usage(state) if state.settings.shares.quotas else {},
+        unseen=_unseen(state, fabric), unsure=_unsure(state, fabric, nodes),
+        used=usage(state) if state.settings.shares.quotas else {},
         attached=state.attaches.recent(state.now()))
 
 
@@ -74,10 +78,36 @@ def facts_ahead(state: ClusterState, known: KnownNodes) -> t.Iterator[NodeFacts]
     return known.ahead(state, _facts)
 
 
-def _unseen(state: ClusterState) -> str:
-    if state.snapshot is not None:
+def _unseen(state: ClusterState, fabric: FabricSnapshot | None) -> str:
+    if fabric is not None:
         return ""
     return "the CDI Manager was not seen yet" + (f": {state.fabric_problem}" if state.fabric_problem else "")
+
+
+def _unsure(state: ClusterState, fabric: FabricSnapshot | None, nodes: Mapping[str, NodeFacts]) -> dict[str, str]:
+    """Why the inventory may lack devices, by model."""
+    if fabric is None:
+        return {}
+    everything = fabric.unconfirmed or _missing_machine(state, fabric, nodes)
+    found = {model.cdi_model_name: everything or _uncounted(fabric, model.cdi_model_name)
+             for model in state.settings.models}
+    return {model: why for model, why in found.items() if why}
+
+
+def _missing_machine(state: ClusterState, fabric: FabricSnapshot, nodes: Mapping[str, NodeFacts]) -> str:
+    """The machine that devices were requested for and that the inventory does not show, in a sentence."""
+    for name in (name for name, facts in nodes.items() if facts.machine is None):
+        for raw in state.resources.by("node", name):
+            machine = cohdi.read_intent(raw)[0]
+            if machine and machine not in fabric.machines:
+                return f"the CDI Manager does not show machine {machine}, for which devices were requested"
+    return ""
+
+
+def _uncounted(fabric: FabricSnapshot, model: str) -> str:
+    """Why the free devices of a model could not be counted on some fabric; empty when they were counted."""
+    said = next((why for key, why in sorted(fabric.problems.items()) if key.rpartition("/")[0] == model), "")
+    return f"the free {model} could not be counted: {said}" if said else ""
 
 
 def waiting(state: ClusterState, now: float) -> t.Iterator[GatedPod]:

@@ -161,7 +161,8 @@ def read_slice(raw: Json) -> PoolSlice:
 def machine_of(node: Json | None, snapshot: FabricSnapshot | None) -> tuple[str | None, int | None, str]:
     """(machine uid, fabric id, problem) of a node by its providerID, ``fsas-cdi://<machine uid>``.
 
-    While the CDI Manager was never reached a well-formed providerID is believed.
+    While the CDI Manager was never reached, or its list of machines may be incomplete, a well-formed providerID is
+    believed.
     """
     if node is None:
         return None, None, "the cluster has no such node"
@@ -172,6 +173,8 @@ def machine_of(node: Json | None, snapshot: FabricSnapshot | None) -> tuple[str 
     if snapshot is None:
         return uid, None, ""
     machine = snapshot.machines.get(uid)
+    if machine is None and snapshot.unconfirmed:
+        return uid, None, ""
     if machine is None:
         return None, None, f"the CDI Manager knows no machine {uid} (from its providerID)"
     if machine.fabric is None:

@@ -18,7 +18,6 @@ from ..prewarm.floors import idle_shares
 from . import adapters, pool_devices
 from .cluster_state import ClusterState, DeviceSight, Json
 from .device_fit import with_misfits
-from .device_holds import NONE
 from .scale_ups import requested_claims
 from .usage import over_quota
 
@@ -33,7 +32,10 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
     ``unread`` says that one was needed and could not be had.
     """
     now, may_release = state.now(), state.may_release()
-    raw, resources, sights = state.nodes.get(name), state.resources.by("node", name), state.sights(name)
+    raw, resources = state.nodes.get(name), state.resources.by("node", name)
+    # Holds first: one ends when its claim is allocated, so that a device is held or in use at each moment.
+    holds = {each["metadata"]["name"]: _hold(state, each, now) for each in resources}
+    sights = state.sights(name)
     machine, fabric, problem = state.machine_of(name)
     lost, lost_at = _lost(state, name, raw, now)
     last_machine = _last_machine(resources) if raw is None else ""
@@ -46,7 +48,8 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
         fabric=fabric, problem=problem, exists=raw is not None,
         claims=(*of_pools, *_reserved_claims(state, name, fabric), *requested_claims(state, name, fabric, now)),
         over_quota=over_quota(state, of_pools),
-        resources=tuple(_resource(state, each, sights.get(each["metadata"]["name"]) or state.sight(each), now)
+        resources=tuple(_resource(state, each, holds[each["metadata"]["name"]],
+                                  sights.get(each["metadata"]["name"]) or state.sight(each), now)
                         for each in resources),
         requests=(*(adapters.read_request(r, raw) for r in state.requests.by("node", name) if name),
                   *_nodeless(state, name, raw)),
@@ -131,17 +134,24 @@ def _reserved_claims(state: ClusterState, node: str, fabric: int | None) -> tupl
     return state.reservations.claims(node, fabric, state.settings, name_of)
 
 
-def _resource(state: ClusterState, raw: Json, sight: DeviceSight, now: float) -> ComposableResource:
+def _hold(state: ClusterState, raw: Json, now: float) -> tuple[str, float, bool]:
+    """For which claim a device is held (its uid), since when, and whether the claim may still take it."""
+    held_for, held_since = state.holds.of(raw)
+    return held_for, held_since, _is_hold_alive(state, raw["spec"]["target_node"], held_for, held_since, now)
+
+
+def _resource(state: ClusterState, raw: Json, hold: tuple[str, float, bool], sight: DeviceSight,
+              now: float) -> ComposableResource:
     """One ComposableResource. A device that a claim uses now is kept for nobody."""
     name, used_by = raw["metadata"]["name"], adapters.claim_key(sight.user)
-    held_for, held_since = NONE if sight.user else state.holds.of(raw)
+    held_for, held_since, alive = ("", 0.0, False) if sight.user else hold
     visible, whole = bool(sight.keys), len(sight.drivers) == 1
     return adapters.read_resource(
         raw, state.settings, now if used_by else state.last_uses.of(name), held_for=held_for, held_since=held_since,
         visible=visible, usable=_is_usable(state, raw, visible, whole), shown_by=sight.drivers,
         tainted=name in state.tainted and not state.untainted(name, sight.keys), busy=name in state.operations,
         used_by=used_by, doubted_since=state.doubts.of(name) or 0.0,
-        hold_alive=_is_hold_alive(state, raw["spec"]["target_node"], held_for, held_since, now))
+        hold_alive=alive)
 
 
 def _is_usable(state: ClusterState, raw: Json, visible: bool, whole: bool) -> bool:

@@ -45,6 +45,19 @@ BROUGHT = (
 # Source: ansible/awx, awx/main/migrations/_dab_rbac.py and awx/main/models/rbac.py.
 DEFINITIONS = {"JobTemplate Execute": "job_templates", "WorkflowJobTemplate Execute": "workflow_job_templates"}
 
+_NOTIFIED = tuple(f"notification_templates_{moment}" for moment in ("started", "success", "error"))
+# What is below an object of a kind; everything else is 404. Source: ansible/awx, awx/api/urls/*.py.
+BELOW: dict[str, tuple[str, ...]] = {
+    "organizations": (*_NOTIFIED, "notification_templates_approvals", "galaxy_credentials", "instance_groups"),
+    "projects": _NOTIFIED, "inventories": ("instance_groups", "input_inventories"),
+    "inventory_sources": (*_NOTIFIED, "credentials"),
+    "job_templates": (*_NOTIFIED, "credentials", "labels", "instance_groups", "survey_spec", "launch"),
+    "workflow_job_templates": (*_NOTIFIED, "notification_templates_approvals", "labels", "survey_spec", "launch"),
+    "workflow_job_template_nodes": ("success_nodes", "failure_nodes", "always_nodes", "credentials", "labels",
+                                    "instance_groups", "create_approval_template"),
+    "workflow_approval_templates": ("notification_templates_approvals",),
+    "schedules": ("credentials", "labels", "instance_groups")}
+
 
 class Awx:
     """The state, and what was asked of it. `project`: the folder whose playbooks the project has; `gateway`: it is a
@@ -90,6 +103,8 @@ class Awx:
         item = self._item(parts[0], int(parts[1]))
         if len(parts) == 2:
             return self._one(method, parts[0], item, body)
+        if len(parts) > 3 or parts[2] not in BELOW.get(parts[0], ()):
+            raise Refused(404, {"detail": "The requested resource could not be found."})
         if parts[2] == "survey_spec":
             return self._survey(method, item["id"], body)
         if parts[2] == "create_approval_template":

@@ -61,10 +61,15 @@ class Patience:
 
 @dataclass(slots=True)
 class _Turn:
-    """What is remembered of the work on a device; it begins anew when something else is asked."""
+    """What is remembered of the work on a device; it begins anew when something else is asked.
+
+    ``since``: seconds since the epoch. ``began``, ``looked``, ``not_before``: times of ``time.monotonic()``, which
+    decide how long something is waited for.
+    """
 
     what: tuple[Work, str, str]
     since: float
+    began: float
     looked: float
     not_before: float = 0.0
     failures: int = 0
@@ -127,8 +132,8 @@ class DeviceWork:
         if ask is None:
             return None
         turn = self._turn(ask)
-        if time.time() < turn.not_before:
-            return turn.not_before
+        if (rest := turn.not_before - time.monotonic()) > 0:
+            return time.time() + rest
         try:
             return self._handlers[turn.what[0]](ask, turn)
         except NodeTrouble as trouble:
@@ -161,8 +166,8 @@ class DeviceWork:
         what = (asks.work_of(ask, ask.uid in self._checked), ask.device, ask.release)
         turn = self._turns.get(ask.uid)
         if turn is None or turn.what != what:
-            now = time.time()
-            turn = self._turns[ask.uid] = _Turn(what, now, now)
+            now = time.monotonic()
+            turn = self._turns[ask.uid] = _Turn(what, time.time(), now, now)
         return turn
 
     def _rest(self, ask: Ask, _turn: _Turn) -> None:
@@ -190,19 +195,19 @@ class DeviceWork:
         return None
 
     def _await(self, ask: Ask, turn: _Turn) -> float:
-        now = time.time()
-        if now - turn.since > self._patience.whole:
+        now = time.monotonic()
+        if now - turn.began > self._patience.whole:
             lost = ask.evidence is not None and ask.evidence.phase == READY
             raise NodeTrouble(LOST_ON_BUS if lost else NOT_ON_BUS, self._hands.not_found())
         if now - turn.looked >= self._patience.event and not self._rescan_held(turn, now):
             turn.looked = now
             self._hands.look_for_devices()
             self._check_removed_again()
-        return now + POLL_SECONDS
+        return time.time() + POLL_SECONDS
 
     def _rescan_held(self, turn: _Turn, now: float) -> bool:
         leaving = any(a.evidence and a.evidence.phase == REMOVED and a.release for a in self.asks())
-        return leaving and now - turn.since < RESCAN_HELD_SECONDS
+        return leaving and now - turn.began < RESCAN_HELD_SECONDS
 
     def _check_removed_again(self) -> None:
         for ask in self.asks():
@@ -232,7 +237,7 @@ class DeviceWork:
                 before = self._identified(ask, before)
             except NotThereYet:
                 # One that came after its detach was asked for would be pulled while its driver has it.
-                if time.time() - turn.since < self._patience.event:
+                if time.monotonic() - turn.began < self._patience.event:
                     return time.time() + POLL_SECONDS
             finally:
                 self._bringing_up.release()
@@ -256,11 +261,12 @@ class DeviceWork:
 
     def _failed(self, ask: Ask, turn: _Turn, trouble: NodeTrouble) -> float:
         turn.failures += 1
-        turn.not_before = time.time() + RETRY.delay(turn.failures)
+        rest = RETRY.delay(turn.failures)
+        turn.not_before = time.monotonic() + rest
         log.warning("%s: %s: %s", ask.name, trouble.reason, trouble.message, extra=ask.logged)
         if turn.what[0] == Work.RELEASE or turn.failures >= PASSING.get(trouble.reason, 1):
             self._note_trouble(ask, trouble)
-        return turn.not_before
+        return time.time() + rest
 
     def _note_trouble(self, ask: Ask, trouble: NodeTrouble) -> None:
         evidence = self._book.of(ask.uid) or _begun(ask)

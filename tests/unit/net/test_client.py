@@ -225,7 +225,7 @@ class Dripping(Wire):
 def test_a_reply_that_drips_ends_when_the_request_has_had_its_time(connect: Connect, monkeypatch: pytest.MonkeyPatch,
                                                                    head: bytes) -> None:
     clock = [0.0]
-    monkeypatch.setattr(http1.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(f"{http1.__name__}.time.monotonic", lambda: clock[0])
     wire = Dripping(clock, head)
     with pytest.raises(NoResponse) as lost:
         connect(wire).request("PATCH", "/", {}, b"{}", Timeouts(1.0, 9.5))
@@ -238,7 +238,7 @@ def test_a_reply_that_drips_ends_when_the_request_has_had_its_time(connect: Conn
 
 def test_a_stream_has_no_end_of_its_time(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(http1.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(f"{http1.__name__}.time.monotonic", lambda: clock[0])
     wire = Dripping(clock, b"HTTP/1.1 200 OK\r\n\r\n")
     stream = connect(wire).request("GET", "/", {}, None, Timeouts(1.0, 9.5), streamed=True).stream
     assert stream is not None

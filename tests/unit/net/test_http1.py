@@ -79,7 +79,7 @@ def test_a_counted_body() -> None:
 def test_the_request_goes_out_in_one_piece_and_timeouts_are_set_when_they_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http1.time, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(f"{http1.__name__}.time.monotonic", lambda: 0.0)
     wire = Wire([OK + b"Content-Length: 0\r\n\r\n"] * 3)
     connection = HttpConnection(wire)
     for seconds in (5.0, 5.0, 7.0):

@@ -62,7 +62,7 @@ class WorkQueue(t.Generic[K]):
         """A change concerns a key: have it worked on soon, a background key after it has gathered changes."""
         seconds = self._gather_seconds(key)
         if seconds:
-            self.add_at(key, time.time() + seconds)
+            self.add_after(key, seconds)
         else:
             self.add(key)
 
@@ -75,13 +75,26 @@ class WorkQueue(t.Generic[K]):
         with self._changed:
             if key in self._priority or key in self._background or key in self._again:
                 return
-            when = time.time() + max(self._gather_seconds(key) or 0.0, ECHO_SECONDS)
+            when = time.monotonic() + max(self._gather_seconds(key) or 0.0, ECHO_SECONDS)
             if self._due.get(key, float("inf")) > when:
                 self._echoes[key] = when
-                self.add_at(key, when)
+                self._appoint(key, when)
 
     def add_at(self, key: K, when: float) -> None:
-        """Have a key worked on at a time of ``time.time()``; an earlier appointment is kept."""
+        """Have a key worked on at a time of ``time.time()``, by the wall clock of this moment.
+
+        An earlier appointment is kept. If the wall clock is set afterwards, the appointment stays where it is: a process
+        must not be silent for as long as a clock was wrong.
+        """
+        self.add_after(key, when - time.time())
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Have a key worked on in so many seconds. An earlier appointment is kept."""
+        with self._changed:
+            self._appoint(key, time.monotonic() + seconds)
+
+    def _appoint(self, key: K, when: float) -> None:
+        """``when`` is a time of ``time.monotonic()``, as in everything that is kept here."""
         with self._changed:
             if self._due.get(key, float("inf")) <= when:
                 return
@@ -185,7 +198,7 @@ class WorkQueue(t.Generic[K]):
         return self._priority.popitem(last=False)
 
     def _promote(self) -> float | None:
-        now = time.time()
+        now = time.monotonic()
         while self._later and self._later[0][0] <= now:
             when, _unused, key = heapq.heappop(self._later)
             if self._due.get(key) != when:

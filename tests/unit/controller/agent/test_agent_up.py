@@ -174,6 +174,21 @@ def test_trouble_that_passes_is_not_told() -> None:
         assert node.metrics.registry.get_sample_value("composable_agent_troubles_total", {"reason": DRIVER_FAILED}) == 0
 
 
+def test_a_step_that_failed_is_tried_again_soon_though_the_clock_was_stepped_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = time.time
+    with running() as node:
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.hands.troubles["dev-1"] = [NodeTrouble(NO_ROOM_FOR_BARS, "what was seen")]
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
+        node.boot()
+        until("the trouble is told", lambda: node.trouble("gpu-1") == NO_ROOM_FOR_BARS)
+        monkeypatch.setattr(time, "time", lambda: real() - 7200.0)
+        until("the device is on the bus", lambda: "OnBus" in node.steps("gpu-1"))
+        assert node.hands.calls.count(("bring_up", "dev-1")) == 2
+
+
 @pytest.mark.parametrize("extended", [False, True], ids=["by a claim", "by an extended resource"])
 def test_the_plugin_is_left_alone_while_it_prepares_a_claim(extended: bool) -> None:
     with running() as node:

@@ -23,20 +23,25 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 
 
 class Clock:
-    """A wall clock that the test moves."""
+    """Time that the test moves. ``step`` sets the wall clock, which the monotonic clock does not follow."""
 
     def __init__(self) -> None:
         self.now = 1000.0
+        self.step = 0.0
 
-    def __call__(self) -> float:
+    def wall(self) -> float:
+        return self.now + self.step
+
+    def monotonic(self) -> float:
         return self.now
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The queue's clock."""
+    """The queue's clocks."""
     made = Clock()
-    monkeypatch.setattr(f"{WorkQueue.__module__}.time.time", made)
+    monkeypatch.setattr(f"{WorkQueue.__module__}.time.time", made.wall)
+    monkeypatch.setattr(f"{WorkQueue.__module__}.time.monotonic", made.monotonic)
     return made
 
 
@@ -73,7 +78,7 @@ def test_key_added_while_it_is_worked_on_comes_once_more_and_only_afterwards() -
 
 def test_a_wait_is_told_from_the_first_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     now, told = Clock(), list[tuple[object, float]]()
-    monkeypatch.setattr(f"{WorkQueue.__module__}.time.monotonic", now)
+    monkeypatch.setattr(f"{WorkQueue.__module__}.time.monotonic", now.monotonic)
     queue = WorkQueue[str](waited=lambda key, seconds: told.append((key, seconds)))
     queue.add("a")
     now.now += 2
@@ -106,6 +111,26 @@ def test_delayed_key_comes_when_it_is_due(clock: Clock) -> None:
     assert queue.idle()
     clock.now += 4.9
     assert queue.idle()
+    clock.now += 0.1
+    assert drain(queue) == ["a"]
+
+
+@pytest.mark.parametrize("step", [7200.0, -7200.0])
+def test_a_wall_clock_that_is_set_moves_no_appointment(clock: Clock, step: float) -> None:
+    queue = WorkQueue[str](lambda key: 5.0 if key == "background" else None)
+    queue.add_at("a", clock.wall() + 5)
+    queue.add_change("background")
+    queue.add_echo("echo")
+    clock.step = step
+    assert queue.ready() == []
+    clock.now += 4.9
+    assert queue.ready() == ["echo"]
+    queue.add_at("a", clock.wall() + 5)
+    clock.now += 0.1
+    assert drain(queue) == ["echo", "a", "background"]
+    queue.add_at("a", clock.wall() + 5)
+    clock.now += 4.9
+    assert queue.ready() == []
     clock.now += 0.1
     assert drain(queue) == ["a"]
 

@@ -4,7 +4,8 @@
 """What the vendor's driver shows of a device in /proc, and which files in /dev its programs make at the first use.
 
 As the NVIDIA driver does it: `information` is there as soon as the driver is bound, with a UUID of question marks until
-a program has used the device. A device file is a plain file here, with the device's number as its text. Standard library only: each `nvidia-smi` imports it.
+a program has used the device. A device file is a plain file here, with the device's number as its text. Standard
+library only: each `nvidia-smi` imports it.
 """
 
 from __future__ import annotations

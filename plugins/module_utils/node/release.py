@@ -86,19 +86,33 @@ def take_back(host: Host, device: Evidence, options: Options, note: Callable[[Ev
 
 
 def _find(host: Host, device: Evidence, known: Collection[str]) -> pci.PciDevice | None:
-    """The device on the bus, None when it is certainly not there. Raises NodeTrouble(NotProven)."""
+    """Return the device on the bus, None when it is certainly not there. Raises NodeTrouble(NotProven).
+
+    A UUID decides first. The address of a lost device stays in its evidence, and the fabric may put another one there.
+    """
     try:
-        there = [d for d in pci.devices(host.root) if d.address not in known and d.uuid not in known
-                 and may_be(device.uuid, d.vendor, d.pci_class)]
+        there = [d for d in pci.devices(host.root) if may_be(device.uuid, d.vendor, d.pci_class)]
     except NotProven as error:
         raise NodeTrouble(NOT_PROVEN, f"{error}; whether the device is on the bus cannot be told") from None
     by_uuid = next((d for d in there if device.uuid and d.uuid == device.uuid), None)
-    unnamed = [d for d in there if not (d.uuid and device.uuid)]
+    if by_uuid:
+        if device.uuid in known:
+            raise _shared("UUID", device.uuid)
+        return by_uuid
+    unnamed = [d for d in there if not (d.uuid and (device.uuid or d.uuid in known))]
     by_address = next((d for d in unnamed if d.address == device.address), None)
-    if by_uuid or by_address or not unnamed:
-        return by_uuid or by_address
+    if by_address and device.address in known:
+        raise _shared("address", device.address)
+    unnamed = [d for d in unnamed if d.address not in known]
+    if by_address or not unnamed:
+        return by_address
     raise NodeTrouble(NOT_PROVEN, "which device of the node it is cannot be told; it may be "
                                   f"{' or '.join(d.address for d in unnamed)}, which names no UUID; bind its driver")
+
+
+def _shared(what: str, value: str) -> NodeTrouble:
+    return NodeTrouble(NOT_PROVEN, f"{value} is also the {what} of another device; compare the node's devices with "
+                                   "those that the CDI Manager and the ComposableResources name")
 
 
 def _gone(progress: Progress) -> None:

@@ -113,6 +113,40 @@ def test_address_of_another_device_is_not_taken(node: FakeNode, notes: Notes, gp
     assert node.entry(A).exists()
 
 
+def test_device_at_the_address_of_a_lost_one_is_found_by_its_uuid(
+        node: FakeNode, notes: Notes, gpu_a: Evidence) -> None:
+    """The evidence of another ComposableResource still names the slot."""
+    node.hold(0)
+    with pytest.raises(NodeTrouble, match=r"pid 42 \(python\)"):
+        release(node.host, gpu_a, QUICK, notes, free, known=[A, "GPU-lost"])
+    assert is_back(node, notes)
+    node.let_go()
+    assert release(node.host, gpu_a, QUICK, notes, free, known=[A, "GPU-lost"]).phase == "Removed"
+    assert not node.entry(A).exists()
+
+
+def test_uuid_that_another_device_has_as_well_proves_nothing(node: FakeNode, notes: Notes, gpu_a: Evidence) -> None:
+    with pytest.raises(NodeTrouble, match="GPU-a is also the UUID of another device"):
+        release(node.host, gpu_a, QUICK, notes, free, known=["GPU-a"])
+    assert (notes.last.phase, notes.last.trouble and notes.last.trouble.reason) == ("Ready", "NotProven")
+    assert node.did == []
+
+
+@pytest.mark.parametrize("uuid", ["GPU-z", ""])
+def test_address_that_another_device_has_as_well_proves_nothing(node: FakeNode, notes: Notes, uuid: str) -> None:
+    node.come(Card(A, "GPU-a"))
+    before = Evidence("Preparing", "cdi-1", uuid=uuid, address=A)
+    with pytest.raises(NodeTrouble, match=f"{A} is also the address of another device"):
+        release(node.host, before, QUICK, notes, free, known=[A])
+    assert (node.did, node.entry(A).exists()) == ([], True)
+
+
+def test_device_of_another_at_the_address_is_told_by_its_uuid(node: FakeNode, notes: Notes, gpu_a: Evidence) -> None:
+    before = Evidence("Preparing", "cdi-1", address=A)
+    assert release(node.host, before, QUICK, notes, free, known=["GPU-a", "GPU-b", A]).phase == "Removed"
+    assert (node.did, node.entry(A).exists()) == ([], True)
+
+
 def test_bus_that_cannot_be_read_proves_nothing(node: FakeNode, notes: Notes, gpu_a: Evidence) -> None:
     shutil.rmtree(node.root / "sys/bus/pci/devices")
     assert failure(node, notes, gpu_a) == "NotProven"

@@ -113,7 +113,7 @@ def wait(place: Prepared, name: str, namespace: str) -> None:
 def secrets(place: Prepared) -> None:
     """Have a private key, and an inventory with the variable that pages take from a vault."""
     (place.folder / "id_ed25519").write_text("a private key\n", encoding="utf-8")
-    (place.folder / "vault.yml").write_text("all: {vars: {vault_cdi_password: secret}}\n", encoding="utf-8")
+    (place.folder / "vault.yml").write_text("all: {vars: {vault_cdi_password: secret, vault_cdi_client_secret: other}}\n", encoding="utf-8")
     place.variables["ANSIBLE_INVENTORY"] = "vault.yml"
 
 

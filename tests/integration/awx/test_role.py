@@ -38,6 +38,14 @@ def made(awx: Awx, run: Run) -> Played:
     return well(run())
 
 
+def test_secrets_are_those_that_the_role_refuses_in_a_configuration() -> None:
+    """Another secret option of the managers needs a place in the role's list."""
+    tasks = yaml.safe_load((ROOT / "roles/awx/tasks/main.yml").read_text(encoding="utf-8"))
+    (refusal,) = [task["vars"]["awx_secret_keys"] for task in tasks if "awx_secret_keys" in task.get("vars", {})]
+    secret = {name for name, option in FABRIC_OPTIONS.items() if option.get("no_log")}
+    assert secret <= {name for name in (*secret, "client_key") if f"'{name}'" in refusal}
+
+
 def test_everything_is_there(awx: Awx, made: Played) -> None:
     counts = {kind: len(items) for kind, items in awx.items.items()}
     assert counts == {"organizations": 1, "teams": 1, "credential_types": 5, "credentials": 2, "projects": 1,
@@ -151,8 +159,10 @@ def test_a_schedule_must_answer_the_survey(awx: Awx, made: Played) -> None:
     ({"awx_execution_environment_image": ""}, "awx_execution_environment_image"),
     ({"awx_project_url": ""}, "awx_project_url"), ({"awx_project_scm_type": "manual"}, "awx_project_path"),
     ({"awx_template_changes": {"Composable atach": {"forks": 2}}}, "awx_template_changes: Composable atach is none of"),
+    ({"awx_config": {"fabric": {"manager": "fm", "password": "of-the-config"}}}, "awx_config: fabric.password must not"),
     ({"awx_team_rights": "all"}, "awx_team_rights")])
 def test_bad_input_is_named(run: Run, made: Played, variables: Json, words: str) -> None:
     refused = run(**variables)
     assert refused.status != 0
     assert words in "".join(refused.failures)
+    assert "of-the-config" not in refused.output

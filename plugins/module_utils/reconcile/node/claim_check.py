@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 
 from ...kube.api_resources import CLAIMS, NODES
 from ...kube.client.verbs import Client
 from ...kube.errors import NotFound
-from ...kube.objects import cohdi, device_users, nodes
+from ...kube.objects import cohdi, device_users, nodes, slices
 from ...kube.objects.taints import DeviceTaints
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
@@ -41,18 +42,36 @@ class ClaimCheck:
         if self._state.untainted(resource, keys) and self._taints.place(resource, keys, device.uuid):
             self._state.note_taints(resource, keys)
         items = self._fresh(time.monotonic())
-        return device_users.keeper(items, node, pool_device) or device_users.user(
-            items, self._state.slices.by("node", node), node, device, drivers)
+        shown = [*self._state.slices.by("node", node), *self._slices_elsewhere(node, device.uuid)]
+        return device_users.keeper(items, node, pool_device) or device_users.user(items, shown, node, device, drivers)
 
-    def back(self, node: str) -> str:
-        """Why a node that counts as lost is not, as the API server has it now; empty when it is. Raises ApiError."""
+    def back(self, node: str, resource: str, machine: str) -> str:
+        """Why a node that counts as lost is not, as the API server has it now; empty when it is. Raises ApiError.
+
+        ``machine``: its uid. A node that is gone may have joined under another name: then another Node has its machine,
+        or shows the device of the ComposableResource ``resource``.
+        """
         if self._state.hands.alive(node):
             return f"the agent of node {node} lives"
         try:
             raw = self._client.get(NODES, node)
         except NotFound:
-            return ""
+            return self._renamed(node, resource, machine)
         return "" if nodes.out_of_service(raw) else f"node {node} is there again"
+
+    def _renamed(self, node: str, resource: str, machine: str) -> str:
+        for other in self._client.list(NODES).items:
+            if machine and nodes.machine(other) == machine:
+                return f"node {other['metadata']['name']} has machine {machine}, which node {node} had"
+        uuid = adapters.serial(self._state.resources.get(resource) or {"metadata": {}})
+        found = next(self._slices_elsewhere(node, uuid), None)
+        return f"node {slices.node(found)} shows the device" if found else ""
+
+    def _slices_elsewhere(self, node: str, uuid: str) -> Iterator[Json]:
+        """ResourceSlices of other nodes that show a device whose own node is gone."""
+        if uuid and self._state.nodes.get(node) is None:
+            yield from (each for each in self._state.slices.each() if slices.node(each) not in (None, "", node)
+                        and uuid in device_users.identities(each))
 
     def _fresh(self, asked: float) -> list[Json]:
         with self._lock:

@@ -92,7 +92,7 @@ class DetachOperations:
         """Why a device must not be detached now, as a word of REASONS_DETACH and in a sentence, which is empty for
         nothing; a claim that has it gets it back from the node."""
         raw = self._state.resources.get(action.resource) or {"metadata": {}}
-        if action.lost and (back := self._check.back(action.node)):
+        if action.lost and (back := self._check.back(action.node, action.resource, action.machine)):
             return "node_is_back", back
         if not action.lost and not adapters.read_node_work(raw).removed:
             return "node_holds", f"node {action.node} has not let it go"

@@ -21,6 +21,7 @@ from .device_fit import with_misfits
 from .scale_ups import requested_claims
 from .usage import over_quota
 
+OFF = "Off"
 _UNFIT = (REMOVAL_HUNG, LOST_ON_BUS)
 
 
@@ -37,7 +38,7 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
     holds = {each["metadata"]["name"]: _hold(state, each, now) for each in resources}
     sights = state.sights(name)
     machine, fabric, problem = state.machine_of(name)
-    lost, lost_at = _lost(state, name, raw, now)
+    lost, lost_at = _lost(state, name, raw, resources, now)
     last_machine = _last_machine(resources) if raw is None else ""
     if attached is None and not unread:
         attached = adapters.attached_models(state.snapshot, machine or last_machine)
@@ -86,19 +87,32 @@ def _last_machine(resources: list[Json]) -> str:
     return next((machine for raw in resources if (machine := cohdi.read_intent(raw)[0])), "")
 
 
-def _lost(state: ClusterState, name: str, raw: Json | None, now: float) -> tuple[str, float | None]:
-    """Why a node is certainly out of use, and when it will count as that; an agent that is alive there contradicts."""
+def _lost(state: ClusterState, name: str, raw: Json | None, resources: list[Json], now: float
+          ) -> tuple[str, float | None]:
+    """Why a node is certainly out of use, and when it will count as that.
+
+    An agent that is alive there contradicts. For a node that is gone, a Node that has its machine does, since the node
+    was renamed, and a CDI Manager that tells that the machine is not off: it may be in another cluster by now.
+    """
     if state.hands.alive(name):
         return "", None
     if raw is not None:
         why = f"an administrator said that node {name} is out of service"
         return (why if nodes.out_of_service(raw) else ""), None
     since = state.absent_nodes.of(name)
-    if since is None:
+    machines = {cohdi.read_intent(each)[0] for each in resources} - {""}
+    if since is None or any(_is_at_work(state, machine) for machine in machines):
         return "", None
     until = since + state.settings.gone_node_duration
     why = f"node {name} has been gone for {state.settings.gone_node_duration:g} s"
     return (why, None) if now >= until else ("", until)
+
+
+def _is_at_work(state: ClusterState, machine: str) -> bool:
+    """Whether a Node has the machine, or the CDI Manager tells that it is not off; not every manager tells that."""
+    shown = state.snapshot.machines.get(machine) if state.snapshot else None
+    powered = shown is not None and shown.power not in (None, OFF)
+    return powered or bool(state.nodes.by("machine", machine))
 
 
 def _blocked(state: ClusterState, node: str, resources: Iterable[Json], now: float) -> Mapping[str, str]:

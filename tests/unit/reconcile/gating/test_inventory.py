@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Machine
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot, Machine
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import NodeFacts
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes
@@ -52,10 +52,15 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, what: Callable[[], object]) -> No
     monkeypatch.setattr(KnownNodes, "facts", facts)
 
 
-def show(bench: Bench, **fields: t.Any) -> None:
+def snapshot_of(state: ClusterState) -> FabricSnapshot:
     """The inventory that was read last."""
-    assert bench.state.snapshot
-    bench.state.snapshot = replace(bench.state.snapshot, **fields)
+    assert state.snapshot
+    return state.snapshot
+
+
+def show(bench: Bench, **fields: t.Any) -> None:
+    """Have the last inventory show something else."""
+    bench.state.snapshot = replace(snapshot_of(bench.state), **fields)
 
 
 def test_first_poll_that_ends_while_the_nodes_are_read_releases_no_pod(held: Bench,
@@ -126,12 +131,11 @@ def test_inventory_is_confirmed_by_another_that_shows_the_same_machines(quiet: t
         return FakeFabric.machines(bench.fabric)
 
     monkeypatch.setattr(bench.fabric, "machines", machines)
-    bench.state.snapshot = None
+    engine.state.snapshot = None
     for _unused in range(4):
         looks.soon.clear()
         looks.look(time.time())
-        assert bench.state.snapshot
-        seen.append(bench.state.snapshot.unconfirmed)
+        seen.append(snapshot_of(engine.state).unconfirmed)
         assert looks.soon.is_set() == bool(seen[-1]), "an unconfirmed inventory is read again soon"
     assert [bool(why) for why in seen] == [True, False, True, False]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -17,10 +18,11 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import Detach
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.claim_check import ClaimCheck
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import FakeFabric, device
 
 OUT = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
 
@@ -160,3 +162,53 @@ def test_force_that_is_set_later_reaches_the_device(bench: Bench) -> None:
     bench.put(objects.request(size=0, force_detach=True))
     bench.run(2)
     assert bench.fabric.detaches == [("machine-0", "d1")]
+
+
+@pytest.mark.parametrize(("power", "detaches"), [("On", []), ("PoweringOff", []), ("Off", [("machine-0", "d1")])])
+def test_machine_that_is_not_off_keeps_its_device(agent: Bench, monkeypatch: pytest.MonkeyPatch, power: str,
+                                                  detaches: list[tuple[str, str]]) -> None:
+    """The node is gone. The machine may have joined another cluster, where its pods go on computing."""
+    monkeypatch.setattr(agent.fabric, "machines", lambda: tuple(
+        replace(machine, power=power) for machine in FakeFabric.machines(agent.fabric)))
+    gone(agent, 301)
+    reconcile(agent)
+    assert agent.fabric.detaches == detaches
+
+
+class TestRenamedNode:
+    """The machine has joined under another name, and its device is in use."""
+
+    NEW = "node-0.example.com"
+
+    def rename(self, bench: Bench, machine: str | None = "machine-0") -> None:
+        gone(bench, 301)
+        bench.put(objects.node(self.NEW, machine), objects.local_slice("GPU-d1", node=self.NEW),
+                  objects.claim("train", {**objects.local_result("gpu-0", pool=self.NEW)}, node=self.NEW))
+
+    @pytest.mark.parametrize("lives", [True, False])
+    def test_its_device_stays(self, agent: Bench, lives: bool) -> None:
+        self.rename(agent)
+        if lives:
+            agent.state.hands.lease_changed(self.NEW, {"metadata": {"name": f"node-agent-{self.NEW}"}, "spec": {
+                "holderIdentity": self.NEW, "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 90}})
+        reconcile(agent)
+        assert agent.fabric.detaches == []
+        assert not node_snapshot(agent.state, "node-0").lost
+
+    def test_node_that_the_watch_has_not_shown_yet_is_found_by_the_proof(self, agent: Bench) -> None:
+        gone(agent, 301)
+        agent.api.put(NODES, objects.node(self.NEW, "machine-0"))
+        reconcile(agent)
+        assert agent.fabric.detaches == []
+        assert "has machine machine-0, which node node-0 had" in agent.status()["error"]
+
+    def test_node_without_a_machine_that_shows_the_device_keeps_it(self, agent: Bench) -> None:
+        self.rename(agent, machine=None)
+        reconcile(agent)
+        assert agent.fabric.detaches == []
+        assert f"node {self.NEW} shows the device" in agent.status()["error"]
+
+    def test_claim_on_any_node_keeps_the_device(self, agent: Bench) -> None:
+        self.rename(agent, machine=None)
+        check = ClaimCheck(agent.api.client, agent.state, agent.writer.taints)
+        assert check.claimed("gpu-a", "node-0") == "claim default/train uses the device"

@@ -106,7 +106,7 @@ class Hands(t.Protocol):
         named. Raises nothing."""
 
     def kernel_reports(self) -> list[KernelReport]:
-        """Xids in the kernel log since the last call."""
+        """Return the Xids in the kernel log since the last call; Xid 79 only of a device that no longer answers."""
 
     def tell_feature_discovery(self) -> None:
         """Have Node Feature Discovery look now rather than at its next interval, where it is installed."""

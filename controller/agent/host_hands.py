@@ -198,7 +198,12 @@ class HostHands:
         lines = self._log.new_lines()
         addresses = sorted(self._seen.addresses) if lines else []
         return [KernelReport(fault.xid, address, fault.line) for address in addresses
-                for fault in kernel_log.faults(lines, address) if fault.kind == kernel_log.XID]
+                for fault in kernel_log.faults(lines, address)
+                if fault.kind == kernel_log.XID and self._is_believed(fault, address)]
+
+    def _is_believed(self, fault: kernel_log.Fault, address: str) -> bool:
+        """Whether the bus agrees: a device that fell off it no longer answers."""
+        return fault.xid != kernel_log.LOST_XID or pci.is_lost(self._root, address)
 
     def tell_feature_discovery(self) -> None:
         """Touch a file that nfd-worker watches; it has no features, and is left out where NFD is not installed."""

@@ -154,9 +154,13 @@ class _BringUp:
         return listed
 
     def _fault(self, device: pci.PciDevice) -> str:
-        """What the kernel said against the device since the work began; windows and drivers are judged elsewhere."""
+        """Return what the kernel said against the device since the work began, empty for nothing.
+
+        Windows and drivers are judged elsewhere. A device that answers is not lost, whatever the log says.
+        """
         self._read_log()
-        told = [f for f in faults(self.lines, device.address) if f.kind not in (NO_SPACE, PROBE_FAILED)]
+        told = [f for f in faults(self.lines, device.address) if f.kind not in (NO_SPACE, PROBE_FAILED)
+                and (f.xid != LOST_XID or pci.is_lost(self.host.root, device.address))]
         return told[-1].line if told else ""
 
     def _probe_failure(self, device: pci.PciDevice) -> str:
@@ -166,9 +170,7 @@ class _BringUp:
 
     def _fail(self, device: pci.PciDevice, said: str, reason: str, step: str) -> None:
         fault = self._fault(device)
-        lost = pci.find(self.host.root, device.address) is None or pci.is_lost(self.host.root, device.address) or any(
-            f.xid == LOST_XID for f in faults(self.lines, device.address))
-        if lost:
+        if pci.find(self.host.root, device.address) is None or pci.is_lost(self.host.root, device.address):
             raise NodeTrouble(LOST_ON_BUS, f"{device.address} has fallen off the bus{_said([fault] if fault else [])}; "
                                            "check the fabric, detach the device with force and attach it again")
         said = fault or self._probe_failure(device) or said

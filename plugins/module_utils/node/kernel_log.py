@@ -20,14 +20,20 @@ PROBE_FAILED = "probe failed"
 LOST_XID = 79
 
 _RECORD = 8192
-_PREFIX = re.compile(r"^\d+,\d+,\d+,[^;]*;")
-_XID = re.compile(r"Xid \(PCI:(?P<slot>[0-9a-f:]+)(?:\.\d)?\): (?P<number>\d+)", re.IGNORECASE)
-_OTHERS = ((INIT_FAILED, re.compile(r"RmInitAdapter failed")),
-           (NO_SPACE, re.compile(r"no space for|failed to assign|can't assign; no space")),
-           (IN_USE, re.compile(r"non-zero usage count")),
-           # Before and after Linux 6.8.
-           (PROBE_FAILED, re.compile(r"probe (?:of|with driver) .*failed with error")))
-_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?", re.IGNORECASE)
+# Priority and facility together. The kernel's own facility is 0, and what programs write has another.
+_PREFIX = re.compile(r"^(\d+),\d+,\d+,[^;]*;")
+_KERNEL_FACILITY = range(8)
+_ADDRESS = r"(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})(?:\.[0-7])?"
+# Each matches from the beginning of a message up to its fault. What follows may be the name of a program or a file,
+# which anybody can choose, and so may be the first 15 bytes of a message.
+_FAULTS = tuple((kind, re.compile(pattern.replace("ADDRESS", _ADDRESS), re.IGNORECASE)) for kind, pattern in (
+    (XID, r"NVRM: Xid \(PCI:ADDRESS\): (?P<xid>\d+)"),
+    (INIT_FAILED, r"NVRM: GPU ADDRESS: RmInitAdapter failed"),
+    (NO_SPACE, r"[\w-]+ ADDRESS: BAR \d+(?: \[[^]]*\])?: (?:no space for|failed to assign|can't assign; no space)"),
+    (IN_USE, r"NVRM: Attempting to remove device ADDRESS with non-zero usage count"),
+    # Before and after Linux 6.8.
+    (PROBE_FAILED, r"[\w-]+: probe of ADDRESS failed with error"),
+    (PROBE_FAILED, r"[\w-]+ ADDRESS: probe with driver [\w-]+ failed with error")))
 
 
 @dataclass(frozen=True)
@@ -63,16 +69,16 @@ class KernelLog:
         self._fd = -1
 
     def new_lines(self) -> list[str]:
-        """The whole lines since the last call, without what the kernel puts before them."""
+        """The kernel's whole lines since the last call, without what it puts before them."""
         while self._fd >= 0:
             part = self._read()
             if not part:
                 break
             self._rest += part
         *lines, self._rest = self._rest.split(b"\n")
-        texts = (line.decode("utf-8", "replace") for line in lines)
         # A line that begins with a space belongs to the record before it: names and values for programs.
-        return [_PREFIX.sub("", text) for text in texts if text and not text.startswith(" ")]
+        texts = (_message(line.decode("utf-8", "replace")) for line in lines if not line.startswith(b" "))
+        return [text for text in texts if text]
 
     def _read(self) -> bytes:
         try:
@@ -83,22 +89,30 @@ class KernelLog:
             return b""
 
 
+def _message(line: str) -> str:
+    """Return the text of a record of the kernel, empty for one that a program wrote."""
+    prefix = _PREFIX.match(line)
+    if prefix and int(prefix.group(1)) not in _KERNEL_FACILITY:
+        return ""
+    return line[prefix.end():] if prefix else line
+
+
 def faults(lines: list[str], address: str) -> list[Fault]:
     """What the lines say of the device at this PCI address, in their order."""
-    told = (_fault(line) for line in lines if _is_of(line, address))
+    told = (_fault(line, address) for line in lines)
     return [fault for fault in told if fault is not None]
 
 
-def _fault(line: str) -> Fault | None:
-    xid = _XID.search(line)
-    if xid:
-        return Fault(XID, line.strip(), int(xid.group("number")))
-    return next((Fault(kind, line.strip()) for kind, pattern in _OTHERS if pattern.search(line)), None)
+def _fault(line: str, address: str) -> Fault | None:
+    """Return the fault that the line reports of the device, None for none.
 
-
-def _is_of(line: str, address: str) -> bool:
-    """Whether the line names the device; the NVIDIA driver leaves out the function, and may write a longer domain."""
-    return any(_slot(found) == _slot(address) for found in _ADDRESS.findall(line))
+    The NVIDIA driver leaves out the device's function, and may write a longer domain.
+    """
+    for kind, pattern in _FAULTS:
+        found = pattern.match(line)
+        if found and _slot(found.group("address")) == _slot(address):
+            return Fault(kind, line.strip(), int(found.groupdict().get("xid") or 0))
+    return None
 
 
 def _slot(address: str) -> tuple[int, ...]:

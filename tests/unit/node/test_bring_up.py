@@ -252,17 +252,30 @@ def test_device_that_falls_off_the_bus(node: FakeNode, notes: Notes, how: str) -
     def lose(what: str) -> None:
         if what == TOUCH:
             node.cards[A].broken = "touch"
+            if how == "off the bus":
+                shutil.rmtree(node.entry(A))
+            else:
+                (node.entry(A) / "config").write_bytes(b"\xff" * 64)
             if how == "Xid 79":
                 node.log("NVRM: Xid (PCI:0000:10:00): 79, GPU has fallen off the bus.")
-            elif how == "all ones":
-                (node.entry(A) / "config").write_bytes(b"\xff" * 64)
-            else:
-                shutil.rmtree(node.entry(A))
 
     node.before = lose
     reason, message = failure(node, notes)
     assert reason == "LostOnBus"
     assert message.startswith(f"{A} has fallen off the bus")
+
+
+def test_xid_79_of_a_device_that_answers_is_not_believed(node: FakeNode, notes: Notes) -> None:
+    node.come(Card(A, "GPU-a"))
+    (node.entry(A) / "config").write_bytes(b"\xde\x10\x30\x23")
+    node.before = lambda what: node.log("NVRM: Xid (PCI:0000:10:00): 79, GPU has fallen off the bus.")
+    assert steps(bring_up(node.host, wanted(), QUICK, notes)) == ["OnBus", "Bound", "Touched"]
+
+
+def test_device_that_answers_and_fails_with_xid_79_is_not_lost(node: FakeNode, notes: Notes) -> None:
+    node.come(Card(A, "GPU-a", broken="touch"))
+    node.before = lambda what: node.log("NVRM: Xid (PCI:0000:10:00): 79, GPU has fallen off the bus.")
+    assert failure(node, notes)[0] == "DriverFailed"
 
 
 def test_tool_that_fails_for_another_device_only(node: FakeNode, notes: Notes) -> None:

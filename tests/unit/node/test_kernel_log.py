@@ -81,3 +81,28 @@ def test_domain_may_be_written_longer() -> None:
 
 def test_lines_without_an_address_are_nobodys() -> None:
     assert faults(["NVRM: No NVIDIA GPU found.", "RmInitAdapter failed"], A) == []
+
+
+# What a program's name, the name of its file, or another device's line can bring into the log. The kernel writes the
+# name of a process first, cut after 15 bytes, and then its number.
+CRASH = "[31337]: segfault at 0 ip 0000000000401136 sp 00007ffd0f5c1a10 error 6 in {name}[401000+1000]"
+
+
+@pytest.mark.parametrize("name", [
+    XID, INIT, USED, OLD_SPACE, FAILED, NEW_SPACE, OLD_PROBE, NEW_PROBE], ids=lambda line: line[:12])
+@pytest.mark.parametrize("process", ["a.out", ""], ids=["any name", "the beginning of the line"])
+def test_name_of_a_program_that_crashed_is_no_fault(name: str, process: str) -> None:
+    assert faults([f"{process or name[:15]}{CRASH.format(name=name)}"], A) == []
+
+
+def test_process_that_another_devices_fault_names_says_nothing_of_a_device() -> None:
+    line = "NVRM: Xid (PCI:0000:11:00): 31, pid=4711, name=0000:10:00.0, Ch 00000010"
+    assert faults([line], A) == []
+    assert faults([line], "0000:11:00.0") == [Fault("Xid", line, 31)]
+
+
+def test_line_of_a_program_that_writes_to_the_log_is_not_the_kernels(kmsg: Path, tmp_path: Path) -> None:
+    """The kernel gives it another facility than its own, which is 0, the numbers below 8."""
+    with KernelLog(tmp_path) as log:
+        add(kmsg, f"12,2,2,-;{XID}\n DEVICE=+pci:{A}\n3,3,3,-,caller=T7;{INIT}\n30,4,4,-;systemd[1]: Started.\n")
+        assert log.new_lines() == [INIT]

@@ -227,12 +227,23 @@ def test_xids_since_the_start_are_told_once(node: FakeNode) -> None:
     node.log(f"NVRM: Xid (PCI:{A[:-2]}): 31, an old one")
     hands = hands_of(node)
     assert hands.on_bus(evidence)
+    (node.entry(A) / "config").write_bytes(b"\xff" * 64)
     node.log(f"NVRM: Xid (PCI:{A[:-2]}): 79, pid=0, GPU has fallen off the bus.")
     node.log("usb 1-1: new high-speed USB device")
     told = hands.kernel_reports()
     assert [(report.xid, report.address) for report in told] == [(79, A)]
     assert "fallen off the bus" in told[0].line
     assert hands.kernel_reports() == []
+
+
+def test_xid_79_counts_only_of_a_device_that_answers_no_more(node: FakeNode) -> None:
+    evidence = node.ready(A, "GPU-a")
+    (node.entry(A) / "config").write_bytes(b"\xde\x10\xf1\x20")
+    hands = hands_of(node)
+    assert hands.on_bus(evidence)
+    node.log(f"NVRM: Xid (PCI:{A[:-2]}): 79, pid=0, GPU has fallen off the bus.")
+    node.log(f"NVRM: Xid (PCI:{A[:-2]}): 48, pid=0, Double Bit ECC Error")
+    assert [report.xid for report in hands.kernel_reports()] == [48]
 
 
 def test_feature_discovery_is_told_where_it_is(node: FakeNode) -> None:

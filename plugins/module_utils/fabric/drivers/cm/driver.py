@@ -27,7 +27,7 @@ from ...operations import polling
 from ...operations.batches import Batches, PendingOperation, task_of
 from ...operations.parallel import outcomes
 from ...operations.polling import Patience, tolerant
-from ..shared.replies import read_reply
+from ..shared.replies import about, read_reply
 from . import wire
 from .outcome import Key
 from .resize import Resizer
@@ -181,7 +181,13 @@ class CmDriver:
 
     def _document(self, uid: str) -> wire.MachineDocument:
         purpose = f"read machine {uid} of cluster {self._config.cluster}"
-        return read_reply(self._session, Request("GET", self._path(uid), purpose), wire.document)
+
+        def read(body: t.Any) -> wire.MachineDocument:
+            found = wire.document(body)
+            about(uid, found.uid, "machine")
+            return found
+
+        return read_reply(self._session, Request("GET", self._path(uid), purpose), read)
 
     def _path(self, machine: str) -> str:
         return f"{self._base('v3')}/machines/{quote(machine, safe='')}"

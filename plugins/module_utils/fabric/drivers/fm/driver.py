@@ -48,10 +48,10 @@ class FmDriver:
     def machine(self, uid: str) -> Machine:
         """One machine; Missing when FM does not know it."""
         request = Request("GET", self._path(uid), f"read machine {uid} of tenant {self._config.tenant}")
-        found = read_reply(self._session, request, wire.entries)
-        if not found:
+        found = read_reply(self._session, request, lambda body: wire.entry_of(body, uid))
+        if found is None:
             raise Missing(f"cannot {request.purpose}: the CDI Manager knows no such machine")
-        return wire.machine(found[0])
+        return wire.machine(found)
 
     def free(self, machine_uid: str, model: str, kind: str = "gpu") -> int:
         """Devices of ``model`` that could be attached to the machine now."""

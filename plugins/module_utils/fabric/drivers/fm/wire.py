@@ -9,7 +9,7 @@ import typing as t
 
 from ...api import Device, Machine
 from ..shared.fsas import health
-from ..shared.replies import Unreadable
+from ..shared.replies import Unreadable, about
 
 # An FM machine lists its processors and memory modules too; only these kinds are composed.
 COMPOSABLE: t.Final = frozenset({"gpu"})
@@ -22,6 +22,17 @@ def entries(body: t.Any) -> list[dict[str, t.Any]]:
     if not isinstance(found, list):
         raise Unreadable("it has no data.machines")
     return [entry for entry in found if isinstance(entry, dict) and _text(entry.get("mach_uuid"))]
+
+
+def entry_of(body: t.Any, uid: str) -> dict[str, t.Any] | None:
+    """The entry of one machine, None if the list is empty. Raises Unreadable if it only has other machines."""
+    found = entries(body)
+    for entry in found:
+        if str(entry["mach_uuid"]).casefold() == uid.casefold():
+            return entry
+    if found:
+        about(uid, ", ".join(str(entry["mach_uuid"]) for entry in found), "machine")
+    return None
 
 
 def machine(entry: dict[str, t.Any]) -> Machine:
@@ -50,11 +61,11 @@ def attached(body: t.Any, machine_uid: str, model: str, kind: str) -> tuple[Devi
     FM puts it first among the machine's resources. Another kind or model there means that the reply does not
     say which one is new. Raises Unreadable.
     """
-    found = entries(body)
-    if not found:
+    found = entry_of(body, machine_uid)
+    if found is None:
         raise Unreadable("it names no machine")
-    resources = _resources(found[0])
-    new = device(resources[0], machine_uid, _integer(found[0].get("fabric_id"))) if resources else None
+    resources = _resources(found)
+    new = device(resources[0], machine_uid, _integer(found.get("fabric_id"))) if resources else None
     if new is None:
         raise Unreadable("it names no new device")
     if new.kind != kind or new.model not in (model, ""):

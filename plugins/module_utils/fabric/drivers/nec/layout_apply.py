@@ -145,7 +145,7 @@ class Applier:
         request = Request("GET", f"{PATH}/{apply}", f"read layout apply {apply}")
         while True:
             try:
-                found = t.cast(Progress, self._read(request, steps_of.progress))
+                found = t.cast(Progress, self._read(request, lambda reply: steps_of.progress(reply, apply)))
             except Missing:
                 return Progress(FORGOTTEN, "")
             except FabricError:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ...errors import Missing, Refused
 from ...operations.batches import PendingOperation
-from ..shared.replies import Unreadable
+from ..shared.replies import Unreadable, about
 from .wire import CPU, KINDS, Layout, Part
 
 CONNECT: t.Final = "connect"
@@ -151,10 +151,12 @@ def apply_id(reply: t.Any) -> str:
     return found
 
 
-def progress(reply: t.Any) -> Progress:
-    """Of the reply to GET /layout-apply/{applyID}. Raises Unreadable."""
+def progress(reply: t.Any, asked: str = "") -> Progress:
+    """Of the reply to GET /layout-apply/{applyID}. Raises Unreadable, also if it is about another apply than asked."""
     if not isinstance(reply, dict) or not isinstance(reply.get("status", ""), str):
         raise Unreadable("it has no status")
+    if asked and reply.get("applyID"):
+        about(asked, str(reply["applyID"]), "layout apply")
     results = reply.get("applyResult")
     single = [r for r in results if isinstance(r, dict)] if isinstance(results, list) else []
     told = {r["operationID"]: str(r.get("status") or "").upper() for r in single if "operationID" in r}

@@ -21,6 +21,12 @@ class Unreadable(ValueError):
     """A reply lacks what is needed; the text says what."""
 
 
+def about(asked: str, told: str, what: str) -> None:
+    """Raise Unreadable if a reply is about another ``what`` than the request asked for. Ids may differ in case."""
+    if told.casefold() != asked.casefold():
+        raise Unreadable(f"it is about {what} {told}, not {asked}")
+
+
 def read_reply(session: Session, request: Request, read: Callable[[t.Any], T]) -> T:
     """What ``read`` makes of the reply's JSON. Raises FabricError, also for a reply that is Unreadable."""
     body = session.call(request).body

@@ -438,3 +438,16 @@ def test_sizes_are_those_of_the_node_groups_first_member(monkeypatch: Patch) -> 
     }
     found = connected(fake, monkeypatch).sizes()
     assert found == {MACHINE: {MODEL: Size(None, 4)}, "m-9": {MODEL: Size(None, 4)}}
+
+
+def test_a_document_of_another_machine_is_not_believed(monkeypatch: Patch) -> None:
+    fake = FakeCm(items=[Item("d1", "ADD_COMPLETE")])
+    driver = connected(fake, monkeypatch)
+    other = fake.document()
+    other["data"]["cluster"]["machine"]["uuid"] = "m-2"
+    fake.replies = {f"/machines/{MACHINE}": other}
+    for call in (lambda: driver.machine(MACHINE), lambda: driver.detach(MACHINE, "d1"),
+                 lambda: driver.attach(MACHINE, MODEL)):
+        with pytest.raises(Unavailable, match="it is about machine m-2"):
+            call()
+    assert fake.posts == []

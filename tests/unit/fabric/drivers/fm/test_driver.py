@@ -104,6 +104,29 @@ def test_an_empty_list_of_machines_is_a_missing_machine(connected: Connect) -> N
         manager.machine("m1")
 
 
+def test_an_answer_about_another_machine_is_not_believed(connected: Connect) -> None:
+    manager, session = connected(lambda _unused: listing(entry("m2", 1, "d2")))
+    with pytest.raises(Unavailable, match="read machine m1.*it is about machine m2"):
+        manager.machine("m1")
+    with pytest.raises(Unavailable, match="it is about machine m2"):
+        manager.detach("m1", "d1")
+    assert [call.method for call in session.calls] == ["GET", "GET"]
+
+
+def test_a_machine_is_found_among_others(connected: Connect) -> None:
+    manager, session = connected(lambda _unused: listing(entry("m2", 1, "d2"), entry("M1", 1, "d1")))
+    assert [device.uid for device in manager.machine("m1").devices] == ["d1"]
+    assert [device.uid for device in manager.detach("m1", "d1").devices] == ["d1"]
+    assert [call.method for call in session.calls] == ["GET", "GET", "DELETE"]
+    assert [device.uid for device in manager.attach("m1", "A100").devices] == ["d1"]
+
+
+def test_an_attach_that_is_answered_with_another_machine_is_uncertain(connected: Connect) -> None:
+    manager, _session = connected(lambda _unused: listing(entry("m2", 1, "d2")))
+    with pytest.raises(Uncertain, match="it is about machine m2"):
+        manager.attach("m1", "A100")
+
+
 def test_a_snapshot_asks_once_per_model_and_fabric(connected: Connect) -> None:
     def answer(call: Request) -> t.Any:
         if "available" in call.path:

@@ -224,6 +224,9 @@ def test_progress_is_going_until_it_has_ended_and_was_rolled_back() -> None:
              {"status": "CANCELED"}, {"status": "CANCELED", "rollbackStatus": "SUSPENDED"}]
     assert all(steps_of.progress(reply).going for reply in going)
     assert not any(steps_of.progress(reply).going for reply in ended)
+    assert steps_of.progress({"applyID": "ONE", "status": "COMPLETED"}, "one").status == "COMPLETED"
+    with pytest.raises(Unreadable, match="it is about layout apply two, not one"):
+        steps_of.progress({"applyID": "two", "status": "COMPLETED"}, "one")
     told = steps_of.progress({"status": "FAILED", "applyResult": [{"operationID": 2, "status": "failed"}, None]})
     assert told.results == {2: "FAILED"}
     unreadable: list[t.Any] = [None, [], {"status": 3}]

@@ -29,6 +29,7 @@ from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.fake
     BLOCKS,
     PARTS,
     ROOT,
+    SYSTEMS,
     FakeService,
     block,
     collection,
@@ -65,6 +66,19 @@ def test_pages_that_lead_in_a_circle_end() -> None:
     page = {**collection(BLOCKS, ["a"]), "Members@odata.nextLink": f"{BLOCKS}?$skip=1"}
     reading, _fake = service({ROOT: root(), BLOCKS: page, f"{BLOCKS}?$skip=1": page, f"{BLOCKS}/a": block("a")})
     assert uids(reading.members(ResourceBlock, BLOCKS)) == ["a"]
+
+
+@pytest.mark.parametrize("told", [f"{BLOCKS}/b", f"{SYSTEMS}/a"])
+def test_an_answer_about_another_resource_is_not_believed(told: str) -> None:
+    reading, _fake = service({ROOT: root(), f"{BLOCKS}/a": {**block("a"), "@odata.id": told}})
+    with pytest.raises(Unavailable, match=f"read {BLOCKS}/a.*it is about {told}"):
+        reading.read(ResourceBlock, f"{BLOCKS}/a")
+
+
+@pytest.mark.parametrize("told", [f"{BLOCKS}/a/", f"{BLOCKS}/a?$expand=.", f"{BLOCKS}/A", None, 7])
+def test_a_resource_may_spell_its_own_name_otherwise(told: object) -> None:
+    reading, _fake = service({ROOT: root(), f"{BLOCKS}/a": {**block("a"), "@odata.id": told}})
+    assert reading.read(ResourceBlock, f"{BLOCKS}/a") is not None
 
 
 def test_members_are_read_once_and_those_that_are_gone_are_left_out() -> None:

@@ -83,6 +83,8 @@ class Service:
             raise
         if not isinstance(answer.body, dict):
             raise malformed(request, "it is no JSON object")
+        if (told := path_of(answer.body)) and _plain(told) != _plain(uri):
+            raise malformed(request, f"it is about {told}")
         return kind(answer.body, uri, answer.headers.get("etag"))
 
     def read_all(self, kind: type[R], uris: Iterable[str]) -> list[R]:
@@ -131,6 +133,11 @@ class Service:
             # Some services offer the query and then refuse it.
             self._expands = False
         return self.read(Collection, uri)
+
+
+def _plain(uri: str) -> str:
+    """The path of a resource: how a service spells it, and which part of it was asked for, does not matter."""
+    return urlsplit(uri).path.rstrip("/").casefold()
 
 
 def embedded(body: Mapping[str, t.Any], names: Iterable[str]) -> dict[str, Mapping[str, t.Any]]:

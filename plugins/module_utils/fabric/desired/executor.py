@@ -108,8 +108,9 @@ def attach_missing(fabric: FabricManager, machine_uid: str, model: str, count: i
     a row. Raises FabricError. What was attached until then stays attached and is counted by the next call, except for
     a device that the manager attached although it refused: that one is given back.
     """
-    known = {d.uid for d in of_model(fabric.machine(machine_uid), model)}
-    before, lost = set(known), 0
+    machine = fabric.machine(machine_uid)
+    known = {d.uid for d in of_model(machine, model)}
+    before, lost, there = set(known), 0, {d.uid for d in machine.devices}
     while len(known) < count:
         try:
             known.update(d.uid for d in fabric.attach(machine_uid, model, count - len(known), kind=kind).devices)
@@ -120,7 +121,8 @@ def attach_missing(fabric: FabricManager, machine_uid: str, model: str, count: i
             if lost >= LOST_REPLIES:
                 raise
         except FabricError as error:
-            if error.device is not None:
+            # A manager may name a device that the machine had before. It is in use, and it stays.
+            if error.device is not None and error.device.uid not in there | known:
                 fabric.detach(machine_uid, error.device.uid)
             raise
     return [d for d in of_model(fabric.machine(machine_uid), model) if d.uid not in before]

@@ -141,6 +141,16 @@ class AttachOperations:
                 self._arriving[device.uid] = name
         return next(iter(found), "")
 
+    def _not_new(self, name: str, machine: str, device: Device) -> str:
+        """Why a device is not proven to be what a request of a ComposableResource attached; empty if it is."""
+        where, _asked, present = cohdi.read_intent(self.state.resources.get(name) or {"metadata": {}})
+        if where != machine:
+            return "what the machine had before is not known"
+        if device.uid in present:
+            return "the machine had it before"
+        owner = self._owner(name, device)
+        return f"{owner} owns it" if owner else ""
+
     def _end(self, name: str) -> None:
         with self._lock:
             self._arriving = {uid: owner for uid, owner in self._arriving.items() if owner != name}
@@ -305,9 +315,16 @@ class AttachOperations:
             return
 
     def _refused(self, name: str, node: str, machine: str, model: str, error: FabricError) -> None:
-        """The manager will not do it: undo what it did all the same, and keep the model off the node for a while."""
-        device = getattr(error, "device", None)
+        """The manager will not do it: undo what it did all the same, and keep the model off the node for a while.
+
+        If it names a device that is not new, the device stays, and so does the intent: the next pass finds on the
+        machine what the request attached.
+        """
+        device = error.device
         if device is not None:
+            if whose := self._not_new(name, machine, device):
+                self._failed(name, f"{error}; device {device.uid} was not given back, since {whose}", "")
+                return
             self.fabric.detach(machine, device.uid, proof=self.fence.check_request)
         seconds = EXHAUSTED_BLOCK_SECONDS if getattr(error, "exhausted", False) else BLOCK_SECONDS
         self.state.blocks.block(node, model, seconds, str(error))

@@ -108,14 +108,23 @@ def test_other_errors_are_raised_and_what_is_attached_stays(fabric: Late, error:
     assert attach(fabric, 1) == []
 
 
-def test_device_attached_by_a_call_that_failed_is_given_back(fabric: Late) -> None:
-    error = Refused("the device is critical")
-    error.device = device("bad")
-    fabric.attached["bad"] = error.device
-    fabric.answers = [error]
+@pytest.mark.parametrize(("there", "detached"), [(False, [("machine-0", "bad")]), (True, [])])
+def test_device_attached_by_a_call_that_failed_is_given_back_unless_it_was_there_before(
+    fabric: Late, monkeypatch: pytest.MonkeyPatch, there: bool, detached: list[tuple[str, str]]
+) -> None:
+    bad, error = device("bad", "another model"), Refused("the device is critical")
+    error.device = bad
+    if there:
+        fabric.attached["bad"] = bad
+
+    def sick(*_given: object, **_named: object) -> Task:
+        fabric.attached["bad"] = bad
+        raise error
+
+    monkeypatch.setattr(fabric, "attach", sick)
     with pytest.raises(Refused):
         attach(fabric, 2)
-    assert fabric.detaches == [("machine-0", "bad")]
+    assert fabric.detaches == detached
 
 
 def test_manager_that_attaches_one_at_a_time_is_asked_until_there_are_enough(

@@ -241,6 +241,24 @@ def test_refusal_that_attached_a_device_all_the_same_is_undone(bench: Bench) -> 
     assert "cdi_device_id" not in only(bench)["status"]
 
 
+@pytest.mark.parametrize("named", ["foreign", "owned"])
+def test_refusal_that_names_a_device_of_somebody_else_detaches_nothing(bench: Bench, named: str) -> None:
+    """The manager names first what was there before, or what another ComposableResource has. The new device is found
+    on the machine by the next pass, as after a lost reply."""
+    bench.put(objects.resource("gpu-owner", device="owned", serial="GPU-owned"))
+    error = Refused("the device is critical")
+    error.device = device(named)
+    bench.fabric.answers = [error]
+    bench.put(objects.resource("gpu-a"))
+    bench.operations.attach(ATTACH)
+    bench.idle()
+    assert bench.fabric.detaches == []
+    assert "was not given back" in bench.status("gpu-a")["error"]
+    (raw,) = [r for r in bench.api.of(COMPOSABLE_RESOURCES) if r["metadata"]["name"] == "gpu-a"]
+    assert cohdi.read_intent(raw)[0] == "machine-0"
+    assert node_snapshot(bench.state, "node-0").blocked == {}
+
+
 def test_refused_device_that_cannot_be_given_back_stays_known(bench: Bench) -> None:
     """The intent stays, so the device is found on the machine later instead of being forgotten."""
     error = Refused("the device is critical")

@@ -15,6 +15,8 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
+
 from ansible_collections.composable.infra.tests.archive import installed
 from ansible_collections.composable.infra.tests.archive.galaxy import serving
 from ansible_collections.composable.infra.tests.archive.installed import User
@@ -111,9 +113,15 @@ def wait(place: Prepared, name: str, namespace: str) -> None:
 
 
 def secrets(place: Prepared) -> None:
-    """Have a private key, and an inventory with the variable that pages take from a vault."""
+    """Have a private key, an inventory with the variables that pages take from a vault, and no secret elsewhere."""
     (place.folder / "id_ed25519").write_text("a private key\n", encoding="utf-8")
-    (place.folder / "vault.yml").write_text("all: {vars: {vault_cdi_password: secret, vault_cdi_client_secret: other}}\n", encoding="utf-8")
+    vault = {"vault_cdi_password": "secret", "vault_cdi_client_secret": "other"}
+    (place.folder / "vault.yml").write_text(yaml.safe_dump({"all": {"vars": vault}}), encoding="utf-8")
+    file = place.folder / "config.yml"
+    if file.exists():
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+        found["fabric"] = {k: v for k, v in found["fabric"].items() if k not in ("password", "client_secret")}
+        file.write_text(yaml.safe_dump(found), encoding="utf-8")
     place.variables["ANSIBLE_INVENTORY"] = "vault.yml"
 
 

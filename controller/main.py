@@ -136,7 +136,10 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
 
 def serve(engine: ControllerManager, leadership: LeaderElection, stop: threading.Event,
           lease_client: Client | None = None) -> None:
-    """Watch, wait for the turn to lead, and act until stopped. Whoever does not lead asks and writes nothing.
+    """Watch, wait for the turn to lead, list again, and act until stopped.
+
+    A process that does not lead asks and writes nothing. A standby may have waited for months. If
+    etcd was restored meanwhile, its watches may have gone on from another past.
 
     ``lease_client``: for the GateLease, where that is not the engine's.
     """
@@ -145,6 +148,7 @@ def serve(engine: ControllerManager, leadership: LeaderElection, stop: threading
     engine.read_ahead()
     if leadership.lead(stop):
         log.info("leading as %s", ", ".join(sorted(engine.roles)))
+        engine.watches.relist()
         if _all_read(stop, engine):
             spare_collections()
             _act(stop, engine, lease_client or engine.client)

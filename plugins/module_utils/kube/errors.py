@@ -45,6 +45,10 @@ class Conflict(ApiError):
     """409: a precondition (resourceVersion, uid, field ownership) did not hold; also 422 for another uid."""
 
 
+class TooNew(ApiError):
+    """504: the server's newest resourceVersion is older than the one that was asked for."""
+
+
 class Unauthorized(ApiError):
     """401: the credentials are absent, wrong or expired."""
 
@@ -116,6 +120,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     503: Unavailable,
 }
 _TEXT_LIMIT = 300
+_TOO_NEW = "ResourceVersionTooLarge"
 
 
 def from_response(status: int, body: bytes, request: str) -> ApiError:
@@ -135,8 +140,8 @@ def from_status(body: dict[str, Any], status: int = 0, request: str = "") -> Api
     reason = str(body.get("reason") or "")
     message = str(body.get("message") or f"{request}: HTTP {code} {reason}".strip())
     details = body.get("details") or {}
-    error = (Conflict if _is_other_uid(details) else _class_of(code, reason))(code, reason, message)
-    if details.get("retryAfterSeconds"):
+    error = (_by_cause(details) or _class_of(code, reason))(code, reason, message)
+    if details.get("retryAfterSeconds") and not isinstance(error, TooNew):
         error.retry_after = float(details["retryAfterSeconds"])
     if isinstance(error, NotFound) and not details.get("name"):
         _mark_unserved(error, request)
@@ -151,9 +156,12 @@ def _from_text(status: int, body: bytes, request: str) -> ApiError:
     return error
 
 
-def _is_other_uid(details: dict[str, Any]) -> bool:
+def _by_cause(details: dict[str, Any]) -> type[ApiError] | None:
+    causes = details.get("causes") or []
     # A patch whose metadata.uid is not the object's is answered as a change of an immutable field (422).
-    return any(cause.get("field") == "metadata.uid" for cause in details.get("causes") or [])
+    if any(cause.get("field") == "metadata.uid" for cause in causes):
+        return Conflict
+    return TooNew if any(cause.get("reason") == _TOO_NEW for cause in causes) else None
 
 
 def _class_of(code: int, reason: str) -> type[ApiError]:

@@ -107,11 +107,15 @@ def status(code: int, reason: str = "", **more: Any) -> Reply:
 class FakeApi:
     """Serves until ``stop``. Routes are ``"GET /path"``; a watch is ``"WATCH /path"``.
 
-    The last Reply of a route repeats; a watch without a script stays open and silent; anything else is 404.
+    The last Reply of a route repeats; a watch without a script stays open and silent; anything else is 404. A list that
+    must not be older than a version is ``"CHECK /path"``, and empty without a script. ``newest``: the server's version,
+    None for one that is newer than all. As the real API server it answers a watch from a later
+    version with silence, and refuses a list that must not be older than a later version.
     """
 
     def __init__(self, certificates: Certificates | None, port: int = 0) -> None:
         self.requests: list[Request] = []
+        self.newest: int | None = None
         self._routes: dict[str, deque[Answer]] = {}
         self._arrived = threading.Condition()
         self._streams: list[Stream] = []
@@ -157,20 +161,34 @@ class FakeApi:
         with self._arrived:
             self.requests.append(request)
             self._arrived.notify_all()
-            chosen = self._next(_route(request))
+            chosen = self._of_the_future(request) or self._next(_route(request))
             if isinstance(chosen, Stream):
                 self._streams.append(chosen)
             return chosen
+
+    def _of_the_future(self, request: Request) -> Answer | None:
+        asked = request.query.get("resourceVersion", "")
+        if self.newest is None or not asked.isdigit() or int(asked) <= self.newest:
+            return None
+        if request.query.get("watch"):
+            return Stream()
+        cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        return status(504, "Timeout", details={"causes": [cause], "retryAfterSeconds": 1},
+                      message=f"Timeout: Too large resource version: {asked}, current: {self.newest}")
 
     def _next(self, route: str) -> Answer:
         script = self._routes.get(route)
         if script:
             return script[0] if len(script) == 1 and isinstance(script[0], Reply) else script.popleft()
+        if route.startswith("CHECK "):
+            return Reply({"items": [], "metadata": {"resourceVersion": "1"}})
         return Stream() if route.startswith("WATCH ") else Reply(b"404 page not found\n", 404)
 
 
 def _route(request: Request) -> str:
-    return f"{'WATCH' if request.query.get('watch') else request.method} {request.path}"
+    if request.query.get("watch"):
+        return f"WATCH {request.path}"
+    return f"{'CHECK' if 'resourceVersionMatch' in request.query else request.method} {request.path}"
 
 
 class _Server(ThreadingHTTPServer):

@@ -32,6 +32,7 @@ from ansible_collections.composable.infra.tests.integration.kube.certificates im
 
 Object = dict[str, Any]
 LIST, WATCH = "GET /api/v1/nodes", "WATCH /api/v1/nodes"
+CHECK = "CHECK /api/v1/nodes"
 Change = tuple[str, str, str, str | None]
 
 
@@ -408,3 +409,80 @@ def test_a_streamed_list_without_its_end_is_none(api: FakeApi, build: Build, end
     bench = build(streaming=True).start()
     assert bench.hear(1) == [("ADDED", "b", "8", None)]
     assert bench.names() == {"b": "8"}
+
+
+BEFORE = listed(500, node("changed", 480), node("gone", 490), node("same", 20), node("twin", 240))
+AFTER = listed(250, node("back", 210), node("changed", 230), node("same", 20), node("twin", 240))
+TOLD = [("DELETED", "gone", "490", "490"), ("ADDED", "back", "210", None), ("MODIFIED", "changed", "230", "480"),
+        ("MODIFIED", "same", "20", "20"), ("MODIFIED", "twin", "240", "240")]
+
+
+def lost(stream: Stream) -> Stream:
+    """A watch that is as silent as one of the future, on a connection that the client gives up."""
+    return stream
+
+
+@pytest.mark.parametrize("ends", [Stream.end, Stream.cut, lost])
+def test_a_store_of_the_future_becomes_the_restored_one(
+    api: FakeApi, build: Build, ends: Callable[[Stream], Stream]
+) -> None:
+    """etcd was restored: versions went back. A version may be that of another content now, so each object is told."""
+    watch, after = Stream(), Stream()
+    api.on(LIST, BEFORE, AFTER)
+    api.on(WATCH, watch, after)
+    bench = build(silence=0.5 if ends is lost else 90.0).start()
+    bench.hear(4)
+    api.wait_for(WATCH)
+    api.newest = 250
+    ends(watch)
+    assert bench.hear(5) == TOLD
+    assert bench.names() == {"back": "210", "changed": "230", "same": "20", "twin": "240"}
+    after.send(event("MODIFIED", "changed", 251), event("ADDED", "gone", 252))
+    assert bench.hear(2) == [("MODIFIED", "changed", "251", "230"), ("ADDED", "gone", "252", None)]
+    (check,) = api.sent(CHECK)
+    assert (check.query["limit"], check.query["resourceVersion"]) == ("1", "500")
+    assert bench.reflector.last_error is None
+
+
+def test_a_streamed_list_replaces_a_store_of_the_future(api: FakeApi, build: Build) -> None:
+    begin = Stream().send(event("ADDED", "changed", 480), event("ADDED", "gone", 490), END, bookmark(500))
+    again = Stream().send(event("ADDED", "changed", 6), END)
+    api.on(WATCH, begin, again)
+    bench = build(streaming=True).start()
+    assert [change[:3] for change in bench.hear(2)] == [("ADDED", "changed", "480"), ("ADDED", "gone", "490")]
+    api.newest = 250
+    begin.cut()
+    assert bench.hear(2) == [("DELETED", "gone", "490", "490"), ("MODIFIED", "changed", "6", "480")]
+    assert bench.names() == {"changed": "6"}
+
+
+def test_after_410_a_list_is_the_truth_about_objects_that_went_back(api: FakeApi, build: Build) -> None:
+    """etcd was restored with a bumped revision: the server is ahead of us, and old objects have their old versions."""
+    api.on(LIST, listed(500, node("changed", 480)), listed(9000, node("changed", 230)))
+    api.on(WATCH, status(410, "Expired"), Stream().send(event("MODIFIED", "changed", 9001)))
+    bench = build().start()
+    assert bench.hear(3)[1:] == [("MODIFIED", "changed", "230", "480"), ("MODIFIED", "changed", "9001", "230")]
+
+
+def test_a_server_that_cannot_say_whether_it_is_behind_is_asked_again(api: FakeApi, build: Build) -> None:
+    api.on(LIST, listed(10))
+    api.on(CHECK, status(500), Reply(listed(10)))
+    api.on(WATCH, Stream().end(), Stream().send(event("ADDED", "a", 11)))
+    bench = build().start()
+    assert bench.hear(1) == [("ADDED", "a", "11", None)]
+    assert len(api.sent(CHECK)) == 2
+    assert len(api.sent(LIST)) == 1
+
+
+def test_a_list_is_taken_anew_when_it_is_asked_for(api: FakeApi, build: Build) -> None:
+    """As by a standby that begins to lead."""
+    api.on(LIST, listed(10, node("a", 3), node("b", 4)), listed(12, node("a", 3), node("b", 2)))
+    bench = build().start()
+    bench.hear(2)
+    api.wait_for(WATCH)
+    bench.reflector.relist()
+    assert bench.reflector.synced.wait(WAIT)
+    assert bench.reflector.relists == 2
+    assert bench.hear(1) == [("MODIFIED", "b", "2", "4")]
+    api.wait_for(WATCH, 2)
+    assert bench.reflector.last_error is None

@@ -112,6 +112,12 @@ def test_help_names_every_option_and_status(capsys: pytest.CaptureFixture[str]) 
 class FakeWatches:
     """Lists that are read."""
 
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    def relist(self) -> None:
+        self.log.append("relist")
+
     def synced(self) -> bool:
         return True
 
@@ -149,7 +155,8 @@ class FakeEngine:
 
     def __init__(self, client: FakeClient, fabric: object, config: EngineConfig, *, roles: frozenset[str],
                  metrics: PrometheusMetrics, tracer: OtlpTracer | None = None) -> None:
-        self.roles, self.log, self.watches = roles, list[str](), FakeWatches()
+        self.roles, self.log = roles, list[str]()
+        self.watches = FakeWatches(self.log)
         self.client, self.config, self.gates, self.fence = client, config, "scaler" in roles, Fence()
         self.tracer, self.arrivals, self.waits = tracer, FakeKeeper(self.log), FakeKeeper(self.log, "waits")
         self.made.append(self)
@@ -266,7 +273,8 @@ def test_stop_on_request(controller: Callable[..., int], monkeypatch: pytest.Mon
     (engine,) = FakeEngine.made
     # How often everything was looked at meanwhile depends on the machine.
     log = [what for what in engine.log if what not in ("all", "keep", "waits")]
-    assert log == ["watch", "read ahead", "spare", "work", "gates open in composable-infra", "gates closed", "stop"]
+    assert log == ["watch", "read ahead", "relist", "spare", "work", "gates open in composable-infra",
+                   "gates closed", "stop"]
     assert engine.log[-3:] == ["gates closed", "waits", "stop"]
     assert FakeLeadership.log == ["one arena", "composable-infra: operator, publisher, scaler", "left"]
 
@@ -320,7 +328,7 @@ def test_pods_are_not_gated_where_no_scaler_runs(controller: Callable[..., int],
     assert controller("--only", "operator") == 0
     # a resync may come before the signal
     did = [entry for entry in FakeEngine.made[0].log if entry not in ("all", "keep", "waits")]
-    assert did == ["watch", "read ahead", "spare", "work", "stop"]
+    assert did == ["watch", "read ahead", "relist", "spare", "work", "stop"]
 
 
 def test_refused_lease_is_one_sentence_and_all_is_stopped(

@@ -37,6 +37,15 @@ CLASSES = [
 ]
 
 
+def test_version_of_the_future_has_its_own_class_and_is_not_waited_for() -> None:
+    """As API servers answer after etcd was restored: the version may be reached in hours."""
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    answer = status(504, "Timeout", details={"causes": [cause], "retryAfterSeconds": 1})
+    error = errors.from_response(504, json.dumps(answer).encode(), "GET /api/v1/nodes")
+    assert type(error) is errors.TooNew
+    assert next_delay(error, "GET", 1) is None
+
+
 @pytest.mark.parametrize(("code", "reason", "kind"), CLASSES)
 def test_class_of_a_status(code: int, reason: str, kind: type[ApiError]) -> None:
     error = errors.from_response(code, json.dumps(status(code, reason)).encode(), "GET /x")

@@ -174,6 +174,10 @@ class FakeApi:
             found = [o for o in self.of(res) if namespace in (None, o["metadata"].get("namespace"))]
             return ObjectList([trim(o) for o in found] if trim else found, str(self._version))
 
+    def is_behind(self, res: ApiResource, resource_version: str, *_unused: t.Any) -> bool:
+        """Whether a version is of the future."""
+        return int(resource_version) > self._version
+
     def watch(self, res: ApiResource, resource_version: str, *_unused: t.Any, initial: bool = False,
               **__: t.Any) -> FakeStream:
         """What changed after a version, then what changes. It serves no streamed lists, as without WatchList."""

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from ...net.client import USER_AGENT
 from ..api_resources import ApiResource, Object
-from ..errors import ApiError, Gone
+from ..errors import ApiError, Gone, TooNew
 from ..watch.store import Trim
 from ..watch.stream import WatchStream
 from . import managed_fields
@@ -107,6 +107,22 @@ class Client:
             return self._pages(res, res.path(namespace=namespace), {**query, "limit": limit}, trim)
         except Gone:
             return self._pages(res, res.path(namespace=namespace), query, trim)
+
+    def is_behind(self, res: ApiResource, resource_version: str, namespace: str | None = None,
+                  label_selector: str | None = None, field_selector: str | None = None) -> bool:
+        """Whether the API server's newest version of a resource is older than ``resource_version``.
+
+        So it is after etcd was restored from a backup. A watch from ``resource_version`` would be
+        silent until the server has written that many versions again. Raises ApiError when the
+        server does not say.
+        """
+        query = _selectors(label_selector, field_selector)
+        query |= {"limit": 1, "resourceVersion": resource_version, "resourceVersionMatch": "NotOlderThan"}
+        try:
+            self.raw("GET", res.path(namespace=namespace), query=query)
+        except TooNew:
+            return True
+        return False
 
     def create(
         self, res: ApiResource, body: Object, namespace: str | None = None, dry_run: bool = False

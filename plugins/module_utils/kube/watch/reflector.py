@@ -4,8 +4,13 @@
 """Keeps a store equal to what the API server has, and tells one listener of every change.
 
 List, then watch from the list's resourceVersion; resume from the last version after a lost connection; list
-again when that version is too old (410), and report what was missed. Where the API server serves it the watch itself
-begins with the list, object by object (WatchList, KEP-3157), so that a large list is nowhere in memory whole.
+again when that version is too old (410) or in the future, and report what was missed. Where the API server serves it
+the watch itself begins with the list, object by object (WatchList, KEP-3157), so that a large list is nowhere in memory
+whole.
+
+The last version is in the future after etcd was restored from a backup. The API server answers a
+watch from there with silence. Therefore the reflector asks before each resumption whether the
+server is behind. A watch ends after ``silence`` or ``watch_timeout`` at the latest.
 """
 
 from __future__ import annotations
@@ -76,6 +81,7 @@ class Reflector:
         self._backoff = Backoff(_FIRST_DELAY, longest=longest_delay, jitter=0.5)
         store.note_told()
         self._version = ""
+        self._relisting = self._restored = False
         self._failures = 0
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -96,6 +102,16 @@ class Reflector:
         if self._thread is not threading.current_thread():
             self.join(timeout)
 
+    def relist(self) -> None:
+        """List again, where a list was read: ``synced`` is set when the new one was reported."""
+        with self._lock:
+            if not self.synced.is_set():
+                return
+            self.synced.clear()
+            self._relisting, stream = True, self._stream
+        if stream is not None:
+            stream.close()
+
     def join(self, timeout: float) -> bool:
         """Wait for the thread to end; False when it did not within ``timeout`` seconds."""
         if self.alive:
@@ -110,7 +126,7 @@ class Reflector:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._watch(None if self._version else self._list())
+                self._watch(self._list_if_due())
             except Gone as gone:
                 self._version = ""
                 self._note(gone.message)
@@ -123,8 +139,24 @@ class Reflector:
                 self._note(f"unexpected answer: {type(problem).__name__}: {problem}")
                 self._wait(0.0)
 
+    def _list_if_due(self) -> WatchStream | None:
+        """Take a list, unless the watch can go on from the last version.
+
+        Return the watch that continues a streamed list.
+        """
+        with self._lock:
+            if self._relisting:
+                self._relisting, self._version = False, ""
+        if self._version and self.client.is_behind(self.resource, self._version, *self._selectors):
+            _log.warning("Listing %s again: the API server is behind version %s, as after a "
+                         "restore of etcd", self.resource.plural, self._version)
+            self.restarts += 1
+            self._restored, self._version = True, ""
+        return None if self._version else self._list()
+
     def _list(self) -> WatchStream | None:
         """Take a list; the watch that continues it when it was a streamed one."""
+        self.store.rewind(restored=self._restored)
         try:
             if self._streaming and (stream := self._opened(initial=True)):
                 return self._streamed(stream)
@@ -152,7 +184,7 @@ class Reflector:
                 elif (obj["metadata"].get("annotations") or {}).get(INITIAL_EVENTS_END) == "true":
                     self._take_list(listed, _version(obj))
                     return stream
-            self._streaming = False
+            self._streaming = self._relisting  # then we ended it
             raise Unreachable("the streamed list ended before its end", sent=True)
         except BaseException:
             stream.close()
@@ -164,9 +196,11 @@ class Reflector:
         self.store.retain(listed, version)
         for key in sorted(self.store.untold(), key=lambda key: (key in listed, key)):  # first what is gone
             self._tell_listed(key, listed)
-        self._version = version
+        self._version, self._restored = version, False
         self._healthy()
-        self.synced.set()
+        with self._lock:
+            if not self._relisting:
+                self.synced.set()
 
     def _tell_listed(self, key: Key, listed: Set[Key]) -> None:
         """What was written after the list was taken is told with its own event."""
@@ -175,7 +209,7 @@ class Reflector:
         if key not in listed:
             if old is not None:
                 self._tell("DELETED", key, old, old=old)
-        elif new is not None and old is not None and _version(old) == _version(new):
+        elif new is not None and old is not None and _version(old) == _version(new) and not self._restored:
             self.store.tell(key, new)
         elif new is not None:
             self._tell("ADDED" if old is None else "MODIFIED", key, new, old=old)
@@ -206,7 +240,7 @@ class Reflector:
             initial=initial,
         )
         with self._lock:
-            if self._stopping.is_set():
+            if self._stopping.is_set() or self._relisting:
                 return None
             self._stream = stream
         return stream

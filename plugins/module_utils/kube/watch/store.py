@@ -61,6 +61,8 @@ class Store:
         self._lock = threading.RLock()
         self._objects = Contents()
         self._tombstones: dict[Key, int] = {}
+        self._rewound: set[Key] = set()
+        self._same_is_other = False
         self._followers: list[Changes] = []
         self._untold: Untold | None = None
 
@@ -108,11 +110,25 @@ class Store:
             self._put(key, self.trimmed(obj))
             return True
 
+    def rewind(self, *, restored: bool = False) -> None:
+        """Begin to take a list that is later than all that is here now, whatever the versions say.
+
+        It ends with ``retain``. After etcd was restored from a backup, an object has an older
+        version than before. ``restored``: it was, and a known version may be that of another
+        content. What is written through meanwhile is compared as always.
+        """
+        with self._lock:
+            self._rewound = {*self._objects.keys(), *self._tombstones}
+            self._same_is_other = restored
+            if restored:
+                self._tombstones.clear()
+
     def take(self, obj: Object) -> Key:
-        """As ``upsert``; its key, which is in memory once where the object was new."""
+        """Put in an object of a list; its key, which is in memory once where the object was new."""
         key, version = key_of(obj), version_of(obj)
         with self._lock:
-            return self._put(key, self.trimmed(obj)) if self._is_newer(key, version) else key
+            wanted = self._went_back(key, version) if key in self._rewound else self._is_newer(key, version)
+            return self._put(key, self.trimmed(obj)) if wanted else key
 
     def trimmed(self, obj: Object) -> Object:
         """What is kept of an object, which is trimmed once; ``obj`` itself is the caller's no more."""
@@ -168,7 +184,9 @@ class Store:
         keys that are gone."""
         taken = version_number(resource_version)
         with self._lock:
-            return {key for key in self._objects.keys() - listed if self._drop_unlisted(key, taken)}
+            gone = {key for key in self._objects.keys() - listed if self._drop_unlisted(key, taken)}
+            self._rewound, self._same_is_other = set(), False
+            return gone
 
     def get(self, name: str, namespace: str = "") -> Object | None:
         """One object, or None."""
@@ -258,8 +276,14 @@ class Store:
         known = self._objects.peek(key)
         return version > (version_of(known) if known is not None else self._tombstones.get(key, -1))
 
+    def _went_back(self, key: Key, version: int) -> bool:
+        """Whether a listed object is another one than what was known when the list began."""
+        known = self._objects.peek(key)
+        return known is None or self._same_is_other or version_of(known) != version
+
     def _put(self, key: Key, obj: Object) -> Key:
         key = kept_key(key)
+        self._rewound.discard(key)
         if self._untold and key not in self._objects:
             self._untold.changes(key)
         recent = self._objects.is_recent(key)
@@ -287,9 +311,9 @@ class Store:
 
     def _drop_unlisted(self, key: Key, taken: int) -> bool:
         known = version_of(self._objects.read(key, self._objects.handle(key)))
-        if 0 <= taken < known:
+        if 0 <= taken < known and key not in self._rewound:
             return False
-        self._bury(key, max(taken, known))
+        self._bury(key, taken if taken >= 0 else known)
         self._give_up(key)
         return True
 

@@ -77,6 +77,11 @@ class Watches:
         for reflector in self.reflectors:
             reflector.start()
 
+    def relist(self) -> None:
+        """List again what was read; ``synced`` is true once that is reported. A watch may have missed anything."""
+        for reflector in self.reflectors:
+            reflector.relist()
+
     def stop(self) -> None:
         """End all watches."""
         for reflector in self.reflectors:

@@ -246,3 +246,52 @@ def test_an_object_that_cannot_be_trimmed_is_kept_whole() -> None:
 def test_key_of_an_object() -> None:
     assert key_of(obj("a", 1)) == ("ns", "a")
     assert key_of(obj("a", 1, namespace=None)) == ("", "a")
+
+
+def rewound(store: Store, *, restored: bool) -> None:
+    """The store had a at 30, b at 20, and a c that was deleted at 25 when a list began."""
+    store.upsert(obj("a", 30))
+    store.upsert(obj("b", 20))
+    store.upsert(obj("c", 24))
+    store.remove(obj("c", 25))
+    store.rewind(restored=restored)
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_list_after_a_restore_is_the_truth(store: Store, restored: bool) -> None:
+    rewound(store, restored=restored)
+    keys = {store.take(obj("a", 10, "n1")), store.take(obj("c", 11))}
+    assert store.retain(keys, "12") == {("ns", "b")}
+    assert {item["metadata"]["name"]: version_of(item) for item in store.list()} == {"a": 10, "c": 11}
+    assert names(store.by("node", "n1")) == ["a"]
+    assert store.upsert(obj("b", 13)), "what was dropped may be made again"
+    assert store.upsert(obj("a", 13))
+
+
+def test_a_version_may_be_that_of_another_content_after_a_restore(store: Store) -> None:
+    rewound(store, restored=True)
+    store.take(obj("b", 20, "n1"))
+    assert names(store.by("node", "n1")) == ["b"]
+
+
+def test_the_same_version_is_the_same_object_where_nothing_was_restored(store: Store) -> None:
+    rewound(store, restored=False)
+    kept = store.get("b", "ns")
+    store.take(obj("b", 20))
+    assert store.get("b", "ns") is kept
+
+
+def test_what_is_written_through_while_a_list_is_taken_stays(store: Store) -> None:
+    rewound(store, restored=False)
+    assert store.upsert(obj("a", 31, "n2"))
+    store.take(obj("a", 30))
+    store.retain({("ns", "a")}, "30")
+    assert names(store.by("node", "n2")) == ["a"]
+
+
+def test_versions_count_again_after_the_list(store: Store) -> None:
+    rewound(store, restored=True)
+    store.take(obj("a", 10))
+    store.retain({("ns", "a")}, "12")
+    store.take(obj("a", 9, "n1"))
+    assert store.by("node", "n1") == []

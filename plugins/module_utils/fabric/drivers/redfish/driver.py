@@ -29,6 +29,7 @@ from .composition.executor import CompositionExecutor
 from .composition.preconditions import Change
 from .model.build import service_model
 from .model.cabling import cabling
+from .model.resource_tree import FabricTree
 from .model.service_model import ServiceModel
 from .model.unit_allocator import UnitAllocator, candidates
 from .reader import Reader
@@ -90,6 +91,8 @@ class RedfishDriver:
         switches, switches_of = cabling(shown, {each.uri: self._switches.of(each) for each in fabrics})
         problems = {f"switches/{shown.numbers[each.uri]}": said for each in fabrics
                     if (said := self._switches.problem(each))}
+        problems |= {f"connections/{shown.numbers[each.fabric.uri]}": said for each in shown.tree.fabrics
+                     if (said := _unresolved(shown.numbers[each.fabric.uri], each))}
         return FabricSnapshot({machine.uid: machine for machine in shown.machines()},
                               {key: len(units) for key, units in free.items()}, taken, problems,
                               free_in_boxes=Counter((*key, unit.box) for key, units in free.items()
@@ -199,6 +202,13 @@ class RedfishDriver:
         host = known.hosts.get(uid)
         tree = self._reader.around(known, host) if host else None
         return service_model(tree, known) if tree else self.service_model()
+
+
+def _unresolved(number: int, fabric: FabricTree) -> str:
+    """Why all targets of a fabric count as held, empty if they do not."""
+    groups = sorted({uri for connection in fabric.connections for uri in connection.groups})
+    return (f"fabric {number}: {', '.join(groups)} cannot be resolved: all its devices count as attached"
+            if groups else "")
 
 
 def _no_machine(uid: str) -> Missing:

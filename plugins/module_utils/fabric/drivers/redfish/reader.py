@@ -11,13 +11,15 @@ import typing as t
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ...errors import Missing
+from ...errors import FabricError, Missing
+from ...operations.parallel import outcomes
 from ..shared.redfish import device_kinds
 from ..shared.redfish.resources import (
     CompositionService,
     ComputerSystem,
     Connection,
     Endpoint,
+    EndpointGroup,
     FabricResource,
     Part,
     ResourceBlock,
@@ -37,7 +39,22 @@ def connections_of(service: Service, fabric: FabricTree) -> tuple[Connection, ..
     found = service.members(Connection, fabric.fabric.connections)
     listed = {connection.uri for connection in found}
     named = {uri for endpoint in fabric.endpoints for uri in endpoint.connections} - listed
-    return (*found, *service.read_all(Connection, sorted(named)))
+    every = (*found, *service.read_all(Connection, sorted(named)))
+    groups = dict.fromkeys(uri for connection in every for uri in connection.groups)
+    known = _endpoints_of(service, groups) if groups else {}
+    return tuple(connection.expanded(known) for connection in every)
+
+
+def _endpoints_of(service: Service, groups: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Endpoints by endpoint group. A group that is absent, refused or not whole is left out: it cannot be resolved."""
+    uris, found = [*groups], dict[str, tuple[str, ...]]()
+    for uri, group in zip(uris, outcomes(lambda uri: service.read(EndpointGroup, uri), uris), strict=True):
+        if isinstance(group, FabricError):
+            if group.status is None:
+                raise group
+        elif group is not None and group.listed and group.more is None:
+            found[uri] = group.endpoints
+    return found
 
 
 class Reader:

@@ -106,7 +106,7 @@ def test_an_empty_list_of_machines_is_a_missing_machine(connected: Connect) -> N
 
 def test_an_answer_about_another_machine_is_not_believed(connected: Connect) -> None:
     manager, session = connected(lambda _unused: listing(entry("m2", 1, "d2")))
-    with pytest.raises(Unavailable, match="read machine m1.*it is about machine m2"):
+    with pytest.raises(Unavailable, match=r"read machine m1.*it is about machine m2"):
         manager.machine("m1")
     with pytest.raises(Unavailable, match="it is about machine m2"):
         manager.detach("m1", "d1")

@@ -191,3 +191,18 @@ def connection(name: str, initiators: Iterable[str], targets: Iterable[str]) -> 
     return {"@odata.id": f"{FABRIC}/Connections/{name}", "Id": name,
             "Links": {"InitiatorEndpoints": refs(f"{where}/{one}" for one in initiators),
                       "TargetEndpoints": refs(f"{where}/{one}" for one in targets)}}
+
+
+def grouped(name: str, initiators: str, targets: str) -> Json:
+    """A connection between two endpoint groups, as Connection 1.0 allows in place of endpoints."""
+    where = f"{FABRIC}/EndpointGroups"
+    return {"@odata.id": f"{FABRIC}/Connections/{name}", "Id": name,
+            "Links": {"InitiatorEndpointGroups": refs([f"{where}/{initiators}"]),
+                      "TargetEndpointGroups": refs([f"{where}/{targets}"])}}
+
+
+def group(name: str, members: Iterable[str]) -> Json:
+    """An endpoint group by its path."""
+    path = f"{FABRIC}/EndpointGroups/{name}"
+    body = {"@odata.id": path, "Id": name, "Endpoints": refs(f"{FABRIC}/Endpoints/{one}" for one in members)}
+    return {path: body}

@@ -49,6 +49,8 @@ from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.fake
     composable,
     connection,
     etag,
+    group,
+    grouped,
     refs,
     switched,
     system,
@@ -320,6 +322,17 @@ def test_of_two_connections_at_once_the_later_is_given_back() -> None:
     with pytest.raises(Changed):
         bench.move("1/t0")
     assert [call.path for call in bench.fake.asked("DELETE")] == [f"{FABRIC}/Connections/b"]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_target_that_endpoint_groups_may_give_to_another_machine_is_not_connected(known: bool) -> None:
+    documents = switched([], EVERYONE, ["t0"])
+    bench = Bench(documents, in_turn(Refused("never")))
+    late = switched([grouped("c", "hosts", "gpus")], EVERYONE, ["t0"])
+    documents |= {**late, **(group("hosts", ["i1"]) | group("gpus", ["t0"]) if known else {})}
+    with pytest.raises(Changed):
+        bench.move("1/t0")
+    assert bench.bodies() == []
 
 
 def test_a_connection_of_several_targets_is_not_deleted() -> None:

@@ -22,7 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.re
 )
 from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.reader import Reader
 from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.shared.redfish.service import Service
-from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Unavailable
 from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.fake_service import (
     BLOCKS,
     FABRIC,
@@ -37,6 +37,8 @@ from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.fake
     composable,
     connection,
     endpoint,
+    group,
+    grouped,
     machine_block,
     ref,
     refs,
@@ -143,6 +145,26 @@ def test_a_connection_gives_a_target_to_a_machine() -> None:
     assert {unit.uid: unit.hosts for unit in shown.units.values()} == {"1/t0": (M0,), "1/t1": ()}
     assert offers(shown) == {"1/t0": "Connections", "1/t1": "Connections"}
     assert shown.hosts[M0].fabric == 1
+
+
+def test_a_connection_of_endpoint_groups_gives_a_target_to_a_machine() -> None:
+    documents = switched([grouped("c", "hosts", "gpus")], SHARED, ["t0", "t1"])
+    shown = seen({**documents, **group("hosts", ["i0"]), **group("gpus", ["t0"])})
+    assert {unit.uid: unit.hosts for unit in shown.units.values()} == {"1/t0": (M0,), "1/t1": ()}
+    assert states(shown) == {"1/t0": "attached", "1/t1": "free"}
+
+
+@pytest.mark.parametrize("answer", [None, Unavailable("500"), {"@odata.id": f"{FABRIC}/EndpointGroups/gpus"},
+                                    {**group("gpus", ["t0"])[f"{FABRIC}/EndpointGroups/gpus"],
+                                     "Endpoints@odata.nextLink": f"{FABRIC}/EndpointGroups/gpus?$skip=1"}])
+def test_while_an_endpoint_group_cannot_be_resolved_the_targets_of_its_fabric_are_held(answer: t.Any) -> None:
+    if isinstance(answer, Unavailable):
+        answer.status = 500
+    documents = switched([grouped("c", "hosts", "gpus")], SHARED, ["t0", "t1"])
+    shown = seen({**documents, **group("hosts", ["i0"]), f"{FABRIC}/EndpointGroups/gpus": answer})
+    assert states(shown) == {"1/t0": "attached", "1/t1": "attached"}
+    assert [unit.hosts for unit in shown.units.values()] == [(), ()]
+    assert [*candidates(shown, shown.hosts[M0], "A100", None)] == []
 
 
 def test_a_machine_of_somebody_else_has_a_target_too() -> None:

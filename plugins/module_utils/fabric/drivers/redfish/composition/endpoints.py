@@ -55,6 +55,8 @@ def is_connected(preconditions: Preconditions, change: Change) -> bool:
 def is_connected_elsewhere(preconditions: Preconditions, change: Change) -> bool:
     """Whether another machine has the target. Of two that were connected at the same time the first stays."""
     mine = {connection.uri for connection in _ours(preconditions, change)}
+    if not mine and any(connection.groups for connection in preconditions.connections):
+        return True  # nobody knows whom a group that cannot be resolved gives what
     others = [c.uri for c in preconditions.connections if change.target in c.targets and c.uri not in mine]
     return bool(others) and (not mine or min(others) < min(mine))
 
@@ -78,7 +80,7 @@ def ask_connection(preconditions: Preconditions, changes: Changes) -> Ask:
 
 def _ask_disconnect(preconditions: Preconditions, change: Change) -> Ask:
     ours = _ours(preconditions, change)[0]
-    if len(ours.targets) > 1:
+    if len(ours.targets) > 1 or ours.groups:
         raise Refused(f"connection {ours.uri} carries other devices than {change.unit.uid} too; it is not deleted")
     return Ask("DELETE", ours.uri, headers={"If-Match": ours.etag} if ours.etag else {})
 

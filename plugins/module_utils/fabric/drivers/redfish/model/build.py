@@ -177,12 +177,15 @@ def _endpoint_unit(fabric: FabricTree, endpoint: Endpoint, parts: list[Part], ha
 def _granted(fabric: FabricTree, owners: Mapping[str, str]) -> defaultdict[str, set[str | None]]:
     """Machines by target: through connections, or through zones on a fabric that knows no connections.
 
-    None stands for a machine that the service does not show. A zone without initiators is a store, no machine's.
+    None stands for a machine that the service does not show. A zone without initiators is a store, no machine's. While
+    an endpoint group cannot be resolved, any target of the fabric may be somebody's.
     """
     groups = [(c.initiators, c.targets) for c in fabric.connections]
     if fabric.fabric.connections is None:
         groups = [(tuple(uri for uri in z.endpoints if uri in owners), z.endpoints) for z in fabric.zones]
     found: defaultdict[str, set[str | None]] = defaultdict(set)
+    if any(c.groups for c in fabric.connections):
+        found.update((endpoint.uri, {None}) for endpoint in fabric.endpoints)
     for initiators, targets in groups:
         for target in targets:
             found[target].update(owners.get(uri) for uri in initiators)

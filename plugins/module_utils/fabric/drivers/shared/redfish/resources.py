@@ -27,6 +27,10 @@ from .fields import (
 )
 
 
+def _is_list(value: t.Any) -> bool:
+    return isinstance(value, list)
+
+
 class ServiceRoot(Resource):
     """``/redfish/v1``: where everything else is."""
 
@@ -199,12 +203,43 @@ class Endpoint(Described):
         return next((identifier(i.value) for i in found if i.form == "UUID" and identifier(i.value)), None)
 
 
+class EndpointGroup(Described):
+    """Endpoints that a connection names together."""
+
+    endpoints = Field("Endpoints", links)
+    listed = Field("Endpoints", _is_list)
+    more = Field("Endpoints@odata.nextLink", link)
+
+
 class Connection(Described):
-    """Which initiators may use which targets."""
+    """Which initiators may use which targets: endpoints, or groups of endpoints in their place.
+
+    ``expanded`` puts the endpoints of known groups in. The groups that are left cannot be resolved: who may use what by
+    the connection is not known.
+    """
 
     initiators = Field("Links/InitiatorEndpoints", links)
     targets = Field("Links/TargetEndpoints", links)
+    initiator_groups = Field("Links/InitiatorEndpointGroups", links)
+    target_groups = Field("Links/TargetEndpointGroups", links)
     connection_type = Field("ConnectionType", text)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """All endpoint groups that it names."""
+        return (*self.initiator_groups, *self.target_groups)
+
+    def expanded(self, known: Mapping[str, tuple[str, ...]]) -> Connection:
+        """The connection with the endpoints of the ``known`` groups, by path of the group."""
+        if not self.groups:
+            return self
+        changed: dict[str, t.Any] = {}
+        sides = (("Initiator", self.initiators, self.initiator_groups), ("Target", self.targets, self.target_groups))
+        for side, own, groups in sides:
+            every = [*own, *(uri for group in groups for uri in known.get(group, ()))]
+            changed[f"{side}Endpoints"] = [{"@odata.id": uri} for uri in every]
+            changed[f"{side}EndpointGroups"] = [{"@odata.id": group} for group in groups if group not in known]
+        return Connection({**self.body, "Links": {**self.body["Links"], **changed}}, self.uri, self.etag)
 
 
 class Part(Described):

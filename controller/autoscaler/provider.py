@@ -27,7 +27,7 @@ from ansible_collections.composable.infra.controller.autoscaler.providers.table 
 from ansible_collections.composable.infra.controller.autoscaler.requests import RequestWriter
 from ansible_collections.composable.infra.controller.autoscaler.scale_down import ScaleDowns
 from ansible_collections.composable.infra.controller.autoscaler.scale_up import ScaleUps
-from ansible_collections.composable.infra.controller.autoscaler.template import most_devices, template_node
+from ansible_collections.composable.infra.controller.autoscaler.template import existing_devices, most_devices, template_node
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import NodeOption
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import (
     AutoscalerConfig,
@@ -159,13 +159,23 @@ class Provider:
         self.scale_ups.decrease(group, -delta)
 
     def delete(self, group: str, nodes: Sequence[tuple[str, str]]) -> None:
-        """Nodes by (name, providerID). Those of a vertical group are instances that could not be created."""
+        """Nodes by (name, providerID). Those of a vertical group are instances that could not be created.
+
+        Raises Refused for a node whose providerID is another by now: its name is that of another machine.
+        """
         if group in self._vertical:
             strange = self.scale_ups.drop(group, [provider_id for _name, provider_id in nodes])
             if strange:
                 raise Refused(Kind.NOT_FOUND, f"group {group} has no instance {', '.join(strange)}")
             return
-        self.scale_downs.delete(self._node_group(group), [name for name, _provider_id in nodes])
+        found = self._node_group(group)
+        known = {raw["metadata"]["name"]: str((raw.get("spec") or {}).get("providerID") or "")
+                 for raw in self._groups.all_members(found)}
+        others = [f"node {name} has the providerID {known[name]!r}, not {provider_id!r}" for name, provider_id in nodes
+                  if provider_id and known.get(name, provider_id) != provider_id]
+        if others:
+            raise Refused(Kind.FAILED_PRECONDITION, "; ".join(others))
+        self.scale_downs.delete(found, [name for name, _provider_id in nodes])
 
     def running(self, group: str) -> list[tuple[str, bool]]:
         """(providerID, leaves) of each node of a group; a vertical group has none."""
@@ -183,7 +193,8 @@ class Provider:
         if vertical := self._vertical.get(group):
             there = [raw for raw in self._cluster.state.nodes.each()
                      if vertical.selector.items() <= (raw["metadata"].get("labels") or {}).items()]
-            devices = vertical.shape.devices or most_devices(self._cluster.state, there)
+            devices = (existing_devices(self._cluster.state, vertical.shape.devices) if vertical.shape.devices
+                       else most_devices(self._cluster.state, there))
             return template_node(f"{group}-template", replace(vertical.shape, devices=devices), there,
                                  vertical.selector)
         found = self._node_group(group)

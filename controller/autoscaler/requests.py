@@ -35,6 +35,8 @@ SCALE_DOWN = "composable.infra/scale-down"
 KEPT, REMOVING, REMOVED = "kept", "removing", "removed"
 # Cluster Autoscaler's, on a node that it has drained (utils/taints/taints.go).
 HARD = "ToBeDeletedByClusterAutoscaler"
+# Its field manager: by default the name of its program.
+AUTOSCALER = "cluster-autoscaler"
 ATTEMPTS = 5
 
 
@@ -84,14 +86,16 @@ class RequestWriter:
         self._annotate_node(node, {SCALE_DOWN: REMOVED})
 
     def return_node(self, node: str) -> bool:
-        """A node that was switched off runs again: nothing that kept pods from it stays. False when somebody else
-        changed the node meanwhile."""
+        """Take from a node that was switched off and runs again what Cluster Autoscaler put there to keep pods off.
+
+        A cordon of somebody else stays. Return False if the node was changed meanwhile.
+        """
         try:
             raw = self._client.get(NODES, node)
             taints = [taint for taint in raw["spec"].get("taints") or () if taint.get("key") != HARD]
             self._client.merge_patch(NODES, node, {
                 "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"], "annotations": {SCALE_DOWN: None}},
-                "spec": {"taints": taints, "unschedulable": None}})
+                "spec": {"taints": taints, **({"unschedulable": None} if _is_its_cordon(raw) else {})}})
         except NotFound:
             return True
         except Conflict:
@@ -148,6 +152,13 @@ class RequestWriter:
             raw = self._client.get(COMPOSABILITY_REQUESTS, name)
         self._state.requests.upsert(raw)
         return raw
+
+
+def _is_its_cordon(node: Json) -> bool:
+    """Whether Cluster Autoscaler cordoned a node, by the API server's record of who wrote the field."""
+    return any(str(entry.get("manager") or "").startswith(AUTOSCALER)
+               and "f:unschedulable" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+               for entry in node["metadata"].get("managedFields") or ())
 
 
 def _with(new: ScaleUpEntry, old: tuple[ScaleUpEntry, ...]) -> tuple[ScaleUpEntry, ...]:

@@ -29,6 +29,8 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.autoscal
 
 log = logging.getLogger("composable.infra")
 OUT_OF_RESOURCES, OTHER = 1, 99
+NOBODY = ("no pod waits for a device or a node. A ProvisioningRequest is not served, since devices are attached for pods; "
+          "create the pods instead")
 # Nodes on which a pod's devices may fail to come before its scale-up fails.
 MOST_NODES = 8
 # Seconds for which what failed is told when nobody takes notice.
@@ -63,7 +65,11 @@ class ScaleUp:
 class ScaleUps:
     """All calls that are not finished. Thread-safe. ``options``: which nodes can be added now; ``orders``: of whom they
     are ordered. ``timeout``: seconds in which what a call began must come. ``judged_every``: seconds between two looks
-    whether the nodes that were chosen still suit their pods."""
+    whether the nodes that were chosen still suit their pods.
+
+    One call or step at a time decides and writes, under the lock. Whoever only reads takes no lock: the tuple of calls
+    is replaced whole, so a slow API server delays no reader.
+    """
 
     judged_every = 2.0
 
@@ -72,7 +78,7 @@ class ScaleUps:
                  clock: Callable[[], float] = time.time) -> None:
         self._view, self._writer, self._options, self._orders = view, writer, options, orders
         self._timeout, self._measurements, self._clock = timeout, measurements, clock
-        self._open: list[ScaleUp] = []
+        self._open: tuple[ScaleUp, ...] = ()
         self._count, self._lock = 0, threading.RLock()
         self._misfits: dict[str, str] = {}
         self._judged = -math.inf
@@ -87,19 +93,18 @@ class ScaleUps:
 
     def target(self, group: str) -> int:
         """The target size of a group."""
-        with self._lock:
-            return sum(each.delta for each in self._open if each.group == group)
+        return sum(each.delta for each in self._open if each.group == group)
 
     def failed(self, group: str) -> list[tuple[str, str, int, str]]:
         """(id, code, class, reason) of each instance that could not be created."""
-        with self._lock:
-            return [(name, *each.failed) for each in self._open if each.group == group and each.failed
-                    for name in each.instances()]
+        return [(name, *failed) for each in self._open if each.group == group and (failed := each.failed)
+                for name in each.instances()]
 
     def increase(self, group: str, delta: int) -> None:
         """Begin to serve the pods that wait, by the nodes that the group stands for.
 
-        Raises Refused, with the reasons of all of them, when none can be served.
+        Raises Refused, with the reasons of all of them, when none can be served, and when no pod waits. Otherwise
+        Cluster Autoscaler would tell a ProvisioningRequest that it is provisioned, and nothing would be attached.
 
         A call that comes again finds nothing left to begin and joins what is under way.
         """
@@ -111,7 +116,7 @@ class ScaleUps:
             began = [each.pod.uid for each in plan.attaches]
             began += [pod.uid for pod in (*plan.on_new_nodes, *plan.waiting)]
             under_way = [each for each in self._open if each.group == group and not each.failed]
-            if waiting and not began and not under_way:
+            if not (began or under_way or self._view.asked(group)):
                 self._measurements.count("calls_total", result="refused")
                 raise Refused(Kind.RESOURCE_EXHAUSTED, reasons(plan))
             self._begin(plan)
@@ -125,8 +130,12 @@ class ScaleUps:
 
     def _record(self, group: str, delta: int) -> ScaleUp:
         self._count += 1
-        self._open.append(ScaleUp(self._count, group, delta, self._clock()))
-        return self._open[-1]
+        record = ScaleUp(self._count, group, delta, self._clock())
+        self._open = (*self._open, record)
+        return record
+
+    def _close(self, record: ScaleUp) -> None:
+        self._open = tuple(each for each in self._open if each is not record)
 
     def _begin(self, plan: ScaleUpPlan) -> None:
         for placement in plan.attaches:  # told before it is written, since the controller attaches at once then
@@ -157,7 +166,7 @@ class ScaleUps:
     def _end_one(self, record: ScaleUp) -> None:
         record.delta -= 1
         if record.delta <= 0:
-            self._open.remove(record)
+            self._close(record)
             self._withdraw_unshared(record)
 
     def _withdraw_unshared(self, record: ScaleUp) -> None:
@@ -179,7 +188,7 @@ class ScaleUps:
                 self._step(record, asked, provided)
             for record in [each for each in self._open if each.failed]:
                 if self._clock() - record.ended > TOLD_SECONDS:
-                    self._open.remove(record)
+                    self._close(record)
 
     def _look(self) -> tuple[dict[str, tuple[str, str]], set[str]]:
         """By uid of a pod that devices were asked for: its node, and why that will not do. And which of them the node
@@ -199,7 +208,7 @@ class ScaleUps:
         now = self._clock()
         left = {uid for uid in record.pods if self._view.is_waiting(uid) and uid not in provided}
         if not left:
-            self._open.remove(record)
+            self._close(record)
             self._withdraw_orders(record)
             self._measurements.observe("serve_seconds", now - record.began)
             log.info("ScaleUpFinished group %s: %d pods after %.1f s", record.group, len(record.pods),
@@ -260,4 +269,4 @@ def reasons(plan: ScaleUpPlan) -> str:
         by_reason.setdefault(reason, []).append(f"{pod.namespace}/{pod.name}")
     told = [f"{', '.join(sorted(names)[:3])}{' and others' if len(names) > 3 else ''}: {reason}"
             for reason, names in by_reason.items()]
-    return "; ".join(told) or "no pod waits for a device or a node"
+    return "; ".join(told) or NOBODY

@@ -50,18 +50,37 @@ def most_devices(state: ClusterState, nodes: Iterable[Json]) -> dict[str, int]:
     return {resource: n for resource, n in found.items() if n}
 
 
+def existing_devices(state: ClusterState, wanted: Mapping[str, int]) -> dict[str, int]:
+    """The devices of a configured shape by extended resource, but no more than the fabrics have. What no DeviceClass
+    serves is left as it is, and what could not be counted."""
+    if state.snapshot is None or state.snapshot.problems:
+        return {**wanted}
+    classes = {raw["metadata"]["name"]: raw for raw in state.classes.list()}
+    served, there = extended_resources.classes_by_resource(classes), _existing(state)
+    most = {resource: sum(there[model] for model in _models(state, classes[name])) for resource, name in served.items()}
+    found = {resource: min(n, most.get(resource, n)) for resource, n in wanted.items()}
+    return {resource: n for resource, n in found.items() if n}
+
+
+def _existing(state: ClusterState) -> Counter[str]:
+    """Devices by model, free and attached ones."""
+    found: Counter[str] = Counter()
+    for (name, _fabric), n in (state.snapshot.free if state.snapshot else {}).items():
+        found[name] += n
+    for model in state.settings.models:
+        found[model.cdi_model_name] += state.resources.count("model", model.cdi_model_name)
+    return found
+
+
 def _limits(state: ClusterState, nodes: list[Json]) -> dict[str, int]:
     """By model: the most devices on one node."""
-    free: Counter[str] = Counter()
-    for (name, _fabric), n in (state.snapshot.free if state.snapshot else {}).items():
-        free[name] += n
+    there = _existing(state)
     found = {}
     for model in state.settings.models:
         label = state.settings.label(f"{model.k8s_device_name}-size-max")
         said = [str((raw["metadata"].get("labels") or {}).get(label, "")) for raw in nodes]
         most = max((int(text) if text.isdecimal() else state.settings.max_devices_per_node for text in said), default=0)
-        attached = state.resources.count("model", model.cdi_model_name)
-        found[model.cdi_model_name] = min(most, free[model.cdi_model_name] + attached)
+        found[model.cdi_model_name] = min(most, there[model.cdi_model_name])
     return found
 
 

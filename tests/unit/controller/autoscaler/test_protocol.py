@@ -11,6 +11,7 @@ from collections.abc import Callable
 import grpc
 import pytest
 
+from ansible_collections.composable.infra.controller.autoscaler import provider
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, Refused
 from ansible_collections.composable.infra.controller.autoscaler.server import Certificates, Server
 from ansible_collections.composable.infra.controller.autoscaler.service import NO_LABEL, ProviderService
@@ -72,9 +73,10 @@ def test_a_target_that_is_not_raised_would_be_asked_for_each_loop(
 
 def test_error_sends_the_group_into_backoff_with_our_reason(
         testbed: Testbed, asking: Asking, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Row 3."""
+    """Row 3. The devices have gone since Cluster Autoscaler asked for the template."""
     testbed.fabric.total = 0
     monkeypatch.setattr(testbed.cluster, "free_devices", lambda: 1)
+    monkeypatch.setattr(provider, "existing_devices", lambda _state, wanted: {**wanted})
     standin = asking(backoff=30.0)
     testbed.pod("train")
     testbed.sync()

@@ -137,10 +137,11 @@ def power(testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> Power:
     return made
 
 
-def drained(testbed: Testbed, name: str) -> None:
+def drained(testbed: Testbed, name: str, cordoned_by: str = "cluster-autoscaler") -> None:
     """As Cluster Autoscaler leaves a node that it deletes: tainted and cordoned."""
     other = {"key": "site", "effect": "NoSchedule", "value": "x"}
-    testbed.api.client.merge_patch(NODES, name, {"spec": {
+    written = {"manager": cordoned_by, "operation": "Update", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}
+    testbed.api.client.merge_patch(NODES, name, {"metadata": {"managedFields": [written]}, "spec": {
         "taints": [other, {"key": HARD, "value": "1", "effect": "NoSchedule"}], "unschedulable": True}})
     testbed.sync()
     testbed.provider.delete("nodes", [(name, "")])
@@ -216,3 +217,22 @@ def test_node_that_returns_while_somebody_changes_it_is_looked_at_again(testbed:
     assert note(testbed, "node-0", SCALE_DOWN) == "removed"
     testbed.provider.step()
     assert note(testbed, "node-0", SCALE_DOWN) is None
+
+
+def test_cordon_of_an_administrator_stays(testbed: Testbed, power: Power) -> None:
+    drained(testbed, "node-0", cordoned_by="kubectl-cordon")
+    power.kubelets()
+    testbed.tick(1)
+    testbed.provider.scale_downs._marks.return_node("node-0")
+    raw = testbed.api.one(NODES, "node-0")
+    assert ([taint["key"] for taint in raw["spec"]["taints"]], raw["spec"].get("unschedulable")) == (["site"], True)
+
+
+def test_node_that_is_another_machine_by_now_is_not_removed(testbed: Testbed, machines: Machines) -> None:
+    """It was made anew under the same name after Cluster Autoscaler had looked."""
+    regroup(testbed, scale_down={"policy": "power"})
+    with pytest.raises(Refused, match="node node-1 has the providerID 'fsas-cdi://machine-1', not 'fsas-cdi://before'"):
+        testbed.provider.delete("nodes", [("node-0", "fsas-cdi://machine-0"), ("node-1", "fsas-cdi://before")])
+    assert note(testbed, "node-0", SCALE_DOWN) is None
+    testbed.provider.delete("nodes", [("node-1", "fsas-cdi://machine-1")])
+    assert note(testbed, "node-1", SCALE_DOWN) == "removing"

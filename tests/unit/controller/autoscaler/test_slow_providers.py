@@ -15,6 +15,7 @@ from ansible_collections.composable.infra.controller.autoscaler.providers import
 from ansible_collections.composable.infra.controller.autoscaler.providers.node_provider import NodeProvider
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.machines import Machines, regroup
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import Testbed
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import READS, Call
 
 SOON = 5.0
 
@@ -99,6 +100,31 @@ def test_removal_that_takes_long_holds_up_no_call(testbed: Testbed, slow: SlowMa
     slow.let.set()
     thread.join(SOON)
     assert testbed.provider.target_size("nodes") == 0
+
+
+def test_slow_api_server_holds_up_no_reader(testbed: Testbed) -> None:
+    """Cluster Autoscaler's reads and the metrics are answered while the decision is being written."""
+    asked, let, sizes = threading.Event(), threading.Event(), list[object]()
+    testbed.pod("train")
+    testbed.sync()
+
+    def wait(call: Call) -> None:
+        if call.plural == "composabilityrequests" and call.verb not in READS:
+            asked.set()
+            assert let.wait(2 * SOON)
+
+    testbed.api.before = wait
+    begun = threading.Thread(target=lambda: testbed.provider.increase("vertical", 1), daemon=True)
+    begun.start()
+    assert asked.wait(SOON)
+    reads = threading.Thread(target=lambda: sizes.extend([
+        testbed.provider.target_size("vertical"), testbed.provider.failed("vertical"), testbed.provider.groups(),
+        testbed.provider._observed()]), daemon=True)
+    done = answered(reads)
+    let.set()
+    begun.join(2 * SOON)
+    assert done
+    assert (sizes[0], testbed.provider.target_size("vertical")) == (0, 1)
 
 
 def test_look_that_began_before_an_order_does_not_undo_it(testbed: Testbed, machines: Machines) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -47,6 +48,26 @@ def test_devices_are_as_many_as_the_fabric_may_attach_to_a_node(testbed: Testbed
     assert shown(testbed, "vertical")[1][GPU] == "2"
     testbed.fabric.total = 0
     assert GPU not in shown(testbed, "vertical")[1], "none is there"
+
+
+@pytest.mark.usefixtures("machines")
+def test_configured_devices_are_no_more_than_there_are(testbed: Testbed) -> None:
+    regroup(testbed, vertical=[{"id": "vertical", "devices": {GPU: 9, "example.com/other": 2}}])
+    testbed.fabric.total = 3
+    found = shown(testbed, "vertical")[1]
+    assert (found[GPU], found["example.com/other"]) == ("3", "2")
+    snapshot = testbed.cluster.state.snapshot
+    assert snapshot
+    testbed.cluster.state.snapshot = replace(snapshot, free={}, problems={f"{A100}/1": "it is busy"})
+    offered = testbed.provider.template("vertical")["status"]["allocatable"]
+    assert offered[GPU] == "9", "devices that could not be counted are not none"
+
+
+def test_call_for_no_pod_is_refused(testbed: Testbed) -> None:
+    """Cluster Autoscaler would tell a ProvisioningRequest that it is provisioned, with nothing attached."""
+    with pytest.raises(Refused, match="A ProvisioningRequest is not served"):
+        testbed.provider.increase("vertical", 1)
+    assert testbed.provider.target_size("vertical") == 0
 
 
 def test_template_has_the_labels_that_all_its_nodes_have(testbed: Testbed) -> None:

@@ -27,7 +27,11 @@ from ansible_collections.composable.infra.controller.autoscaler.providers.table 
 from ansible_collections.composable.infra.controller.autoscaler.requests import RequestWriter
 from ansible_collections.composable.infra.controller.autoscaler.scale_down import ScaleDowns
 from ansible_collections.composable.infra.controller.autoscaler.scale_up import ScaleUps
-from ansible_collections.composable.infra.controller.autoscaler.template import existing_devices, most_devices, template_node
+from ansible_collections.composable.infra.controller.autoscaler.template import (
+    existing_devices,
+    most_devices,
+    template_node,
+)
 from ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up import NodeOption
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import (
     AutoscalerConfig,

@@ -29,8 +29,8 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.autoscal
 
 log = logging.getLogger("composable.infra")
 OUT_OF_RESOURCES, OTHER = 1, 99
-NOBODY = ("no pod waits for a device or a node. A ProvisioningRequest is not served, since devices are attached for pods; "
-          "create the pods instead")
+NOBODY = ("no pod waits for a device or a node. A ProvisioningRequest is not served, since devices are attached for "
+          "pods; create the pods instead")
 # Nodes on which a pod's devices may fail to come before its scale-up fails.
 MOST_NODES = 8
 # Seconds for which what failed is told when nobody takes notice.

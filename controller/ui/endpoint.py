@@ -118,7 +118,7 @@ class Ui:
 
     def _changes(self, scope: Scope, query: Mapping[str, str], request: Request) -> Answer:
         position = request.headers.get("Last-Event-ID") or query.get("since") or ""
-        if self.broadcaster.full:
+        if self.broadcaster.full_for(scope):
             return _said(UNAVAILABLE, "too many pages are open; try again later")
         return Answer(OK, _STREAM, stream=lambda connection: self.broadcaster.adopt(connection, scope, position))
 

@@ -23,8 +23,9 @@ from ansible_collections.composable.infra.controller.ui.view import Change, View
 # Seconds between two looks at what changed; between two signs of life; after which a page asks to be let in anew; that
 # a page may take to read what was sent; and that rows are kept after the last page has gone.
 TICK, SIGN_OF_LIFE, LONGEST, PATIENCE, KEEP_SECONDS = 0.25, 15.0, 300.0, 5.0, 10.0
-# Bytes that may wait for one page, and pages at the same time.
+# Bytes that may wait for one page, and pages at the same time: in all, of one namespace, and of all namespaces.
 MOST_WAITING, MOST_STREAMS = 8_000_000, 100
+MOST_OF_ONE, MOST_OF_NAMESPACES = 20, 80
 _LATER = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -71,10 +72,14 @@ class Broadcaster:
         """How many pages are connected."""
         return len(self._streams)
 
-    @property
-    def full(self) -> bool:
-        """Whether no further page is let in."""
-        return len(self._streams) >= MOST_STREAMS
+    def full_for(self, scope: Scope) -> bool:
+        """Whether no further page of a scope is allowed. Pages of namespaces leave room for pages of everything."""
+        if len(self._streams) >= MOST_STREAMS:
+            return True
+        if scope.namespace is None:
+            return False
+        others = [stream.scope for stream in list(self._streams) if stream.scope.namespace is not None]
+        return others.count(scope) >= MOST_OF_ONE or len(others) >= MOST_OF_NAMESPACES
 
     def looked_at(self) -> None:
         """Somebody asked for rows: have them read now, and keep them up to date for a while."""
@@ -89,7 +94,7 @@ class Broadcaster:
         """
         self._view.open()
         with self._lock:
-            if self.full:
+            if self.full_for(scope):
                 return False
             connection.setblocking(False)
             stream = Stream(connection, scope, self._clock())

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import typing as t
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
@@ -41,13 +42,16 @@ ROOT = Path(__file__).resolve().parents[2]
 def used(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Every secret that a client learned of: passwords, client secrets, tokens."""
     seen: set[str] = set()
-    learn = Redactor.learn
 
-    def note(self: Redactor, secret: str) -> None:
-        seen.update({secret} - {""})
-        learn(self, secret)
+    def noting(learn: Callable[[Redactor, str], None]) -> Callable[[Redactor, str], None]:
+        def note(self: Redactor, secret: str) -> None:
+            seen.update({secret} - {""})
+            learn(self, secret)
 
-    monkeypatch.setattr(Redactor, "learn", note)
+        return note
+
+    monkeypatch.setattr(Redactor, "learn", noting(Redactor.learn))
+    monkeypatch.setattr(Redactor, "learn_token", noting(Redactor.learn_token))
     return seen
 
 

@@ -109,7 +109,7 @@ class PasswordGrant:
         if not 200 <= reply.status < 300:
             raise _refused(self._endpoint, config, reply, _identity_words(reply), _IDENTITY)
         made = token(_access_token(reply), wall, monotonic)
-        self._endpoint.redact.learn(made.text)
+        self._endpoint.redact.learn_token(made.text)
         return made
 
     def _ask(self, config: FabricConfig) -> Response:
@@ -155,7 +155,7 @@ class RedfishSession:
         text = reply.headers.get("x-auth-token")
         if not text:
             raise Unavailable(f"cannot {_SESSION}: its reply holds no X-Auth-Token; check endpoint")
-        self._endpoint.redact.learn(text)
+        self._endpoint.redact.learn_token(text)
         self._location = _session_path(self._endpoint.address, reply)
         return everlasting(text)
 

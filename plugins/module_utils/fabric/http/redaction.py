@@ -31,23 +31,35 @@ _PATTERNS: t.Final = (
 
 
 class Redactor:
-    """Blanks secrets in texts; ``learn`` adds one. Thread-safe: the set is replaced, never changed."""
+    """Blanks secrets in texts; ``learn`` adds one. Thread-safe: the sets are replaced, never changed."""
 
     def __init__(self, *secrets: str) -> None:
         self._secrets: tuple[str, ...] = ()
+        self._tokens: tuple[str, ...] = ()
         for secret in secrets:
             self.learn(secret)
 
     def learn(self, secret: str) -> None:
         """Blank ``secret`` from now on, as it is and percent-encoded; the longest first."""
-        forms = {secret, quote(secret, safe=""), quote_plus(secret)} - {""}
-        self._secrets = tuple(sorted({*self._secrets, *forms}, key=len, reverse=True))
+        self._secrets = tuple(sorted({*self._secrets, *_forms(secret)}, key=len, reverse=True))
+
+    def learn_token(self, token: str) -> None:
+        """Blank ``token`` and the one before, which a request in flight may still show. Forget older ones: a manager
+        gives a new token every few minutes."""
+        if token not in self._tokens:
+            self._tokens = (token, *self._tokens[:1])
 
     def __call__(self, text: str) -> str:
         """``text`` without secrets, on one line, at most 500 characters."""
-        for secret in self._secrets:
+        tokens = [form for token in self._tokens for form in _forms(token)]
+        for secret in sorted((*tokens, *self._secrets), key=len, reverse=True):
             text = text.replace(secret, MASK)
         for pattern, mask in _PATTERNS:
             text = pattern.sub(mask, text)
         text = " ".join(text.split())
         return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _forms(secret: str) -> set[str]:
+    """A secret as it is and percent-encoded."""
+    return {secret, quote(secret, safe=""), quote_plus(secret)} - {""}

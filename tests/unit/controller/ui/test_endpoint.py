@@ -235,7 +235,7 @@ def test_answer_that_takes_us_long_is_given_all_the_same(
 
 
 def test_too_many_pages_are_told_so(server: HealthServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Broadcaster, "full", True)
+    monkeypatch.setattr(Broadcaster, "full_for", lambda self, scope: True)
     assert get(server, "/ui/changes").status == 503
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ansible_collections.composable.infra.controller.ui import stream as module
+from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.controller.ui.stream import Broadcaster
 from ansible_collections.composable.infra.tests.unit.controller.ui.conftest import EVERYTHING, MINE, Looked, elsewhere
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -148,7 +149,7 @@ def test_no_more_pages_than_there_may_be(looked: Looked, page: Pages, broadcaste
                                          monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_STREAMS", 1)
     page()
-    assert broadcaster.full
+    assert broadcaster.full_for(EVERYTHING)
     ours, theirs = socket.socketpair()
     assert not broadcaster.adopt(ours, EVERYTHING, looked.view.position)
     ours.close()
@@ -182,3 +183,24 @@ def test_stop_ends_every_page(page: Pages, broadcaster: Broadcaster) -> None:
     open_page.event()
     broadcaster.stop()
     assert open_page.event()[0] == ""
+
+
+def test_readers_of_namespaces_leave_room_for_others(looked: Looked) -> None:
+    made, ends = Broadcaster(looked.view), list[socket.socket]()
+
+    def opened(scope: Scope, count: int) -> int:
+        pairs = [socket.socketpair() for _unused in range(count)]
+        ends.extend(end for pair in pairs for end in pair)
+        return sum(made.adopt(ours, scope, "") for ours, _theirs in pairs)
+
+    assert opened(Scope("team-a"), 100) == module.MOST_OF_ONE
+    assert opened(Scope("team-b"), 1) == 1
+    assert sum(opened(Scope(f"team-{number}"), 100) for number in range(9)) == module.MOST_OF_NAMESPACES - \
+        module.MOST_OF_ONE - 1
+    assert made.full_for(Scope("team-c"))
+    assert not made.full_for(EVERYTHING)
+    assert opened(EVERYTHING, 100) == module.MOST_STREAMS - module.MOST_OF_NAMESPACES
+    assert made.full_for(EVERYTHING)
+    made.stop()
+    for end in ends:
+        end.close()

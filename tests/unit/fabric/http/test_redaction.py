@@ -31,6 +31,21 @@ def test_a_secret_learned_later_is_blanked() -> None:
     assert redact("s3cr3t") == MASK
 
 
+def test_of_tokens_the_one_in_force_and_the_one_before_are_blanked() -> None:
+    redact = Redactor("passw0rd")
+    for number in range(1000):
+        redact.learn_token(f"opaque-{number}-token")
+    shown = "passw0rd opaque-999-token opaque-998-token opaque-997-token"
+    assert redact(shown) == f"{MASK} {MASK} {MASK} opaque-997-token"
+
+
+def test_a_token_that_comes_again_does_not_drop_the_one_before() -> None:
+    redact = Redactor()
+    for token in ("first", "second", "second"):
+        redact.learn_token(token)
+    assert redact("first second") == f"{MASK} {MASK}"
+
+
 def test_an_empty_secret_blanks_nothing() -> None:
     assert Redactor("")("text") == "text"
 

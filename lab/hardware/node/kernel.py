@@ -10,8 +10,6 @@ stays on the bus as a dead one, with Xid 79 in the log.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -33,7 +31,6 @@ from ansible_collections.composable.infra.lab.hardware.node.bus import (
 from ansible_collections.composable.infra.lab.hardware.node.records import INFO, BusDevice, Records
 
 _WIDTH, _NARROW = 16, 4
-HUNG_PROCESS = "4194303"
 
 
 class NodeKernel:
@@ -59,7 +56,6 @@ class NodeKernel:
         for slot in range(slots):
             self.bus.add_port(slot)
         (root / "dev" / "kmsg").touch()
-        self._hang(None)
         (root / ".simulated-node").write_text(
             "A stand-in: this folder plays a node's kernel, PCI bus and GPU driver for the lab.\n", encoding="utf-8")
 
@@ -104,22 +100,11 @@ class NodeKernel:
             if self._in_use(device):
                 if self.hung is None:
                     self.records.log(f"NVRM: Attempting to remove device {address} with non-zero usage count!")
-                self._hang(address)
+                self.hung = address
                 return False
-            self._hang(None)
+            self.hung = None
             self._take_off(device)
             return True
-
-    def _hang(self, address: str | None) -> None:
-        """Show the process whose write does not return; here it is not the writer, since that could be killed."""
-        self.hung = address
-        process = self.root / "proc" / HUNG_PROCESS
-        if address is None:
-            shutil.rmtree(process, ignore_errors=True)
-        elif not process.exists():
-            (process / "fd").mkdir(parents=True)
-            removal = self.bus.devices / address / REMOVE
-            (process / "cmdline").write_bytes(b"\0".join((b"writer", os.fsencode(removal), b"")))
 
     def probe(self, address: str) -> None:
         """Look for a driver for a device that has none."""

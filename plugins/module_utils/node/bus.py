@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from . import pci
+from . import left_behind, pci
 from .evidence import COMMAND_FAILED, NodeTrouble
 
 POLL_SECONDS = 0.02
@@ -51,7 +51,7 @@ def rescan_port(root: Path, bridge: str, patience: float) -> list[pci.PciDevice]
 
 def _appeared(root: Path, path: Path, patience: float) -> list[pci.PciDevice]:
     before = {d.address for d in pci.devices(root)}
-    write(path, "1", patience)
+    _ask(root, path, "1", patience)
     return [d for d in pci.devices(root) if d.address not in before]
 
 
@@ -68,8 +68,8 @@ def bind(root: Path, address: str, driver: str, patience: float) -> bool:
     """
     entry = root / "sys/bus/pci/devices" / address
     if driver and (entry / "driver_override").exists():
-        write(entry / "driver_override", driver, patience)
-    write(root / "sys/bus/pci/drivers_probe", address, patience)
+        _ask(root, entry / "driver_override", driver, patience)
+    _ask(root, root / "sys/bus/pci/drivers_probe", address, patience)
     return until((entry / "driver").is_symlink, min(patience, BIND_SECONDS))
 
 
@@ -78,7 +78,7 @@ def unbind(root: Path, device: pci.PciDevice, patience: float) -> bool:
     entry = root / "sys/bus/pci/devices" / device.address
     if device.driver is None:
         return True
-    write(root / "sys/bus/pci/drivers" / device.driver / "unbind", device.address, patience)
+    _ask(root, root / "sys/bus/pci/drivers" / device.driver / "unbind", device.address, patience)
     return until(lambda: not (entry / "driver").is_symlink(), patience)
 
 
@@ -89,7 +89,7 @@ def remove(root: Path, address: str, patience: float) -> None:
     Raises NotDone when the kernel refuses, or the device stays on the bus.
     """
     deadline = time.monotonic() + patience
-    write(removal_file(root, address), "1", patience)
+    _ask(root, removal_file(root, address), "1", patience)
     await_gone(root, address, max(0.0, deadline - time.monotonic()))
 
 
@@ -105,6 +105,11 @@ def removal_file(root: Path, address: str) -> Path:
     return root / "sys/bus/pci/devices" / address / "remove"
 
 
+def removing(root: Path, address: str) -> str:
+    """Return the process that writes to that file and has not ended, empty for none."""
+    return left_behind.running(root, str(removal_file(root, address).relative_to(root)))
+
+
 def until(done: Callable[[], bool], patience: float) -> bool:
     """Whether the condition holds within ``patience``; returns as soon as it does."""
     deadline = time.monotonic() + patience
@@ -115,13 +120,28 @@ def until(done: Callable[[], bool], patience: float) -> bool:
     return True
 
 
-def write(path: Path, text: str, patience: float) -> None:
-    """Write ``text`` to a file of the kernel, in a process of its own. Raises NotDone, or Hangs when none answers."""
+def _ask(root: Path, path: Path, text: str, patience: float) -> None:
+    """Write to a file of the kernel, unless an earlier write to it has not ended. Raises as ``write`` does."""
+    work = str(path.relative_to(root))
+    earlier = left_behind.running(root, work)
+    if earlier:
+        raise Hangs(f"{path}: the kernel has not answered an earlier write, process {earlier}; the device may hang")
+    write(path, text, patience, lambda pid: left_behind.note(root, work, pid))
+
+
+def write(path: Path, text: str, patience: float, begun: Callable[[int], None] = lambda pid: None) -> None:
+    """Write ``text`` to a file of the kernel, in a process of its own. Raises NotDone, or Hangs when none answers.
+
+    ``begun`` gets the number of that process.
+    """
     writer = subprocess.Popen([sys.executable, "-I", "-S", "-c", _WRITER, str(path), text], stdin=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     try:
+        begun(writer.pid)
         said = writer.communicate(timeout=patience)[1].decode(errors="replace").strip()
     except subprocess.TimeoutExpired:
         raise Hangs(f"{path}: the kernel has not answered for {patience:g} s; the device may hang") from None
+    except OSError as error:
+        raise Hangs(f"{path}: process {writer.pid} writes to it and cannot be noted: {error}") from None
     if writer.returncode:
         raise NotDone(f"{path} cannot be written: {said.splitlines()[-1] if said else 'no reason given'}")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import left_behind
 from .evidence import COMMAND_FAILED, NodeTrouble
 from .probe import SIMULATED
 
@@ -41,15 +42,16 @@ class Host:
 
     def __init__(self, root: Path, run: Callable[[Sequence[str], float], Output] | None = None) -> None:
         self.root = root
-        self._run = run or self._start
+        self._run = run
 
-    def run(self, argv: Sequence[str], timeout: float) -> Output:
+    def run(self, argv: Sequence[str], timeout: float, noted: bool = False) -> Output:
         """Run a command of the node, never by a shell. Its exit code is the caller's to judge.
 
         Raises NodeTrouble(CommandFailed) when the node has no such command, NotEnded (the same) when it does not end
-        within ``timeout`` seconds. It is then killed; one that hangs in the kernel is left behind.
+        within ``timeout`` seconds. It is then killed; one that hangs in the kernel is left behind, and the command is
+        not begun again until that has ended. ``noted``: write the process down at once, also for a later program.
         """
-        return self._run(argv, timeout)
+        return self._run(argv, timeout) if self._run else self._start(argv, timeout, noted)
 
     def must(self, argv: Sequence[str], timeout: float) -> str:
         """What the command wrote. Raises NodeTrouble(CommandFailed), also for an exit code other than 0."""
@@ -58,17 +60,34 @@ class Host:
             raise NodeTrouble(COMMAND_FAILED, f"{' '.join(argv)} ended with {done.code}: {done.said}")
         return done.out
 
-    def _start(self, argv: Sequence[str], timeout: float) -> Output:
+    def _start(self, argv: Sequence[str], timeout: float, noted: bool) -> Output:
+        work = " ".join(argv)
+        earlier = left_behind.running(self.root, work)
+        if earlier:
+            raise NotEnded(COMMAND_FAILED, f"{work} was begun earlier and hangs in the kernel, process {earlier}; "
+                                           "reboot the node if it does not end")
         command, environment = self.command(argv)
         try:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE, env=environment, start_new_session=True)
         except OSError as error:
             raise NodeTrouble(COMMAND_FAILED, f"the node cannot run {argv[0]}: {error.strerror}") from None
-        done = _finish(process, argv, timeout)
+        if noted:
+            self._note(work, process.pid)
+        done = _finish(process, timeout)
+        if done is None:
+            self._note(work, process.pid)
+            raise NotEnded(COMMAND_FAILED, f"{work} has not ended within {timeout:g} s")
         if done.code in _NOT_STARTED and command[0] == "chroot":
             raise NodeTrouble(COMMAND_FAILED, f"the node cannot run {argv[0]}: {done.said}")
         return done
+
+    def _note(self, work: str, pid: int) -> None:
+        """Write the process down. Whether it ends is not known any more when that fails. Raises NotEnded."""
+        try:
+            left_behind.note(self.root, work, pid)
+        except OSError as error:
+            raise NotEnded(COMMAND_FAILED, f"{work} is begun, process {pid}, and cannot be noted: {error}") from None
 
     def command(self, argv: Sequence[str]) -> tuple[list[str], dict[str, str] | None]:
         """The command as it is started here, and its environment, None for our own."""
@@ -79,12 +98,13 @@ class Host:
         return ["chroot", str(self.root), *argv], None
 
 
-def _finish(process: subprocess.Popen[bytes], argv: Sequence[str], timeout: float) -> Output:
+def _finish(process: subprocess.Popen[bytes], timeout: float) -> Output | None:
+    """Return what the command answered, None when it has not ended in its time."""
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):  # it may hang in the kernel, where no signal reaches it
             process.communicate(timeout=1)
-        raise NotEnded(COMMAND_FAILED, f"{' '.join(argv)} has not ended within {timeout:g} s") from None
+        return None
     return Output(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))

@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import bus, pci
+from . import bus, left_behind, pci
 from .drain import is_unsupported, refused
 from .evidence import OPEN_ON_NODE, REMOVAL_HUNG, NodeTrouble
 from .host import Host, NotEnded
@@ -21,9 +21,6 @@ from .kernel_log import IN_USE, KernelLog, faults
 from .options import Options
 from .progress import Undo
 from .vendors import Vendor, fill
-
-# Where the processes begun from here are seen, also when the node's files are below another folder.
-OWN_PROCESSES = Path("/proc")
 
 
 def unload_last(host: Host, device: pci.PciDevice, vendor: Vendor, options: Options, undo: Undo) -> bool:
@@ -65,7 +62,7 @@ def remove(host: Host, device: pci.PciDevice, argv: list[str], options: Options)
 
 
 def _by_command(host: Host, argv: list[str], options: Options) -> bool:
-    done = host.run(argv, options.patience)
+    done = host.run(argv, options.patience, noted=True)
     if done.code and not options.force and not is_unsupported(done):
         raise refused(argv, done)
     return done.code == 0
@@ -89,32 +86,12 @@ def _forget_file(root: Path, device: pci.PciDevice) -> None:
 
 
 def still_under_way(host: Host, address: str, argv: Sequence[str]) -> list[str]:
-    """Process numbers of removals of this device that have not ended, also those that were begun by an earlier run."""
-    written = os.fsencode(str(bus.removal_file(host.root, address)))
-    command = [os.fsencode(word) for word in host.command(argv)[0]] if argv else []
-    if command[:1] == [b"chroot"]:
-        command = command[2:]
-    found = {process.name for folder in (host.root / "proc", OWN_PROCESSES) for process in _processes(folder)
-             if _is_removal(_arguments(process), written, command)}
-    return sorted(found, key=int)
+    """Return process numbers of removals of this device that have not ended, also those of an earlier program.
 
-
-def _is_removal(arguments: list[bytes], written: bytes, command: list[bytes]) -> bool:
-    return written in arguments or (bool(command) and arguments[-len(command):] == command)
-
-
-def _processes(folder: Path) -> list[Path]:
-    try:
-        return [p for p in folder.iterdir() if p.name.isdecimal()]
-    except OSError:
-        return []
-
-
-def _arguments(process: Path) -> list[bytes]:
-    try:
-        return (process / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-    except OSError:
-        return []
+    ``argv``: the vendor's command that removes it, empty for none.
+    """
+    found = [bus.removing(host.root, address), left_behind.running(host.root, " ".join(argv)) if argv else ""]
+    return [process for process in found if process]
 
 
 def removal_command(vendor: Vendor, address: str) -> list[str]:

@@ -32,7 +32,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     made.ready(A, "GPU-a")
     made.come(Card(B, "GPU-b"))
 
-    def run(host: Host, argv: Sequence[str], timeout: float) -> Output:
+    def run(host: Host, argv: Sequence[str], timeout: float, noted: bool) -> Output:
         return made.run(argv, timeout)
 
     monkeypatch.setattr(Host, "_start", run)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.node import bus, removal
+from ansible_collections.composable.infra.plugins.module_utils.node import bus
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     COMMAND_FAILED,
     Evidence,
@@ -68,8 +68,6 @@ class FakeNode:
             (root / "sys/module" / module).mkdir(parents=True)
         process(root, 1, "init")
         monkeypatch.setattr(bus, "write", self.write)
-        # Another test of this machine may run the same command for the same address.
-        monkeypatch.setattr(removal, "OWN_PROCESSES", root / "proc")
 
     def come(self, card: Card, driver: str | None = None) -> Card:
         """The card shows on the bus, as after a hot-plug event."""
@@ -111,7 +109,7 @@ class FakeNode:
         """The number of the device's file."""
         return sorted(self.cards).index(address)
 
-    def write(self, path: Path, text: str, patience: float) -> None:
+    def write(self, path: Path, text: str, patience: float, begun: t.Callable[[int], None]) -> None:
         """The kernel's part; the effect is there when it returns."""
         what = f"{path.relative_to(self.root / 'sys/bus/pci')} {text}"
         self.did.append(what)

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+import typing as t
 from pathlib import Path
 
 import pytest
@@ -32,7 +34,7 @@ def written(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]
     """What is written, file and text; a rescan shows a new device."""
     found: list[tuple[str, str]] = []
 
-    def kernel(path: Path, text: str, patience: float) -> None:
+    def kernel(path: Path, text: str, patience: float, begun: t.Callable[[int], None]) -> None:
         found.append((str(path.relative_to(root / "sys/bus/pci")), text))
         if path.name == "rescan":
             plug(root, NEW)
@@ -89,6 +91,31 @@ def test_kernel_that_hangs_is_left_behind(root: Path) -> None:
         bus.remove(root, A, 0.3)
     assert path.exists()
     os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+
+
+def test_one_write_is_outstanding_at_a_file(root: Path) -> None:
+    """The writer is known again by its number and start time, which the program has written down."""
+    path = bus.removal_file(root, A)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(bus.Hangs, match="has not answered for"):
+        bus.remove(root, A, 0.3)
+    pid = bus.removing(root, A)
+    assert str(path).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    with pytest.raises(bus.Hangs, match=f"has not answered an earlier write, process {pid};"):
+        bus.remove(root, A, 10)
+    os.kill(int(pid), signal.SIGKILL)
+    assert bus.until(lambda: bus.removing(root, A) == "", 10)
+    path.unlink()
+    path.touch()
+    with pytest.raises(bus.NotDone, match="is still on the bus"):
+        bus.remove(root, A, 0.3)
+
+
+def test_writer_that_cannot_be_noted_may_hang(root: Path) -> None:
+    (root / "run").touch()
+    with pytest.raises(bus.Hangs, match=r"process \d+ writes to it and cannot be noted: .*Not a directory"):
+        bus.rescan(root, 10)
 
 
 def test_device_that_stays_on_the_bus_is_told(root: Path) -> None:

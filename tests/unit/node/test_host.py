@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.node import left_behind
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import NodeTrouble
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host, NotEnded, Output
 from ansible_collections.composable.infra.plugins.module_utils.node.probe import SIMULATED
@@ -56,6 +58,42 @@ def test_command_that_does_not_end_is_ended(stand_in: Path) -> None:
     with pytest.raises(NotEnded, match=r"^wait -x has not ended within 0\.2 s$") as caught:
         Host(stand_in).run(["wait", "-x"], 0.2)
     assert caught.value.reason == "CommandFailed"
+
+
+def begun(root: Path) -> list[str]:
+    """Numbers of the processes that the program of the stand-in has written down itself."""
+    return (root / "begun").read_text().split()
+
+
+def test_command_that_cannot_be_ended_is_not_begun_again(
+        stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that hangs in the kernel is played by one that nobody kills."""
+    command(stand_in, "nvidia-smi", 'echo $$ >> "$NODE_ROOT/begun"; [ "$1" = -L ] && exec sleep 600; echo done')
+    kill = subprocess.Popen.kill
+    hung: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(subprocess.Popen, "kill", lambda process: hung.append(process))
+    with pytest.raises(NotEnded, match=r"^nvidia-smi -L has not ended within 0\.5 s$"):
+        Host(stand_in).run(["nvidia-smi", "-L"], 0.5)
+    for program in (Host(stand_in), Host(stand_in)):
+        with pytest.raises(NotEnded, match=f"^nvidia-smi -L was begun earlier and hangs .* process {hung[0].pid};"):
+            program.run(["nvidia-smi", "-L"], 10)
+    assert begun(stand_in) == [str(hung[0].pid)]
+    assert Host(stand_in).run(["nvidia-smi", "-q"], 10).out == "done\n"
+    kill(hung[0])
+    hung[0].wait()
+    with pytest.raises(NotEnded, match="has not ended within"):
+        Host(stand_in).run(["nvidia-smi", "-L"], 0.5)
+    assert len(begun(stand_in)) == 3
+    kill(hung[1])
+    hung[1].communicate()
+
+
+def test_removal_is_noted_while_it_runs(stand_in: Path) -> None:
+    """Also a program that is ended meanwhile has written it down."""
+    command(stand_in, "nvidia-smi", f'while [ ! -e "$NODE_ROOT/{left_behind.FOLDER}/nvidia-smi_-r" ]; '
+                                    "do sleep 0.01; done; echo noted")
+    assert Host(stand_in).run(["nvidia-smi", "-r"], 30, noted=True).out == "noted\n"
+    assert left_behind.running(stand_in, "nvidia-smi -r") == ""
 
 
 def test_command_that_must_succeed(stand_in: Path) -> None:

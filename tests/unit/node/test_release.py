@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.node import bus, removal
+from ansible_collections.composable.infra.plugins.module_utils.node import bus, left_behind
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence, NodeTrouble
 from ansible_collections.composable.infra.plugins.module_utils.node.host import NotEnded, Output
 from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
@@ -290,36 +290,55 @@ def test_tool_that_hangs_is_a_removal_that_hangs(node: FakeNode, notes: Notes, g
 
 
 @pytest.fixture
-def writer(node: FakeNode) -> Path:
-    """A removal of an earlier run: a process that has the file's name among its arguments."""
-    folder = process(node.root, 99, "python3")
-    arguments = [sys.executable, "-c", "...", str(bus.removal_file(node.root, A)), "1"]
-    (folder / "cmdline").write_bytes(b"".join(os.fsencode(a) + b"\0" for a in arguments))
-    return folder
+def running() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start a real process with these words, which ends when it is killed."""
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def start(*words: str) -> subprocess.Popen[bytes]:
+        begun.append(subprocess.Popen([sys.executable, "-c", "print(flush=True); input()", *words],
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
+        assert begun[-1].stdout
+        begun[-1].stdout.readline()  # before that, /proc does not have its words yet
+        return begun[-1]
+
+    yield start
+    for one in begun:
+        one.kill()
+        one.communicate()
 
 
-def test_second_removal_is_not_begun_beside_one_that_hangs(node: FakeNode, notes: Notes, gpu_a: Evidence,
-                                                           writer: Path) -> None:
+@pytest.mark.parametrize("work", [f"sys/bus/pci/devices/{A}/remove", REMOVE], ids=["kernel", "tool"])
+def test_second_removal_is_not_begun_beside_one_that_hangs(
+        node: FakeNode, notes: Notes, gpu_a: Evidence, running: Callable[..., subprocess.Popen[bytes]],
+        work: str) -> None:
+    """An earlier run has written down which process it began."""
+    writer = running()
+    left_behind.note(node.root, work, writer.pid)
     leaving = gpu_a.with_phase("Releasing").with_step("Idle", 1.0)
     assert failure(node, notes, leaving) == "RemovalHung"
     assert node.did == []
-    assert "process 99" in str(notes.last.trouble)
-    shutil.rmtree(writer)
+    assert f"process {writer.pid}" in str(notes.last.trouble)
+    writer.kill()
+    writer.wait()
     assert release(node.host, notes.last, QUICK, notes, free).phase == "Removed"
 
 
-def test_removal_by_the_tool_is_known_again(
-        node: FakeNode, notes: Notes, gpu_a: Evidence, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real process with the command's words, which ends when its input does."""
-    monkeypatch.setattr(removal, "OWN_PROCESSES", Path("/proc"))
-    words = node.host.command(["nvidia-smi", "drain", "-p", A, "-r"])[0]
-    with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()", *words], stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
-        assert running.stdout
-        running.stdout.readline()  # before that, /proc does not have its words yet
-        assert failure(node, notes, gpu_a) == "RemovalHung"
-        assert str(running.pid) in str(notes.last.trouble)
-        running.kill()
+def test_process_with_the_words_of_a_removal_is_none(
+        node: FakeNode, notes: Notes, gpu_a: Evidence, running: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """Any pod can start a process with these arguments."""
+    running(str(bus.removal_file(node.root, A)), "1")
+    running("nvidia-smi", "drain", "-p", A, "-r")
+    running(*node.host.command(["nvidia-smi", "drain", "-p", A, "-r"])[0])
+    assert release(node.host, gpu_a, QUICK, notes, free).phase == "Removed"
+
+
+def test_process_that_got_the_number_of_a_removal_is_none(
+        node: FakeNode, notes: Notes, gpu_a: Evidence, running: Callable[..., subprocess.Popen[bytes]]) -> None:
+    left_behind.note(node.root, REMOVE, running().pid)
+    (file,) = (node.root / left_behind.FOLDER).iterdir()
+    pid, started = file.read_text().split()
+    file.write_text(f"{pid} {int(started) - 1}")
+    assert release(node.host, gpu_a, QUICK, notes, free).phase == "Removed"
 
 
 def test_device_that_disappears_meanwhile_is_gone(node: FakeNode, notes: Notes, gpu_a: Evidence) -> None:

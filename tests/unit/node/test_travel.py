@@ -39,7 +39,7 @@ root = Path(sys.argv[2])
 at_node = host.Host(root)
 entry = root / "sys/bus/pci/devices/0000:10:00.0"
 
-def kernel(path, text, patience):
+def kernel(path, text, patience, begun):
     if path.name == "drivers_probe":
         (entry / "driver").symlink_to("../../drivers/nvidia")
     elif path.name == "remove":

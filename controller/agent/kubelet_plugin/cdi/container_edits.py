@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import NodeTrouble
-from ansible_collections.composable.infra.plugins.module_utils.node.host import SIMULATED, Host, NotEnded
+from ansible_collections.composable.infra.plugins.module_utils.node.host import Host, NotEnded
+from ansible_collections.composable.infra.plugins.module_utils.node.probe import SIMULATED
 from ansible_collections.composable.infra.plugins.module_utils.node.vendors import NVIDIA
 
 from ..devices import NodeDevice

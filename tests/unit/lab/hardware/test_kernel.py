@@ -14,10 +14,7 @@ import pytest
 from ansible_collections.composable.infra.lab.hardware.fabric import PluggedDevice
 from ansible_collections.composable.infra.lab.hardware.node import faults
 from ansible_collections.composable.infra.lab.hardware.node.bus import port_address
-from ansible_collections.composable.infra.lab.hardware.node.kernel import HUNG_PROCESS
-from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
 from ansible_collections.composable.infra.plugins.module_utils.node.pci import is_lost
-from ansible_collections.composable.infra.plugins.module_utils.node.removal import still_under_way
 from ansible_collections.composable.infra.tests.unit.lab.hardware.conftest import Bench
 
 FIRST, SECOND = "0000:10:00.0", "0000:11:00.0"
@@ -221,20 +218,6 @@ def test_removal_of_a_device_in_use_hangs_until_it_is_free(bench: Bench, reason:
         set_persistence(bench, "a", False)
     assert bench.kernel.remove(FIRST)
     assert bench.devices() == {}
-
-
-def test_a_removal_that_hangs_has_a_process_until_it_ends(bench: Bench) -> None:
-    """Whoever looks finds it, also when the program that began it was killed: a kernel's writer cannot be."""
-    bench.plug("a")
-    handle = bench.open(0)
-    host = Host(bench.root)
-    assert still_under_way(host, FIRST, ()) == []
-    bench.kernel.remove(FIRST)
-    assert still_under_way(host, FIRST, ()) == [HUNG_PROCESS]
-    assert still_under_way(host, SECOND, ()) == []
-    handle.unlink()
-    bench.kernel.remove(FIRST)
-    assert still_under_way(host, FIRST, ()) == []
 
 
 def test_a_process_that_ends_while_it_is_looked_at_holds_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,12 +80,13 @@ class DeviceTaints:
         return True
 
     def placed(self) -> dict[str, frozenset[DeviceKey]]:
-        """Entries of slices that are tainted, as (driver, pool, device), by ComposableResource; none where rules are
-        not served or may not be listed."""
+        """Entries of slices that are tainted, as (driver, pool, device), by ComposableResource, also one that is gone;
+        none where rules are not served or may not be listed."""
         rules, found = self._rules(), dict[str, frozenset[DeviceKey]]()
         with contextlib.suppress(NotFound, Forbidden):
             for rule in self._client.list(rules).items if rules else ():
                 resource, ours, _part = rule["metadata"]["name"].rpartition(_rule_name("", ""))
+                ours = ours and (rule["spec"].get("taint") or {}).get("key") == KEY
                 if ours and (key := _key_of(rule)):
                     found[resource] = found.get(resource, frozenset()) | {key}
         return found

@@ -120,7 +120,6 @@ class ClusterState:
         """A ComposableResource is gone, and with it what was remembered of it."""
         self.holds.forget(resource)
         self.last_uses.forget(resource)
-        self.tainted.pop(resource, None)
         self.doubts.end(resource)
         self.handovers.forget(resource)
 
@@ -245,12 +244,15 @@ class ClusterState:
 
     def stale_taints(self, node: str) -> dict[str, frozenset[DeviceKey]]:
         """Entries that were tainted for a ComposableResource of a node, and are another one's device by now: a plugin
-        that looks again may name devices anew."""
+        that looks again may name devices anew. And those of ComposableResources of any node that are gone without us:
+        somebody took their finalizer away.
+        """
         here = {raw["metadata"]["name"] for raw in self.resources.by("node", node)} if self.tainted else set()
         sights = self.sights(node) if here & self.tainted.keys() else {}
         known = {key for sight in sights.values() for key in sight.keys}
-        return {name: stale for name, sight in sights.items()
-                if (stale := (self.tainted.get(name, frozenset()) & known) - {*sight.keys})}
+        gone = {name: keys for name, keys in [*self.tainted.items()] if self.resources.get(name) is None}
+        return gone | {name: stale for name, sight in sights.items()
+                       if (stale := (self.tainted.get(name, frozenset()) & known) - {*sight.keys})}
 
     def claim(self, uid: str) -> Json | None:
         """A claim by its uid, or by what it is known for (``claims.identity``)."""

@@ -190,9 +190,14 @@ class Writer:
             store.retain({key_of(obj) for obj in listed.items}, listed.resource_version)
 
     def read_taints(self) -> None:
-        """Learn which devices an earlier process had the scheduler kept off."""
+        """Learn which devices an earlier process had the scheduler kept off.
+
+        Lift the taints of ComposableResources that are gone, by what ``read_journal`` has read: nobody else would.
+        """
         for resource, keys in self.taints.placed().items():
             self.state.note_taints(resource, keys)
+            if self.state.resources.get(resource) is None:
+                self.lift_taints(resource, keys)
 
     def read_resource(self, name: str) -> None:
         """Read a ComposableResource anew; one that is gone is fine."""
@@ -259,12 +264,14 @@ class Writer:
     def lift_taints(self, resource: str, keys: frozenset[DeviceKey]) -> None:
         """The scheduler may give these entries of slices, (driver, pool, device), to claims again."""
         self.taints.lift(resource, keys)
-        self.state.tainted[resource] = self.state.tainted.get(resource, frozenset()) - keys
+        if left := self.state.tainted.pop(resource, frozenset()) - keys:
+            self.state.tainted[resource] = left
         self._changes += 1
 
     def finish(self, name: str) -> None:
         """Remove our finalizer from a deleted ComposableResource."""
         self.taints.remove(name)
+        self.state.tainted.pop(name, None)
         self._finalize(COMPOSABLE_RESOURCES, name, self.state.resources)
         self._changes += 1
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from . import bus, pci
 from .evidence import COMMAND_FAILED, NOT_PROVEN, OPEN_ON_NODE, NodeTrouble
-from .host import Host, Output
+from .host import Host, NotEnded, Output
 from .options import Options
 from .progress import Undo
 from .vendors import OFFLINE, Vendor, fill
@@ -29,12 +29,20 @@ def drain(host: Host, device: pci.PciDevice, vendor: Vendor, options: Options, u
     if vendor.idle_by == OFFLINE and not names["memdev"]:
         raise NodeTrouble(NOT_PROVEN, f"{device.address} shows no memory device; whether it is used cannot be told")
     argv, ask = (fill(command, **names) for command in (vendor.drain, vendor.drained))
-    done = host.run(argv, options.patience)
+
+    def back() -> None:
+        undrain(host, device, vendor, options)
+
+    try:
+        done = host.run(argv, options.patience)
+    except NotEnded:  # it may have taken effect
+        undo.later(back)
+        raise
     if is_unsupported(done):
         return False
     if done.code:
         raise refused(argv, done)
-    undo.later(lambda: undrain(host, device, vendor, options))
+    undo.later(back)
     if ask:
         _confirm(host.must(ask, options.patience), ask, vendor)
     return True

@@ -120,7 +120,8 @@ def _text(path: str) -> str:
 
 def _name(process: Path) -> str:
     try:
-        name = (process / "comm").read_text(encoding="utf-8").strip()
+        # The kernel cuts a name after 15 bytes, which may be in the midst of a character.
+        name = (process / "comm").read_bytes().decode("utf-8", "replace").strip()
     except OSError:
         name = ""
     return f"pid {process.name} ({name})" if name else f"pid {process.name}"

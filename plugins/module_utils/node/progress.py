@@ -44,7 +44,7 @@ class Undo:
         self._back: list[Callable[[], object]] = []
 
     def later(self, back: Callable[[], object]) -> None:
-        """Keep what undoes a step. It may raise NodeTrouble."""
+        """Keep what undoes a step. Whatever it raises keeps no other step from being undone."""
         self._back.append(back)
 
     def all(self) -> list[str]:
@@ -60,4 +60,6 @@ def _failure(back: Callable[[], object]) -> list[str]:
         back()
     except NodeTrouble as trouble:
         return [trouble.message]
+    except Exception as error:
+        return [f"{type(error).__name__}: {error}"]
     return []

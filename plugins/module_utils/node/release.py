@@ -51,7 +51,8 @@ def release(host: Host, device: Evidence, options: Options, note: Callable[[Evid
 
     Returns the evidence in the phase Removed. Raises NodeTrouble, after the evidence that says so was noted:
     ClaimInUse, OpenOnNode, NotProven and CommandFailed with all taken back, so that the device is usable; RemovalHung
-    with the removal left behind. It may be called again after any of them.
+    with the removal left behind. Any other exception passes through, after all was taken back as well. It may be called
+    again after any of them.
     """
     progress = Progress(replace(device, by=options.by), options, note)
     try:
@@ -154,6 +155,9 @@ class _Release:
             if self._is_there():
                 self._give_up(trouble)
                 raise
+        except BaseException as error:
+            self._give_up(_as_trouble(error))
+            raise
         self.services.all()
         _gone(self.progress)
 
@@ -245,7 +249,7 @@ class _Release:
 
     def _give_up(self, trouble: NodeTrouble) -> None:
         """Take all back, unless the removal is under way and cannot be taken back."""
-        if trouble.reason == REMOVAL_HUNG:
+        if trouble.reason == REMOVAL_HUNG or still_under_way(self.host, self.device.address, self.command):
             self.services.all()
             self.progress.trouble(trouble)
             return
@@ -254,6 +258,12 @@ class _Release:
         evidence = self.progress.evidence
         back = evidence.with_phase(_usable(evidence))
         self.progress.become(back.with_trouble(trouble.reason, trouble.message, self.options.clock()))
+
+
+def _as_trouble(error: BaseException) -> NodeTrouble:
+    """Return the trouble that anything else is, such as an error of the API server, or an end from outside."""
+    reason = NOT_PROVEN if isinstance(error, NotProven) else COMMAND_FAILED
+    return NodeTrouble(reason, f"the release broke off: {type(error).__name__}: {error}")
 
 
 def _usable(evidence: Evidence) -> str:

@@ -341,6 +341,83 @@ def test_process_that_got_the_number_of_a_removal_is_none(
     assert release(node.host, gpu_a, QUICK, notes, free).phase == "Removed"
 
 
+@pytest.mark.parametrize("moment", ["", DRAIN], ids=["from the beginning", "during the drain"])
+def test_name_cut_in_the_midst_of_a_character_is_no_obstacle(
+        node: FakeNode, notes: Notes, gpu_a: Evidence, moment: str) -> None:
+    """The kernel cuts the name of a process after 15 bytes."""
+    node.persistent.add(A)
+
+    def come(what: str) -> None:
+        if what == moment:
+            (process(node.root, 42, "x", "/dev/nvidia0") / "comm").write_bytes("обучение-модели".encode()[:15] + b"\n")
+
+    node.before = come
+    come("")
+    with pytest.raises(NodeTrouble, match=r"open on the node by pid 42 \(обучени\ufffd\)"):
+        release(node.host, gpu_a, QUICK, notes, free)
+    assert is_back(node, notes)
+    assert A in node.persistent
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), OSError(28, "No space left on device"), KeyboardInterrupt()],
+                         ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("moment", [ASK, REMOVE])
+def test_whatever_goes_wrong_is_taken_back(
+        node: FakeNode, notes: Notes, gpu_a: Evidence, moment: str, error: BaseException) -> None:
+    node.persistent.add(A)
+
+    def fail(what: str) -> None:
+        if what == moment:
+            raise error
+
+    node.before = fail
+    with pytest.raises(type(error)):
+        release(node.host, gpu_a, QUICK, notes, free)
+    assert is_back(node, notes)
+    assert A in node.persistent
+    assert notes.last.trouble
+    assert (notes.last.trouble.reason, type(error).__name__ in notes.last.trouble.message) == ("CommandFailed", True)
+
+
+def test_drain_that_does_not_end_may_have_taken_effect(node: FakeNode, notes: Notes, gpu_a: Evidence) -> None:
+    def hang(what: str) -> None:
+        if what == DRAIN:
+            node.drained.add(A)
+            raise NotEnded("CommandFailed", "drain has not ended within 0.3 s")
+
+    node.before = hang
+    assert failure(node, notes, gpu_a) == "CommandFailed"
+    assert is_back(node, notes)
+
+
+def test_step_back_that_breaks_off_keeps_no_other_from_being_taken_back(
+        node: FakeNode, notes: Notes, gpu_a: Evidence) -> None:
+    node.persistent.add(A)
+
+    def fail(what: str) -> None:
+        if what == UNDRAIN:
+            raise ValueError("odd")
+
+    node.before = fail
+    assert failure(node, notes, gpu_a, claims="claim a/b uses it") == "ClaimInUse"
+    assert "claim a/b uses it; and taking it back: ValueError: odd" in str(notes.last.trouble)
+    assert A in node.persistent
+
+
+def test_removal_that_runs_when_something_goes_wrong_is_left_alone(
+        node: FakeNode, notes: Notes, gpu_a: Evidence, running: Callable[..., subprocess.Popen[bytes]]) -> None:
+    def fail(what: str) -> None:
+        if what == REMOVE:
+            left_behind.note(node.root, REMOVE, running().pid)
+            raise ValueError("odd")
+
+    node.before = fail
+    with pytest.raises(ValueError, match="odd"):
+        release(node.host, gpu_a, QUICK, notes, free)
+    assert UNDRAIN not in node.did
+    assert notes.last.phase == "Releasing"
+
+
 def test_device_that_disappears_meanwhile_is_gone(node: FakeNode, notes: Notes, gpu_a: Evidence) -> None:
     def pulled(what: str) -> None:
         if what == DRAIN:

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from ...api import Capabilities, Device, FabricSnapshot, Machine, MachinePower, Proof, Started, Task
 from ...config import FabricConfig
-from ...errors import Busy, Changed, FabricError, Missing, Refused, gravest
+from ...errors import Busy, Changed, FabricError, Missing, Refused, Unavailable, gravest
 from ...http.request import Request
 from ...http.session import Session
 from ...operations.handle_collector import HandleCollector
@@ -29,7 +29,6 @@ from .composition.executor import CompositionExecutor
 from .composition.preconditions import Change
 from .model.build import service_model
 from .model.cabling import cabling
-from .model.resource_tree import FabricTree
 from .model.service_model import ServiceModel
 from .model.unit_allocator import UnitAllocator, candidates
 from .reader import Reader
@@ -91,8 +90,7 @@ class RedfishDriver:
         switches, switches_of = cabling(shown, {each.uri: self._switches.of(each) for each in fabrics})
         problems = {f"switches/{shown.numbers[each.uri]}": said for each in fabrics
                     if (said := self._switches.problem(each))}
-        problems |= {f"connections/{shown.numbers[each.fabric.uri]}": said for each in shown.tree.fabrics
-                     if (said := _unresolved(shown.numbers[each.fabric.uri], each))}
+        problems |= _unreadable(shown)
         return FabricSnapshot({machine.uid: machine for machine in shown.machines()},
                               {key: len(units) for key, units in free.items()}, taken, problems,
                               free_in_boxes=Counter((*key, unit.box) for key, units in free.items()
@@ -128,6 +126,7 @@ class RedfishDriver:
             raise _no_machine(machine_uid)
         unit = shown.units.get(device_uid)
         if unit is None or machine_uid not in unit.hosts:
+            self._prove_absent(machine_uid, device_uid)
             return Task(True)
         handle = self._executor.move(Change(shown, shown.hosts[machine_uid], unit, attach=False), started, proof)
         return Task(True, (shown.device(unit, shown.hosts[machine_uid]),), (handle,) if handle else ())
@@ -196,6 +195,13 @@ class RedfishDriver:
         device = replace(device, health=unit.health) if unit else device
         return device if device.health != "Critical" else healthy(device, "Status.Health")
 
+    def _prove_absent(self, machine: str, device: str) -> None:
+        """Raise Unavailable if a resource that cannot be read may be the device, or was never read."""
+        for unit in self._allocator.service_model(oldest=OLDEST_MAP).units.values():
+            if unit.problem and (unit.uid == device or unit.never_read):
+                raise Unavailable(f"cannot detach device {device} from machine {machine}: it is not known whether the "
+                                  f"machine has it: {unit.problem}")
+
     def _around(self, uid: str) -> ServiceModel:
         """What concerns one machine, as it is now."""
         known = self._allocator.service_model(oldest=OLDEST_MAP)
@@ -204,11 +210,13 @@ class RedfishDriver:
         return service_model(tree, known) if tree else self.service_model()
 
 
-def _unresolved(number: int, fabric: FabricTree) -> str:
-    """Why all targets of a fabric count as held, empty if they do not."""
-    groups = sorted({uri for connection in fabric.connections for uri in connection.groups})
-    return (f"fabric {number}: {', '.join(groups)} cannot be resolved: all its devices count as attached"
-            if groups else "")
+def _unreadable(shown: ServiceModel) -> dict[str, str]:
+    """What cannot be read, and what that means, by a name of the unit or fabric."""
+    units = {f"devices/{unit.uid}": f"device {unit.uid} is not offered: {unit.problem}"
+             for unit in shown.units.values() if unit.problem}
+    numbers = {shown.numbers[each.fabric.uri]: each.problem for each in shown.tree.fabrics if each.problem}
+    return units | {f"connections/{number}": f"fabric {number}: all its devices count as attached: {problem}"
+                    for number, problem in numbers.items()}
 
 
 def _no_machine(uid: str) -> Missing:

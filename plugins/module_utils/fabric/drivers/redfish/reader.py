@@ -8,12 +8,13 @@ from __future__ import annotations
 import threading
 import time
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ...errors import FabricError, Missing
 from ...operations.parallel import outcomes
 from ..shared.redfish import device_kinds
+from ..shared.redfish.fields import Resource
 from ..shared.redfish.resources import (
     CompositionService,
     ComputerSystem,
@@ -32,17 +33,18 @@ from .model.service_model import Host, ServiceModel
 # Model, size and serial number of a part do not change; its health may, and a service that shows health only there
 # is noticed this late.
 PART_SECONDS: t.Final = 60.0
+Known: t.TypeAlias = "Mapping[str, Resource] | None"
 
 
-def connections_of(service: Service, fabric: FabricTree) -> tuple[Connection, ...]:
-    """All connections of a fabric, also those that only an endpoint names."""
-    found = service.members(Connection, fabric.fabric.connections)
+def connections_of(service: Service, fabric: FabricTree, known: Known = None) -> tuple[Connection, ...]:
+    """All connections of a fabric, also those that only an endpoint names. ``known`` as in ``Service.read_all``."""
+    found = service.members(Connection, fabric.fabric.connections, known=known)
     listed = {connection.uri for connection in found}
     named = {uri for endpoint in fabric.endpoints for uri in endpoint.connections} - listed
-    every = (*found, *service.read_all(Connection, sorted(named)))
+    every = (*found, *service.read_all(Connection, sorted(named), known))
     groups = dict.fromkeys(uri for connection in every for uri in connection.groups)
-    known = _endpoints_of(service, groups) if groups else {}
-    return tuple(connection.expanded(known) for connection in every)
+    members = _endpoints_of(service, groups) if groups else {}
+    return tuple(connection.expanded(members) for connection in every)
 
 
 def _endpoints_of(service: Service, groups: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -58,12 +60,13 @@ def _endpoints_of(service: Service, groups: Iterable[str]) -> dict[str, tuple[st
 
 
 class Reader:
-    """Thread-safe; keeps only parts."""
+    """Thread-safe; keeps parts, and of the last reading what stands in for a resource that cannot be read."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._lock = threading.Lock()
         self._parts: dict[str, tuple[float, Part]] = {}
+        self._last: Mapping[str, Resource] = {}
 
     def tree(self) -> Tree:
         """Everything, from the service root on. Raises FabricError; Missing where it leads to nothing of a fabric.
@@ -74,14 +77,18 @@ class Reader:
         if not any((root.systems, root.composition, root.blocks, root.fabrics)):
             raise Missing("the service root has none of Systems, CompositionService, ResourceBlocks and Fabrics: ask "
                           "the service that composes")
+        last = self._last
         composition = service.read(CompositionService, root.composition) if root.composition else None
         blocks = (composition.blocks if composition else None) or root.blocks
         tree = Tree(
             root=root, composition=composition, systems=service.members(ComputerSystem, root.systems),
-            blocks=service.members(ResourceBlock, blocks, levels=2),
-            block_zones=service.members(Zone, composition.zones if composition else None),
-            fabrics=tuple(self._fabric(entry) for entry in service.members(FabricResource, root.fabrics)),
+            blocks=service.members(ResourceBlock, blocks, levels=2, known=last),
+            block_zones=service.members(Zone, composition.zones if composition else None, known=last),
+            fabrics=tuple(self._fabric(entry, last) for entry in service.members(FabricResource, root.fabrics)),
         )
+        fabrics = [each for f in tree.fabrics for each in (*f.endpoints, *f.zones, *f.connections)]
+        every: Iterable[Resource] = (*tree.blocks, *tree.block_zones, *fabrics)
+        self._last = {each.uri: each for each in every if not each.is_bare}
         return self._with_parts(tree)
 
     def around(self, known: ServiceModel, host: Host) -> Tree | None:
@@ -98,17 +105,18 @@ class Reader:
         fabrics = tuple(self._grants(f) for f in known.tree.fabrics if f.fabric.uri in host.initiators)
         return self._with_parts(replace(known.tree, systems=(system,), blocks=blocks, fabrics=fabrics))
 
-    def _fabric(self, fabric: FabricResource) -> FabricTree:
-        return self._grants(FabricTree(fabric, self._service.members(Endpoint, fabric.endpoints, levels=2)))
+    def _fabric(self, fabric: FabricResource, last: Known) -> FabricTree:
+        endpoints = self._service.members(Endpoint, fabric.endpoints, levels=2, known=last)
+        return self._grants(FabricTree(fabric, endpoints), last)
 
-    def _grants(self, known: FabricTree) -> FabricTree:
+    def _grants(self, known: FabricTree, last: Known = None) -> FabricTree:
         """Who may use what, read again; the endpoints stay, and those that the collection forgot are added."""
-        zones = self._service.members(Zone, known.fabric.zones)
-        connections = connections_of(self._service, known)
+        zones = self._service.members(Zone, known.fabric.zones, known=last)
+        connections = connections_of(self._service, known, last)
         named = {uri for zone in zones for uri in zone.endpoints}
         named |= {uri for c in connections for uri in (*c.initiators, *c.targets)}
         missing = sorted(named - {endpoint.uri for endpoint in known.endpoints})
-        endpoints = (*known.endpoints, *self._service.read_all(Endpoint, missing))
+        endpoints = (*known.endpoints, *self._service.read_all(Endpoint, missing, last))
         return replace(known, zones=zones, connections=connections, endpoints=endpoints)
 
     def _with_parts(self, tree: Tree) -> Tree:
@@ -133,10 +141,11 @@ class Reader:
     def _known(self, uris: Iterable[str]) -> dict[str, Part]:
         now, wanted = time.monotonic(), dict.fromkeys(uris)
         with self._lock:
-            held = {uri: entry[1] for uri in wanted if (entry := self._parts.get(uri)) and entry[0] > now}
-        read = self._service.read_all(Part, [uri for uri in wanted if uri not in held])
+            last = {uri: entry[1] for uri in wanted if (entry := self._parts.get(uri))}
+            held = {uri: part for uri, part in last.items() if self._parts[uri][0] > now}
+        read = self._service.read_all(Part, [uri for uri in wanted if uri not in held], last)
         told = [self._told(part) for part in read]
-        self._store(told)
+        self._store(part for part in told if not part.unreadable)
         return {**held, **{part.uri: part for part in told}}
 
     def _told(self, part: Part) -> Part:

@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish import reader as reader_module
 from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.model.build import (
     number,
     service_model,
@@ -22,7 +23,12 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.re
 )
 from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.reader import Reader
 from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.shared.redfish.service import Service
-from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Unavailable
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import (
+    FabricError,
+    Missing,
+    Unauthorized,
+    Unavailable,
+)
 from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.fake_service import (
     BLOCKS,
     FABRIC,
@@ -299,3 +305,70 @@ def test_a_box_of_devices_shows_its_blocks_in_the_service_root() -> None:
 def test_a_service_that_composes_nothing_says_what_it_lacks() -> None:
     with pytest.raises(Missing, match="has none of Systems, CompositionService, ResourceBlocks and Fabrics"):
         seen({ROOT: {"@odata.id": ROOT, "Chassis": ref(f"{ROOT}/Chassis")}})
+
+
+def broken(status: int) -> FabricError:
+    """What one resource is answered with; the service works."""
+    error = Unauthorized("403: no right") if status == 403 else Unavailable(f"{status}: internal error")
+    error.status = status
+    return error
+
+
+def again(fake: FakeService, reader: Reader, **documents: t.Any) -> ServiceModel:
+    """What is seen once these documents are other, by path."""
+    fake.documents |= documents
+    return service_model(reader.tree())
+
+
+@pytest.mark.parametrize("status", [403, 500])
+@pytest.mark.parametrize("path", [f"{PARTS}/a", f"{BLOCKS}/a"])
+def test_a_block_that_cannot_be_read_is_unavailable_and_the_others_go_on(path: str, status: int) -> None:
+    documents = composable([block("a"), block("b"), block("c", "Composed", on=["m0"])])
+    shown = seen({**documents, path: broken(status)})
+    assert states(shown) == {"a": "unavailable", "b": "free", "c": "attached"}
+    assert str(status) in shown.units["a"].problem
+    assert [unit.uid for unit in candidates(shown, shown.hosts[M0], "A100", None)] == ["b"]
+
+
+@pytest.mark.parametrize("path", [f"{PARTS}/a", f"{BLOCKS}/a"])
+def test_a_block_that_cannot_be_read_stays_where_it_was(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_module, "PART_SECONDS", -1.0)
+    fake = FakeService(composable([block("a", "Composed", on=["m0"]), block("b")]))
+    reader = Reader(Service(fake.as_session()))
+    before = service_model(reader.tree()).machine(M0)
+    shown = again(fake, reader, **{path: broken(500)})
+    assert shown.machine(M0) == before
+    assert states(shown) == {"a": "attached", "b": "free"}
+    assert "500" in shown.units["a"].problem
+
+
+def test_a_machine_whose_block_cannot_be_read_is_not_read_by_itself() -> None:
+    fake = FakeService(composable([block("a", "Composed", on=["m0"]), block("b", "Composed", on=["m1"])]))
+    reader = Reader(Service(fake.as_session()))
+    reader.tree()
+    shown = again(fake, reader, **{f"{BLOCKS}/a": broken(500)})
+    with pytest.raises(Unavailable, match="500"):
+        reader.around(shown, shown.hosts[M0])
+    assert reader.around(shown, shown.hosts[M1]) is not None
+
+
+@pytest.mark.parametrize("path", [f"{FABRIC}/Endpoints/t1", f"{FABRIC}/Connections/c", f"{FABRIC}/Zones/1"])
+def test_a_fabric_where_an_endpoint_connection_or_zone_cannot_be_read_is_barred(path: str) -> None:
+    fake = FakeService(switched([connection("c", ["i0"], ["t0"])], SHARED, ["t0", "t1", "t2"]))
+    reader = Reader(Service(fake.as_session()))
+    assert states(service_model(reader.tree())) == {"1/t0": "attached", "1/t1": "free", "1/t2": "free"}
+    shown = again(fake, reader, **{path: broken(403)})
+    assert states(shown) == dict.fromkeys(("1/t0", "1/t1", "1/t2"), "attached")
+    assert shown.units["1/t0"].hosts == (M0,)
+    assert "403" in shown.tree.fabrics[0].problem
+    assert [*candidates(shown, shown.hosts[M0], "A100", None)] == []
+
+
+def test_a_service_that_does_not_answer_is_not_read_in_part() -> None:
+    with pytest.raises(Unavailable):
+        seen({**composable([block("a")]), f"{BLOCKS}/a": Unavailable("the connection was refused")})
+
+
+def test_a_part_of_a_target_that_cannot_be_read_bars_only_the_target() -> None:
+    shown = seen({**switched([], SHARED, ["t0", "t1"]), f"{PARTS}/t0": broken(500)})
+    assert states(shown) == {"1/t0": "unavailable", "1/t1": "free"}

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ...shared.redfish import device_kinds
+from ...shared.redfish.fields import Resource
 from ...shared.redfish.resources import ComputerSystem, Endpoint, Part, ResourceBlock, system_uids
 from .resource_tree import FabricTree, Tree
 from .service_model import Host, ServiceModel, Unit
@@ -135,12 +136,14 @@ def _block_unit(
 ) -> Unit:
     statuses = [block.status, *(part.status for part in parts)]
     moving = block.composition == "Composing"
+    problem = _problem((block, *parts))
     ready = block.composition in (None, "Unused") and not block.reserved and not device_kinds.is_gone(block.status)
     return Unit(
         uid=uid, traits=device_kinds.traits(parts, block.types), name=block.name or block.uri,
-        health="Critical" if block.composition == "Failed" else device_kinds.worst(*statuses), usable=ready,
+        health="Critical" if block.composition == "Failed" else device_kinds.worst(*statuses),
+        usable=ready and not problem,
         hosts=() if moving else has, held=held and not moving, moving=moving, block=block, zones=zones,
-        box=device_kinds.box_of((*parts, block)),
+        box=device_kinds.box_of((*parts, block)), problem=problem,
     )
 
 
@@ -168,23 +171,28 @@ def _endpoint_unit(fabric: FabricTree, endpoint: Endpoint, parts: list[Part], ha
     return Unit(
         uid=endpoint.lasting_name() or f"{fabric.fabric.ident}/{endpoint.ident}", traits=device_kinds.traits(parts),
         name=endpoint.name or endpoint.uri, health=device_kinds.worst(*statuses),
-        usable=not device_kinds.is_gone(*statuses),
+        usable=not device_kinds.is_gone(*statuses) and not _problem((endpoint, *parts)),
         hosts=has, endpoint=endpoint, fabric_uri=fabric.fabric.uri, chunk=next(chunks, None),
-        box=device_kinds.box_of(parts),
+        box=device_kinds.box_of(parts), problem=_problem((endpoint, *parts)),
     )
+
+
+def _problem(resources: Iterable[Resource]) -> str:
+    """Why the resources of a unit cannot be read, empty if they can."""
+    return "; ".join(each.unreadable for each in resources if each.unreadable)
 
 
 def _granted(fabric: FabricTree, owners: Mapping[str, str]) -> defaultdict[str, set[str | None]]:
     """Machines by target: through connections, or through zones on a fabric that knows no connections.
 
     None stands for a machine that the service does not show. A zone without initiators is a store, no machine's. While
-    an endpoint group cannot be resolved, any target of the fabric may be somebody's.
+    a resource of the fabric cannot be read, any target may be somebody's.
     """
     groups = [(c.initiators, c.targets) for c in fabric.connections]
     if fabric.fabric.connections is None:
         groups = [(tuple(uri for uri in z.endpoints if uri in owners), z.endpoints) for z in fabric.zones]
     found: defaultdict[str, set[str | None]] = defaultdict(set)
-    if any(c.groups for c in fabric.connections):
+    if fabric.problem:
         found.update((endpoint.uri, {None}) for endpoint in fabric.endpoints)
     for initiators, targets in groups:
         for target in targets:
@@ -212,7 +220,7 @@ def _merged(block: Unit, endpoint: Unit) -> Unit:
         held=block.held or endpoint.held, moving=block.moving or endpoint.moving,
         endpoint=block.endpoint or endpoint.endpoint, fabric_uri=block.fabric_uri or endpoint.fabric_uri,
         chunk=block.chunk or endpoint.chunk, box=block.box or endpoint.box,
-        health=device_kinds.graver(block.health, endpoint.health),
+        health=device_kinds.graver(block.health, endpoint.health), problem=block.problem or endpoint.problem,
     )
 
 

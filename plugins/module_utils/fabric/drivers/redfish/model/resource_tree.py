@@ -32,6 +32,13 @@ class FabricTree:
     zones: tuple[Zone, ...] = ()
     connections: tuple[Connection, ...] = ()
 
+    @property
+    def problem(self) -> str:
+        """Why nobody knows who has what on this fabric, empty if it is known."""
+        groups = sorted({uri for connection in self.connections for uri in connection.groups})
+        said = [each.unreadable for each in (*self.endpoints, *self.zones, *self.connections) if each.unreadable]
+        return "; ".join([*said, *([f"{', '.join(groups)} cannot be resolved"] if groups else [])])
+
 
 @dataclass(frozen=True, slots=True)
 class SwitchTree:

@@ -38,7 +38,7 @@ class Unit:
 
     ``hosts``: uids of machines that have it; ``held``: one has it that the service does not show, another tenant's
     for instance. ``usable``: whether it could be given to a machine when none has it. ``moving``: it is under way.
-    ``box``: Id of its chassis.
+    ``box``: Id of its chassis. ``problem``: why a resource of it cannot be read now.
     """
 
     uid: str
@@ -55,6 +55,12 @@ class Unit:
     fabric_uri: str | None = None
     chunk: str | None = None
     box: str | None = None
+    problem: str = ""
+
+    @property
+    def never_read(self) -> bool:
+        """Whether only the path of its block is known: then even its uid is a guess."""
+        return self.block is not None and self.block.is_bare
 
     @property
     def is_free(self) -> bool:

@@ -18,18 +18,27 @@ NOTHING: t.Final[Mapping[str, t.Any]] = {}
 
 
 class Resource:
-    """One JSON object of a service; ``etag`` as the service gave it, in the header or in the body."""
+    """One JSON object of a service; ``etag`` as the service gave it, in the header or in the body.
 
-    __slots__ = ("body", "etag", "known", "uri")
+    ``unreadable``: why the service did not show it now. What it has then may be old, or nothing.
+    """
+
+    __slots__ = ("body", "etag", "known", "unreadable", "uri")
 
     def __init__(self, body: t.Any, uri: str = "", etag: str | None = None) -> None:
         self.body: Mapping[str, t.Any] = body if isinstance(body, dict) else NOTHING
         self.uri = uri or path_of(self.body) or ""
         self.etag = etag or text(self.body.get("@odata.etag"))
         self.known: dict[object, t.Any] | None = None
+        self.unreadable = ""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.uri!r})"
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether the service never showed more than that it is there."""
+        return len(self.body) <= 2
 
 
 class Field(t.Generic[T]):

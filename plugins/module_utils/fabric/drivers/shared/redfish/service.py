@@ -21,6 +21,9 @@ from .resources import Collection, ServiceRoot
 # DSP0266: the root's path, with its slash; some services redirect the other form, which a client must not follow.
 ROOT: t.Final = "/redfish/v1/"
 MOST_PAGES: t.Final = 10_000
+# Statuses of an answer about one resource: a form that cannot be understood, no right to read it, an error inside. Any
+# other is about the service, the login or the load.
+ABOUT_ONE: t.Final = (200, 403, 500, 501)
 
 R = t.TypeVar("R", bound=Resource)
 
@@ -82,23 +85,38 @@ class Service:
                 return None
             raise
         if not isinstance(answer.body, dict):
-            raise malformed(request, "it is no JSON object")
+            raise _of_status(malformed(request, "it is no JSON object"), answer.status)
         if (told := path_of(answer.body)) and _plain(told) != _plain(uri):
-            raise malformed(request, f"it is about {told}")
+            raise _of_status(malformed(request, f"it is about {told}"), answer.status)
         return kind(answer.body, uri, answer.headers.get("etag"))
 
-    def read_all(self, kind: type[R], uris: Iterable[str]) -> list[R]:
-        """Several at once, those that the service has. Raises the first error: what is not known is not absent."""
+    def read_all(self, kind: type[R], uris: Iterable[str], known: Mapping[str, Resource] | None = None) -> list[R]:
+        """Several at once, those that the service has. Raises the first error: what is not known is not absent.
+
+        With ``known``, earlier readings by path, an error about one resource does not end the others: the earlier
+        reading stands in for it, or a resource that only has its Id, marked ``unreadable``.
+        """
         found: list[R] = []
-        for outcome in outcomes(lambda uri: self.read(kind, uri), dict.fromkeys(uris)):
-            if isinstance(outcome, FabricError):
+        wanted = [*dict.fromkeys(uris)]
+        for uri, outcome in zip(wanted, outcomes(lambda uri: self.read(kind, uri), wanted), strict=True):
+            if not isinstance(outcome, FabricError):
+                found += [outcome] if outcome is not None else []
+            elif known is None or outcome.status not in ABOUT_ONE:
                 raise outcome
-            if outcome is not None:
-                found.append(outcome)
+            else:
+                before = known.get(uri)
+                body = before.body if before is not None else {"@odata.id": uri, "Id": uri.rpartition("/")[2]}
+                found.append(kind(body, uri))
+                found[-1].unreadable = outcome.message
         return found
 
-    def members(self, kind: type[R], uri: str | None, levels: int = 1) -> tuple[R, ...]:
-        """All of a collection, each once; none when it is absent. ``levels`` deep where the service expands."""
+    def members(
+        self, kind: type[R], uri: str | None, levels: int = 1, known: Mapping[str, Resource] | None = None
+    ) -> tuple[R, ...]:
+        """All of a collection, each once; none when it is absent. ``levels`` deep where the service expands.
+
+        ``known`` as in ``read_all``. The collection itself must be readable.
+        """
         if uri is None:
             return ()
         entries: dict[str, Mapping[str, t.Any]] = {}
@@ -107,7 +125,7 @@ class Service:
             if where is not None:
                 entries.setdefault(where, entry)
         bare = [where for where, entry in entries.items() if len(entry) == 1]
-        read = {resource.uri: resource for resource in self.read_all(kind, bare)}
+        read = {resource.uri: resource for resource in self.read_all(kind, bare, known)}
         whole = {where: kind(entry, where) for where, entry in entries.items() if len(entry) > 1}
         every = {**read, **whole}
         return tuple(every[where] for where in entries if where in every)
@@ -132,7 +150,16 @@ class Service:
         except Refused:
             # Some services offer the query and then refuse it.
             self._expands = False
+        except FabricError as error:
+            # One member that cannot be shown may be to blame.
+            if error.status not in ABOUT_ONE:
+                raise
         return self.read(Collection, uri)
+
+
+def _of_status(error: FabricError, status: int) -> FabricError:
+    error.status = status
+    return error
 
 
 def _plain(uri: str) -> str:

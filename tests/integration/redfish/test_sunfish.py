@@ -12,10 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, Machine
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
 from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.sunfish.driver import SunfishDriver
-from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Refused, Uncertain
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import (
+    Missing,
+    Refused,
+    Uncertain,
+    Withdrawn,
+)
 from ansible_collections.composable.infra.tests.integration.redfish.conftest import (
     GPU,
     MEMORY,
@@ -97,6 +103,26 @@ def test_a_number_cannot_name_a_device(numbers: Emulator, sunfish: Make) -> None
     with pytest.raises(Refused, match=second.uid):
         fabric.detach(NODE_0, first.uid)
     assert len(attached(numbers)) == 2
+
+
+def test_a_device_that_came_after_the_first_look_stays(numbers: Emulator, sunfish: Make,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number 0 would take it, too."""
+    fabric, other = sunfish(numbers), sunfish(numbers)
+    (first,) = fabric.attach(NODE_0, GPU).devices
+    way = fabric.way()
+    read, came = way.machine, list[Device]()
+
+    def machine(uid: str) -> Machine:
+        found = read(uid)
+        if not came:
+            came.extend(other.attach(NODE_0, GPU).devices)
+        return found
+
+    monkeypatch.setattr(way, "machine", machine)
+    with pytest.raises(Withdrawn, match="it could take"):
+        fabric.detach(NODE_0, first.uid)
+    assert attached(numbers) == {first.uid: NODE_0, came[0].uid: NODE_0}
 
 
 def test_a_lost_reply_is_answered_by_the_same_number(numbers: Emulator, sunfish: Make) -> None:

@@ -10,10 +10,12 @@ request, and what the machine then has is adopted.
 
 from __future__ import annotations
 
+import threading
 import time
 import typing as t
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from ...api import Capabilities, Device, FabricSnapshot, Machine, Proof, Started, Task
 from ...config import FabricConfig
@@ -41,6 +43,7 @@ class Counts:
         self._session = Session(config, read_error)
         self._service = Service(self._session)
         self._batches: Batches[tuple[str, int]] = Batches(self._raise)
+        self._turns: dict[str, threading.Lock] = {}
 
     def machines(self) -> tuple[Machine, ...]:
         """All systems with their GPUs; Sunfish tells of no fabric, so all are on the first."""
@@ -79,20 +82,31 @@ class Counts:
 
     def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
                proof: Proof | None = None) -> Task:
-        """Lower the number to 0, when the device is the only one of its model."""
-        machine = self.machine(machine_uid)
-        device = next((d for d in machine.devices if d.uid == device_uid), None)
-        if device is None:
-            return Task(True)
-        others = [d.uid for d in machine.devices if d.model == device.model and d.uid != device_uid]
-        if others:
-            raise Refused(
-                f"cannot detach device {device_uid} from machine {machine.name}: Sunfish without agents takes only a "
-                f"number of {device.model}, so it could take {', '.join(others)} instead"
-            )
-        if self._set(machine, device.model, 0, proof):
-            raise Uncertain(f"cannot detach device {device_uid} from machine {machine.name}: Sunfish still shows it")
-        return Task(True, (device,))
+        """Lower the number to 0, when the device is the only one of its model.
+
+        That is read again right before each request, since the number 0 takes whatever has come. Raises Withdrawn then.
+        """
+        with self._turn(machine_uid):
+            machine = self.machine(machine_uid)
+            device = next((d for d in machine.devices if d.uid == device_uid), None)
+            if device is None:
+                return Task(True)
+            if why := _beside(machine, device):
+                raise Refused(why)
+            if self._set(machine, device.model, 0, partial(self._prove_alone, device, proof)):
+                told = f"cannot detach device {device_uid} from machine {machine.name}"
+                raise Uncertain(f"{told}: Sunfish still shows it")
+            return Task(True, (device,))
+
+    def _prove_alone(self, device: Device, proof: Proof | None) -> None:
+        if why := _beside(self.machine(str(device.machine)), device):
+            raise Withdrawn(why)
+        if proof:
+            proof()
+
+    def _turn(self, machine_uid: str) -> threading.Lock:
+        """One number at a time for each machine: a second one would be of a machine that is no more as it was read."""
+        return self._turns.setdefault(machine_uid, threading.Lock())
 
     def resume(self, handles: tuple[str, ...]) -> Task:
         """Sunfish answers when it is done."""
@@ -104,6 +118,10 @@ class Counts:
         self._session.close()
 
     def _raise(self, uid: str, take: Take[tuple[str, int]]) -> None:
+        with self._turn(uid):
+            self._raise_in_turn(uid, take)
+
+    def _raise_in_turn(self, uid: str, take: Take[tuple[str, int]]) -> None:
         machine, operations = self.machine(uid), take()
         by_model: defaultdict[str, list[PendingOperation[tuple[str, int]]]] = defaultdict(list)
         for operation in [o for o in operations if o.wanted()]:
@@ -164,6 +182,13 @@ class Counts:
         parts = self._service.members(Part, system.processors)
         found = [_device(part, uid) for part in parts if device_kinds.kind_of(part) == "gpu"]
         return Machine(uid, system.name or uid, 1, tuple(sorted(found, key=lambda device: device.uid)))
+
+
+def _beside(machine: Machine, device: Device) -> str:
+    """Why a number cannot take this device from its machine and no other, in a sentence; empty when it can."""
+    others = [d.uid for d in machine.devices if d.model == device.model and d.uid != device.uid]
+    told = f"cannot detach device {device.uid} from machine {machine.name}: Sunfish without agents takes only a number of"
+    return f"{told} {device.model}, so it could take {', '.join(others)} instead" if others else ""
 
 
 def _sound(device: Device) -> Device:

@@ -187,8 +187,8 @@ class Counts:
 def _beside(machine: Machine, device: Device) -> str:
     """Why a number cannot take this device from its machine and no other, in a sentence; empty when it can."""
     others = [d.uid for d in machine.devices if d.model == device.model and d.uid != device.uid]
-    told = f"cannot detach device {device.uid} from machine {machine.name}: Sunfish without agents takes only a number of"
-    return f"{told} {device.model}, so it could take {', '.join(others)} instead" if others else ""
+    told = f"cannot detach device {device.uid} from machine {machine.name}: Sunfish without agents takes only a number"
+    return f"{told} of {device.model}, so it could take {', '.join(others)} instead" if others else ""
 
 
 def _sound(device: Device) -> Device:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 # A root with this file belongs to a stand-in of a node. Its commands are programs that lie below it, and its device
@@ -20,6 +21,8 @@ from pathlib import Path
 SIMULATED = ".simulated-node"
 _NUMBER = re.compile(r"\d+:\d+")
 _LONGEST_NUMBER = 32
+PATIENCE = 30.0
+_LOOKING = threading.Lock()
 
 
 class NotProven(Exception):
@@ -30,11 +33,50 @@ def openers(root: Path, numbers: Iterable[str]) -> list[str]:
     """Return the processes below ``root`` that have a device with one of these numbers open or mapped.
 
     ``numbers``: of character devices, as the kernel writes them in the file ``dev`` of sysfs, such as ``195:0``.
-    Threads may have file tables of their own, so all are read. Raises NotProven.
+    Threads may have file tables of their own, so all are read. Raises NotProven, also when the files cannot be read
+    within PATIENCE seconds.
     """
-    wanted = frozenset(numbers)
-    number = _simulated_number(root) if (root / SIMULATED).exists() else _number
-    return [_name(p) for p in processes(root) if any(number(link) in wanted for link in _links(p))]
+    look = _Look(root, frozenset(numbers))
+    # A file system that hangs, such as that of a server which is away, holds the thread. So there is one at most.
+    if not _LOOKING.acquire(timeout=PATIENCE):
+        raise NotProven("an earlier look at the files of the node's processes has not ended; a file system hangs")
+    try:
+        look.start()
+    except RuntimeError as error:
+        _LOOKING.release()
+        raise NotProven(f"the files of the node's processes cannot be read: {error}") from None
+    look.join(PATIENCE)
+    if look.is_alive():
+        raise NotProven(f"{look.at} has not been read within {PATIENCE:g} s; its file system hangs")
+    if look.error:
+        raise look.error
+    return look.found
+
+
+class _Look(threading.Thread):
+    """One look at all processes. ``at``: the link that is read; ``error``: why ``found`` is not all."""
+
+    def __init__(self, root: Path, wanted: Collection[str]) -> None:
+        super().__init__(daemon=True)
+        self._root, self._wanted = root, wanted
+        self._number = _simulated_number(root) if (root / SIMULATED).exists() else _number
+        self.at = ""
+        self.found: list[str] = []
+        self.error: Exception | None = NotProven("the look at the node's processes broke off")
+
+    def run(self) -> None:
+        """Read until the end. Another look may begin then."""
+        try:
+            self.found = [_name(p) for p in processes(self._root) if any(map(self._is_wanted, _links(p)))]
+            self.error = None
+        except Exception as error:  # the caller's thread raises it
+            self.error = error
+        finally:
+            _LOOKING.release()
+
+    def _is_wanted(self, link: str) -> bool:
+        self.at = link
+        return self._number(link) in self._wanted
 
 
 def processes(root: Path) -> list[Path]:

@@ -12,12 +12,14 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 import typing as t
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.node import probe
 from ansible_collections.composable.infra.plugins.module_utils.node.probe import NotProven, openers
 
 ZERO = "1:5"
@@ -101,3 +103,25 @@ def test_files_that_the_kernel_does_not_show_prove_nothing(
     monkeypatch.setattr(os, "stat", refuse)
     with pytest.raises(NotProven, match=r"map_files/\S+ cannot be read: Operation not permitted"):
         openers(root, [ZERO])
+
+
+def test_file_system_that_hangs_proves_nothing(tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One look at most waits for it, however often somebody asks."""
+    (tmp_path / "text").touch()
+    root, answered, asked = start(OPEN + READY, tmp_path / "text"), threading.Event(), list[str]()
+
+    def hang(link: str) -> str:
+        asked.append(link)
+        answered.wait()
+        return ""
+
+    monkeypatch.setattr(probe, "_number", hang)
+    monkeypatch.setattr(probe, "PATIENCE", 0.05)
+    with pytest.raises(NotProven, match=r"fd/\d+ has not been read within 0\.05 s; its file system hangs"):
+        openers(root, [ZERO])
+    with pytest.raises(NotProven, match=r"an earlier look .* has not ended; a file system hangs"):
+        openers(root, [ZERO])
+    assert len(asked) == 1
+    answered.set()
+    monkeypatch.setattr(probe, "PATIENCE", 30)
+    assert openers(root, [ZERO]) == []

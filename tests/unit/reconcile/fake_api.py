@@ -82,6 +82,7 @@ class FakeApi:
     after: t.Callable[[ApiResource, Json], None] | None = None
     dropped: tuple[str, ...] = ()
     pruned: tuple[str, ...] = ()
+    clock_ahead: float = 0.0
     _faults: list[_Fault] = field(default_factory=list)
     _streams: list[FakeStream] = field(default_factory=list)
     _version: int = 100
@@ -173,6 +174,10 @@ class FakeApi:
         with self._lock:
             found = [o for o in self.of(res) if namespace in (None, o["metadata"].get("namespace"))]
             return ObjectList([trim(o) for o in found] if trim else found, str(self._version))
+
+    def server_time(self) -> float:
+        """By the API server's clock."""
+        return time.time() - self.clock_ahead
 
     def is_behind(self, res: ApiResource, resource_version: str, *_unused: t.Any) -> bool:
         """Whether a version is of the future."""

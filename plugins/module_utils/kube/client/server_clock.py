@@ -15,6 +15,8 @@ from email.utils import parsedate_to_datetime
 
 # A second is told by its beginning, so that half of one is added.
 HALF = 0.5
+# Dates tell no more than whole seconds. Times that one process writes and reads stay in their order.
+TOLERANCE = 1.0
 
 
 class ServerClock:
@@ -33,9 +35,15 @@ class ServerClock:
         except ValueError:
             return
         with self._lock:
-            self._said, self._offset = date, moment + HALF - self._wall()
+            offset = moment + HALF - self._wall()
+            self._said = date
+            if abs(offset - self._offset) > TOLERANCE:
+                self._offset = offset
 
     def now(self) -> float:
-        """Seconds since the epoch at the API server, exact to about a second; our own time before it has answered."""
+        """Seconds since the epoch at the API server, exact to about two seconds.
+
+        It is our own time before the API server has answered.
+        """
         with self._lock:
             return self._wall() + self._offset

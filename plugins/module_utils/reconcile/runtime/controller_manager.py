@@ -114,6 +114,7 @@ class ControllerManager:
         self.hops = Hops(self.metrics, tracer, config.fabric.manager, timelines=self.timelines)
         hands = config.node_hands if OPERATOR in self.roles else ELSEWHERE
         self.state = state = ClusterState(settings, NodeHands(hands))
+        state.clock_ahead = lambda: time.time() - client.server_time()
         self.watches = Watches(client, state, self._tell, self._tell_echo, roles=self.roles,
                                leases=config.lease_namespace)
         self.recorder = Recorder(fenced, component, component) if events else None

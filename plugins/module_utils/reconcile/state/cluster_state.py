@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...fabric.api import FabricSnapshot
@@ -63,6 +63,7 @@ class ClusterState:
     ``fabric_problem`` and ``pools_problem``: what the CDI Manager and the publisher complain about now, empty for
     nothing. ``refused_models``: why a model's pools are not published. ``hands``: who does the work on the nodes.
     ``tainted``: by ComposableResource, the entries of slices that the scheduler was told to give to nobody.
+    ``clock_ahead``: by how many seconds our clock is ahead of the API server's.
     ``held_pods_planned``: whether the pods that our gate holds were planned once by this process. ``moment``: when a
     state that is looked at later was captured, in seconds since the epoch; None: it is now.
     """
@@ -92,6 +93,7 @@ class ClusterState:
         self.used_devices = UsedDevices(self.resources, self.slices, self.claims, self.users)
         self.ending_claims = EndingClaims(self.claims, self.pods)
         self.moment: float | None = None
+        self.clock_ahead: Callable[[], float] = float
 
     def age(self) -> None:
         """Keep no longer decoded what nobody asked for since this was called last."""

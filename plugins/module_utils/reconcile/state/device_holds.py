@@ -32,10 +32,16 @@ class DeviceHolds:
         with self._lock:
             self._set(resource, (claim, time.time()))
 
-    def of(self, raw: Json) -> Hold:
-        """(claim uid, since), from memory or from the annotation."""
+    def of(self, raw: Json, clock_ahead: float = 0.0) -> Hold:
+        """(claim uid, since), from memory or from the annotation, by our clock.
+
+        ``clock_ahead``: by how many seconds it is ahead of the API server's, which annotations have.
+        """
         with self._lock:
-            return self._holds.get(raw["metadata"]["name"]) or cohdi.read_hold(raw)
+            if known := self._holds.get(raw["metadata"]["name"]):
+                return known
+            claim, since = cohdi.read_hold(raw)
+            return claim, since + clock_ahead if since else since
 
     def end(self, resource: str) -> None:
         """The hold is over, whatever the annotation says until it is written anew: its claim goes elsewhere."""

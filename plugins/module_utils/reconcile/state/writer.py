@@ -39,6 +39,8 @@ Notes: t.TypeAlias = Mapping[str, str | None]
 class Writer:
     """Writes for one engine. Methods raise the kube layer's errors unless they say otherwise.
 
+    Times that other processes compare with theirs are the API server's.
+
     ``changes`` counts what was changed of pools, sizes, resources, labels and conditions; summaries and nominations
     do not count.
     """
@@ -83,7 +85,7 @@ class Writer:
     def hold(self, resource: str, claim_uid: str) -> None:
         """Keep a device for the claim that it is handed to, for none when the uid is empty; CoHDI's last-used-time is
         stamped with it."""
-        now = time.time()
+        now = self.client.server_time()
         self._annotate(resource, {cohdi.HELD_FOR: cohdi.hold(claim_uid, now) if claim_uid else None,
                                   self.state.settings.label(cohdi.LAST_USED): format_time(now)})
 
@@ -92,13 +94,14 @@ class Writer:
         are written with it."""
         raw = self.state.resources.get(action.resource)
         user = self.state.user(raw) if raw and action.in_use else None
+        now = format_micro_time(self.client.server_time())
         self._annotate(action.resource, {cohdi.IN_USE: "true" if action.in_use else None, cohdi.HELD_FOR: None,
-                                         self.state.settings.label(cohdi.LAST_USED): format_micro_time(time.time()),
+                                         self.state.settings.label(cohdi.LAST_USED): now,
                                          **({CLAIM: ClaimRef.of(user).note} if user else {}), **(notes or {})})
 
     def intent(self, resource: str, machine: str, present: Iterable[str]) -> None:
         """Write down that the CDI Manager is about to be asked for a device."""
-        intent = cohdi.attach_intent(machine, time.time(), present)
+        intent = cohdi.attach_intent(machine, self.client.server_time(), present)
         self._annotate(resource, {cohdi.ATTACH: intent, cohdi.OPERATION: None}, unchanged=True)
 
     def operation(self, resource: str, handle: str | None) -> None:
@@ -175,7 +178,7 @@ class Writer:
 
     def create_resource(self, name: str, action: CreateResource, present: Iterable[str]) -> None:
         """Create a ComposableResource that carries its attach intent."""
-        intent = cohdi.attach_intent(action.machine, time.time(), present)
+        intent = cohdi.attach_intent(action.machine, self.client.server_time(), present)
         claim = next(iter(self.state.claim_refs([action.claim])), None)
         body = cohdi.resource_body(name, action.request, action.node, action.model, intent, action.type,
                                    action.force, claim, action.pool_device)

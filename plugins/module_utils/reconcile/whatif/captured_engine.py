@@ -81,7 +81,7 @@ def _fill(state: ClusterState, capture: Capture) -> None:
     for kind, store in stores.items():
         for raw in capture.of(kind):
             store.upsert({**raw, "metadata": {**raw["metadata"]}})
-    state.snapshot, state.moment = capture.fabric, capture.taken
+    state.snapshot, state.moment, state.clock_ahead = capture.fabric, capture.taken, float
     state.arrivals.merge(capture.arrivals)
     state.fabric_problem = "; ".join(sorted(set(capture.fabric.problems.values())))
     for node, held in capture.agents.items():

@@ -1,0 +1,97 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Times that processes compare are the API server's: the clocks of their hosts may differ by hours."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Callable
+
+import pytest
+
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import (
+    Attach,
+    CreateResource,
+    Touch,
+)
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.compose import (
+    plan_compose,
+)
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import (
+    ComposableResource,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+    ControllerManager,
+)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import (
+    node_snapshot,
+)
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
+from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import FakeFabric
+
+REAL = time.time
+DEADLINE = 180.0
+AHEAD = [-7200.0, -185.0, 0.0, 185.0, 7200.0]
+
+
+@pytest.fixture
+def run_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """``run_on(-185.0)``: from now on the process runs on a host whose clock is 185 s behind."""
+    def run_on(ahead: float) -> None:
+        monkeypatch.setattr(time, "time", lambda: REAL() + ahead)
+        bench.api.clock_ahead = ahead
+        bench.state.clock_ahead = lambda: ahead
+
+    return run_on
+
+
+def read(bench: Bench) -> ComposableResource:
+    (found,) = node_snapshot(bench.state, "node-0").resources
+    return found
+
+
+def ask(bench: Bench) -> None:
+    """The leader writes down that it asks the CDI Manager, and dies before the answer."""
+    bench.put(objects.node("node-0"), objects.request("req"))
+    bench.writer.create_resource("gpu-new", CreateResource(
+        "node-0", "a claim waits", "gpu-new", "req", A100, "machine-0"), [])
+
+
+@pytest.mark.parametrize("leader", AHEAD)
+@pytest.mark.parametrize("successor", AHEAD)
+def test_successor_waits_for_the_answer_whatever_the_clocks_say(
+    bench: Bench, run_on: Callable[[float], None], leader: float, successor: float
+) -> None:
+    run_on(leader)
+    ask(bench)
+    run_on(successor)
+    snapshot = node_snapshot(bench.state, "node-0", {})
+    assert snapshot.now - snapshot.resources[0].asked == pytest.approx(0.0, abs=2.0)
+    assert [a for a in plan_compose(snapshot, DEADLINE).actions if isinstance(a, Attach)] == []
+
+
+@pytest.mark.parametrize("ahead", AHEAD)
+def test_last_use_and_hold_are_compared_by_one_clock(
+    bench: Bench, run_on: Callable[[float], None], ahead: float
+) -> None:
+    run_on(ahead)
+    ask(bench)
+    bench.writer.touch(Touch("node-0", "its use ended", "gpu-new", False))
+    bench.writer.hold("gpu-new", "uid-claim")
+    run_on(0.0)
+    found = read(bench)
+    assert found.last_used == pytest.approx(REAL(), abs=2.0)
+    assert (found.held_for, found.held_since) == ("uid-claim", pytest.approx(REAL(), abs=2.0))
+
+
+def test_engine_knows_how_far_its_clock_is_ahead(config: EngineConfig) -> None:
+    api = FakeApi()
+    api.clock_ahead = 600.0
+    engine = ControllerManager(api.client, t.cast(t.Any, FakeFabric()), config, events=False)
+    assert engine.state.clock_ahead() == pytest.approx(600.0, abs=1.0)

@@ -103,9 +103,8 @@ def _links(process: Path) -> Iterator[str]:
     # All threads share their memory. A first thread that has ended shows none. The folder of another thread beside
     # the process's own does, though /proc does not list it.
     for folder in (process, *(process / os.pardir / name for name in threads)):
-        mapped = _entries(folder / "map_files")
-        yield from mapped
-        if mapped:
+        yield from _entries(folder / "map_files")
+        if _list(folder / "map_files"):  # the thread has not ended meanwhile, so all could be read
             break
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,25 @@ def test_file_that_closes_meanwhile_hides_no_other(root: Path, monkeypatch: pyte
 
     monkeypatch.setattr(f"{openers.__module__}.os.readlink", closing)
     assert openers(root, [DEVICE]) == ["pid 42 (python)"]
+
+
+def test_first_thread_that_ends_while_its_memory_is_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread shows the same memory, in a folder that a real /proc does not list."""
+    folder = process(root, 42, "python")
+    device_file(root, "/dev/nvidia0")
+    (folder / "task/43").mkdir(parents=True)
+    for place in (folder, root / "proc/43"):
+        (place / "map_files").mkdir(parents=True)
+        (place / "map_files/1000-2000").symlink_to("/dev/nvidia0")
+    read = os.readlink
+
+    def ending(path: str) -> str:
+        if path.startswith(str(folder / "map_files")):
+            shutil.rmtree(folder / "map_files")
+        return read(path)
+
+    monkeypatch.setattr(f"{openers.__module__}.os.readlink", ending)
+    assert openers(root, [DEVICE]) == ["pid 42 (python)", "pid 43"]
 
 
 def test_only_the_standard_library_travels() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 from functools import partial
 
-from ...kube.errors import ApiError
 from ...planning.device_info import GATED
 from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.snapshot import Placement, Release
@@ -50,7 +49,7 @@ class GateOpener:
             if not there or not self._writer.ungate(pod):
                 self._ends.unreserve(pod.uid)
                 return
-        except ApiError:
+        except Exception:  # whatever it is, the gate is still there, and nobody opens it but by another turn
             self._state.reservations.not_ready(pod.uid)
             self._ends.end_holds(placement)
             raise

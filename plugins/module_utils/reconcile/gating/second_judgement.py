@@ -9,11 +9,12 @@ and let go in the end, so that no pod is held for ever.
 
 from __future__ import annotations
 
+from ...kube.objects import pods
 from ...planning.scheduling.filters.node_affinity import filter_node_affinity
 from ...planning.scheduling.filters.node_unschedulable import filter_unschedulable
 from ...planning.scheduling.filters.taint_toleration import filter_taints
 from ..state.cluster_state import ClusterState
-from ..state.reservations import READY, RESERVED, Reservation
+from ..state.reservations import OPEN, READY, RESERVED, Reservation
 from .reservation_ends import ReservationEnds
 
 # Seconds in which the models that did not come are not asked for on that node again.
@@ -21,7 +22,7 @@ BLOCK_SECONDS = 60.0
 
 
 class SecondJudgement:
-    """Looks at every reservation whose gate is still closed."""
+    """Looks at every reservation whose pod still has the gate."""
 
     def __init__(self, state: ClusterState, ends: ReservationEnds) -> None:
         self._state, self._ends = state, ends
@@ -33,18 +34,23 @@ class SecondJudgement:
         """
         due = []
         for reservation in self._state.reservations.all():
-            if reservation.phase not in (RESERVED, READY):
+            if not (judged := reservation.phase in (RESERVED, READY)) and not self._is_held(reservation):
                 continue
             if self._state.reservations.get(reservation.placement.pod.uid) is not reservation:
                 continue  # its group was given up
             deadline = self._deadline(reservation)
-            if reason := self._unsuitable(reservation):
+            if reason := self._unsuitable(reservation) if judged else "":
                 self._ends.give_up(reservation, reason)
             elif now >= deadline:
                 self._overdue(reservation, now)
             else:
                 due.append(deadline)
         return min(due, default=None)
+
+    def _is_held(self, reservation: Reservation) -> bool:
+        """Whether the gate is still there though it was to be removed: nobody else looks at such a pod."""
+        pod = self._state.pods.get(reservation.placement.pod.name, reservation.placement.pod.namespace)
+        return reservation.phase == OPEN and pod is not None and pods.held(pod)
 
     def _deadline(self, reservation: Reservation) -> float:
         """What earlier nodes took of a pod's time is not given to it again."""

@@ -18,6 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import PodRef
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.snapshot import NodeFacts
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating import controller
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.gating.node_facts import KnownNodes, Read
@@ -28,6 +29,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
     ControllerManager,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.writer import Writer
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
@@ -410,3 +412,35 @@ class TestNamespaceThatDidNotOptIn:
         ask(stranger)
         stranger.reconcile(GatesKey())
         assert reserved(stranger) == [("train", "node-0")]
+
+
+class TestGateThatStays:
+    """It was to be removed, and the pod has it still."""
+
+    def test_error_that_nobody_expects_is_followed_by_another_turn(self, held: Bench, monkeypatch: pytest.MonkeyPatch
+                                                                   ) -> None:
+        def ungate(_writer: Writer, _pod: PodRef) -> bool:
+            monkeypatch.undo()
+            raise KeyError("metadata")
+
+        ask(held)
+        held.reconcile(GatesKey())
+        held.run(1)
+        announce(held)
+        monkeypatch.setattr(Writer, "ungate", ungate)
+        with pytest.raises(KeyError):
+            held.reconcile(NodeKey("node-0"))
+        assert gate_names(held) == [pods.GATE]
+        held.reconcile(NodeKey("node-0"))
+        assert (gate_names(held), len(held.fabric.attaches)) == ([], 1)
+
+    def test_pod_is_planned_again_when_its_time_is_over(self, held: Bench, later: Callable[[float], None]) -> None:
+        ask(held)
+        held.reconcile(GatesKey())
+        held.state.reservations.make_ready("pod-train")
+        held.state.reservations.take_ready(dict)
+        held.reconcile(GatesKey())
+        assert held.told("NodeGivenUp") == []
+        later(PLACEMENT)
+        held.reconcile(GatesKey())
+        assert len(held.told("NodeGivenUp")) == 1

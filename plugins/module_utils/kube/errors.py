@@ -141,7 +141,7 @@ def from_status(body: dict[str, Any], status: int = 0, request: str = "") -> Api
     message = str(body.get("message") or f"{request}: HTTP {code} {reason}".strip())
     details = body.get("details") or {}
     error = (_by_cause(details) or _class_of(code, reason))(code, reason, message)
-    if details.get("retryAfterSeconds") and not isinstance(error, TooNew):
+    if details.get("retryAfterSeconds"):
         error.retry_after = float(details["retryAfterSeconds"])
     if isinstance(error, NotFound) and not details.get("name"):
         _mark_unserved(error, request)

@@ -173,8 +173,9 @@ class FakeApi:
         if request.query.get("watch"):
             return Stream()
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-        return status(504, "Timeout", details={"causes": [cause], "retryAfterSeconds": 1},
-                      message=f"Timeout: Too large resource version: {asked}, current: {self.newest}")
+        said = f"Timeout: Too large resource version: {asked}, current: {self.newest}"
+        body = status(504, "Timeout", details={"causes": [cause], "retryAfterSeconds": 1}, message=said)
+        return Reply(body.body, 504, {"Retry-After": "1"})
 
     def _next(self, route: str) -> Answer:
         script = self._routes.get(route)

@@ -20,7 +20,7 @@ from ...net.client import USER_AGENT, HttpClient, Response, Timeouts
 from ...net.errors import BadHeader, NoResponse
 from ...net.http1 import HttpConnection
 from ...net.tls import is_refused_by_server
-from ..errors import ApiError, Unauthorized, Unavailable, Unreachable, from_response
+from ..errors import ApiError, TooNew, Unauthorized, Unavailable, Unreachable, from_response
 from .connection import Connection
 from .rate_limit import TokenBucket
 from .server_clock import ServerClock
@@ -184,6 +184,8 @@ def next_delay(error: ApiError, method: str, tries: int) -> float | None:
     As in client-go a throttled or unavailable server is asked again when it says when; anything else is repeated
     only if it surely had no effect.
     """
+    if isinstance(error, TooNew):  # it takes hours after a restore of etcd
+        return None
     if error.retry_after is not None and (error.status == 429 or error.status >= 500):
         at_least = min(error.retry_after, _BACKOFF.longest)
         return _BACKOFF.delay(1, at_least) if tries < _THROTTLED_TRIES else None

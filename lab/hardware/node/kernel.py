@@ -10,6 +10,8 @@ stays on the bus as a dead one, with Xid 79 in the log.
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from ansible_collections.composable.infra.lab.hardware.node.bus import (
     vendor_of,
 )
 from ansible_collections.composable.infra.lab.hardware.node.records import INFO, BusDevice, Records
+from ansible_collections.composable.infra.plugins.module_utils.node import left_behind
 
 _WIDTH, _NARROW = 16, 4
 
@@ -100,11 +103,19 @@ class NodeKernel:
             if self._in_use(device):
                 if self.hung is None:
                     self.records.log(f"NVRM: Attempting to remove device {address} with non-zero usage count!")
-                self.hung = address
+                self._hang(address)
                 return False
-            self.hung = None
+            self._hang(None)
             self._take_off(device)
             return True
+
+    def _hang(self, address: str | None) -> None:
+        """Take the place of the writer whose write does not return: here the writer can be killed."""
+        if address is not None:
+            left_behind.note(self.root, f"sys/bus/pci/devices/{address}/{REMOVE}", os.getpid())
+        elif self.hung is not None:
+            shutil.rmtree(self.root / left_behind.FOLDER, ignore_errors=True)
+        self.hung = address
 
     def probe(self, address: str) -> None:
         """Look for a driver for a device that has none."""

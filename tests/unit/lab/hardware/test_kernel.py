@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.composable.infra.lab.hardware.fabric import PluggedDevice
 from ansible_collections.composable.infra.lab.hardware.node import faults
 from ansible_collections.composable.infra.lab.hardware.node.bus import port_address
+from ansible_collections.composable.infra.plugins.module_utils.node import bus
 from ansible_collections.composable.infra.plugins.module_utils.node.pci import is_lost
 from ansible_collections.composable.infra.tests.unit.lab.hardware.conftest import Bench
 
@@ -218,6 +219,18 @@ def test_removal_of_a_device_in_use_hangs_until_it_is_free(bench: Bench, reason:
         set_persistence(bench, "a", False)
     assert bench.kernel.remove(FIRST)
     assert bench.devices() == {}
+
+
+def test_a_removal_that_hangs_has_a_process_until_it_ends(bench: Bench) -> None:
+    """Also when the program that began it was killed: a kernel's writer cannot be."""
+    bench.plug("a")
+    handle = bench.open(0)
+    bench.kernel.remove(FIRST)
+    assert bus.removing(bench.root, FIRST)
+    assert not bus.removing(bench.root, SECOND)
+    handle.unlink()
+    bench.kernel.remove(FIRST)
+    assert not bus.removing(bench.root, FIRST)
 
 
 def test_a_process_that_ends_while_it_is_looked_at_holds_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

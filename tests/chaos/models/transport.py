@@ -135,10 +135,10 @@ class _Stream:
             while not self._arriving:
                 self._something.clear()
                 self._something.wait()
-            when, event = self._arriving[0]
+            # Taken before the wait: `cut` puts its end before all that is still to come.
+            when, event = self._arriving.popleft()
             if when > self._network.simulation.now:
                 self._network.simulation.sleep(when - self._network.simulation.now)
-            self._arriving.popleft()
             if event is None:
                 return
             yield event

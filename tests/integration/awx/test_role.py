@@ -159,7 +159,7 @@ def test_a_schedule_must_answer_the_survey(awx: Awx, made: Played) -> None:
     ({"awx_execution_environment_image": ""}, "awx_execution_environment_image"),
     ({"awx_project_url": ""}, "awx_project_url"), ({"awx_project_scm_type": "manual"}, "awx_project_path"),
     ({"awx_template_changes": {"Composable atach": {"forks": 2}}}, "awx_template_changes: Composable atach is none of"),
-    ({"awx_config": {"fabric": {"manager": "fm", "password": "of-the-config"}}}, "awx_config: fabric.password must not"),
+    ({"awx_config": {"fabric": {"password": "of-the-config"}}}, "awx_config: fabric.password must not"),
     ({"awx_team_rights": "all"}, "awx_team_rights")])
 def test_bad_input_is_named(run: Run, made: Played, variables: Json, words: str) -> None:
     refused = run(**variables)

@@ -83,8 +83,8 @@ class WorkQueue(t.Generic[K]):
     def add_at(self, key: K, when: float) -> None:
         """Have a key worked on at a time of ``time.time()``, by the wall clock of this moment.
 
-        An earlier appointment is kept. If the wall clock is set afterwards, the appointment stays where it is. A process
-        must not be silent for as long as a clock was wrong.
+        An earlier appointment is kept. If the wall clock is set afterwards, the appointment stays where it is. A
+        process must not be silent for as long as a clock was wrong.
         """
         self.add_after(key, when - time.time())
 

@@ -91,7 +91,7 @@ class RequestWriter:
         A cordon of somebody else stays. Return False if the node was changed meanwhile.
         """
         try:
-            raw = self._client.get(NODES, node)
+            raw = self._client.get_whole(NODES, node)
             taints = [taint for taint in raw["spec"].get("taints") or () if taint.get("key") != HARD]
             self._client.merge_patch(NODES, node, {
                 "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"], "annotations": {SCALE_DOWN: None}},

@@ -53,8 +53,10 @@ def account(stage: Stage) -> Client:
 
 @pytest.fixture
 def drained(stage: Stage) -> Iterator[None]:
-    """The node is tainted and cordoned, as before a deletion."""
-    stage.client.merge_patch(NODES, NODE, TAINTED)
+    """Cluster Autoscaler has tainted and cordoned the node, as before a deletion."""
+    # The API server names who writes after the program that asks.
+    its = Client(Connection.load(str(stage.lab.kubeconfig), None), user_agent="cluster-autoscaler/v1.34.0")
+    its.merge_patch(NODES, NODE, TAINTED)
     yield
     stage.client.merge_patch(NODES, NODE, {"spec": {"taints": [], "unschedulable": None}})
 

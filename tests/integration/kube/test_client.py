@@ -188,6 +188,7 @@ def test_managed_fields_are_left_out_of_what_the_server_says(api: FakeApi, clien
     api.on(f"GET {NODE}", Reply(raw))
     api.on("GET /api/v1/nodes", Reply(b'{"items":[%s,%s],"metadata":{}}' % (raw, raw)))
     assert client.get(NODES, "n0") == {"metadata": {"name": "n0"}}
+    assert client.get_whole(NODES, "n0") == node
     assert [item["metadata"] for item in client.list(NODES).items] == [{"name": "n0"}] * 2
 
 

@@ -163,6 +163,12 @@ class FakeApi:
             raise NotFound(404, "NotFound", f'{res.plural} "{name}" not found') from None
 
     def get(self, res: ApiResource, name: str, namespace: str | None = None, subresource: str | None = None) -> Json:
+        found = self.get_whole(res, name, namespace)
+        found["metadata"].pop("managedFields", None)  # as the client does
+        return found
+
+    def get_whole(self, res: ApiResource, name: str, namespace: str | None = None) -> Json:
+        """One object with ``metadata.managedFields``."""
         self._called("get", res.plural, name)
         with self._lock:
             return copy.deepcopy(self._found(res, name, namespace))

@@ -86,6 +86,12 @@ class Client:
         """
         return self.raw("GET", res.path(name, namespace, subresource))
 
+    def get_whole(self, res: ApiResource, name: str, namespace: str | None = None) -> Object:
+        """One object with ``metadata.managedFields``, which tells who wrote each field. Raises as get()."""
+        path = res.path(name, namespace)
+        answer = self._transport.request("GET", path, None, None, rate=self._rate)
+        return _decoded(answer.body, "GET", path, json.loads)
+
     def list(
         self,
         res: ApiResource,
@@ -295,9 +301,9 @@ def _namespace(body: Object) -> str | None:
     return (body.get("metadata") or {}).get("namespace")
 
 
-def _decoded(answer: bytes, method: str, path: str) -> Object:
+def _decoded(answer: bytes, method: str, path: str, loads: Callable[[bytes], Any] = managed_fields.loads) -> Object:
     try:
-        value = managed_fields.loads(answer)
+        value = loads(answer)
     except ValueError:
         value = None
     if not isinstance(value, dict):

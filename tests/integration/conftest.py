@@ -31,7 +31,7 @@ SLOW = (
     "awx/test_rulebook.py::test_nodes_are_ordered_by_jobs",
     "awx/test_shapes_of_sites.py::TestCredentials", "awx/test_shapes_of_sites.py::TestChanges",
     "awx/test_shapes_of_sites.py::TestData::test_the_same", "awx/test_shapes_of_sites.py::TestGateway",
-    "awx/test_shapes_of_sites.py::test_a_second_run",
+    "awx/test_shapes_of_sites.py::test_a_second_run", "awx/test_upkeep.py",
     "eda/test_role.py::test_one_that_is_switched_off", "eda/test_role.py::test_an_activation_of_its_own",
     "modules/test_inventory.py::test_large_fabric_stays_small", "page/test_large.py",
     *(f"playbooks/test_hosts.py::test_where_no_host_is_asked_for_it_goes_on[{case}]"

@@ -23,7 +23,8 @@ OPTIONS: Json = {
     "awx_execution_environment_image": "registry.example.com/composable/infra:1", "awx_project_wait": False,
     "awx_project_url": "https://git.example.com/composable.infra.git",
     "awx_config": {"device_info": [], "scan_interval": 5},
-    "awx_fabric_inputs": {"endpoint": "https://manager.example.com", "username": "gpu", **SECRETS},
+    "awx_fabric_inputs": {"endpoint": "https://manager.example.com", "tenant": "00000000-0000-4000-8000-000000000001",
+                          "realm": "fabric", "client_id": "gpu", "username": "gpu", **SECRETS},
     "awx_cluster_kubeconfig": "apiVersion: v1\nkind: Config\n",
     "awx_notification_type": "webhook",
     "awx_notification_configuration": {"url": "https://chat.example.com", "headers": {}, "http_method": "POST"}}

@@ -43,7 +43,11 @@ BROUGHT = (
                  secret=("password", "ssh_key_data", "ssh_key_unlock")),
     managed_type("Container Registry", "registry", "host", "username", "password", "verify_ssl", secret=("password",)))
 # Source: ansible/awx, awx/main/migrations/_dab_rbac.py and awx/main/models/rbac.py.
-DEFINITIONS = {"JobTemplate Execute": "job_templates", "WorkflowJobTemplate Execute": "workflow_job_templates"}
+DEFINITIONS = {"JobTemplate Execute": "job_templates", "JobTemplate Admin": "job_templates",
+               "WorkflowJobTemplate Execute": "workflow_job_templates",
+               "WorkflowJobTemplate Approve": "workflow_job_templates"}
+# Source: ansible/awx, awx/main/constants.py, ACTIVE_STATES.
+ACTIVE = ("new", "pending", "waiting", "running")
 
 _NOTIFIED = tuple(f"notification_templates_{moment}" for moment in ("started", "success", "error"))
 # What is below an object of a kind; everything else is 404. Source: ansible/awx, awx/api/urls/*.py.
@@ -91,7 +95,8 @@ class Awx:
         if parts[0] == "config":
             return 200, {"version": VERSION}
         if parts[0] in ("unified_jobs", "jobs"):
-            return 200, page(self.jobs)
+            wanted = query.get("status__in", "").split(",") if "status__in" in query else None
+            return 200, page([job for job in self.jobs if wanted is None or job["status"] in wanted])
         if len(parts) == 1:
             return self._collection(method, parts[0], query, body)
         if parts[0] == "roles":
@@ -135,9 +140,19 @@ class Awx:
             self._check(name, {**item, **body})
             item.update({k: v for k, v in body.items() if v is not None})
         if method == "DELETE":
+            self._refuse_in_use(name, item)
             self._delete(name, item["id"])
             return 204, None
         return 200, self._shown(name, item)
+
+    def _refuse_in_use(self, name: str, item: Json) -> None:
+        """As AWX: awx/api/generics.py, RelatedJobsPreventDeleteMixin; awx/api/views, InventoryDetail."""
+        used = [job for job in self.jobs if job["status"] in ACTIVE]
+        if used and name in ("job_templates", "workflow_job_templates", "projects", "inventories"):
+            raise Refused(409, {"error": "Resource is being used by running jobs.",
+                                "active_jobs": [{"type": job["type"], "id": job["id"]} for job in used]})
+        if item.get("pending_deletion"):
+            raise Refused(400, {"error": "Inventory is already pending deletion."})
 
     def _delete(self, name: str, number: int) -> None:
         """With everything that cannot be without it, as AWX's database does."""

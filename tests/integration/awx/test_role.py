@@ -29,6 +29,12 @@ FILES = {"certificate": "ca_path", "client_certificate": "client_cert_path", "cl
 SURVEY = json.loads((Path(__file__).parent / "survey.schema.json").read_text(encoding="utf-8"))
 
 
+# Jobs that log in to hosts whatever does the work on the nodes.
+ON_HOSTS = {"Composable bootstrap", "Composable verify", "Composable uninstall"}
+# Jobs that log in to the nodes where node_hands is ssh.
+ON_NODES = {"Composable attach", "Composable scale pass", "Composable detach"}
+
+
 @pytest.fixture(scope="module")
 def made(awx: Awx, run: Run) -> Played:
     """The role has run, in check mode before."""
@@ -49,10 +55,10 @@ def test_secrets_are_those_that_the_role_refuses_in_a_configuration() -> None:
 def test_everything_is_there(awx: Awx, made: Played) -> None:
     counts = {kind: len(items) for kind, items in awx.items.items()}
     assert counts == {"organizations": 1, "teams": 1, "credential_types": 5, "credentials": 2, "projects": 1,
-                      "execution_environments": 1, "inventories": 1, "inventory_sources": 2,
+                      "execution_environments": 1, "inventories": 3, "inventory_sources": 2,
                       "notification_templates": 1, "job_templates": 10, "workflow_job_templates": 3,
                       "workflow_job_template_nodes": 6, "workflow_approval_templates": 3, "schedules": 2,
-                      "labels": 0, "role_definitions": 2, "role_team_assignments": 10}
+                      "labels": 0, "role_definitions": 4, "role_team_assignments": 10}
 
 
 def test_injected_names_are_the_options_of_the_modules(awx: Awx, made: Played) -> None:
@@ -91,6 +97,26 @@ def test_every_survey_is_one_that_awx_takes(awx: Awx, made: Played) -> None:
         jsonschema.validate(awx.surveys[number], SURVEY)
         variables = [question["variable"] for question in awx.surveys[number]["spec"]]
         assert len(set(variables)) == len(variables)
+
+
+def sources_before(awx: Awx) -> dict[str, set[str]]:
+    """Names of the inventory sources that AWX updates before a job, by job template."""
+    return {name: {source["name"] for source in awx.items["inventory_sources"].values()
+                   if source["inventory"] == template["inventory"] and source["update_on_launch"]}
+            for name, template in named(awx, "job_templates").items()}
+
+
+def test_only_jobs_that_need_hosts_wait_for_an_inventory(awx: Awx, made: Played) -> None:
+    assert {name for name, sources in sources_before(awx).items() if sources} == ON_HOSTS
+    assert {name: sources for name, sources in sources_before(awx).items() if "Machines of the fabric" in sources} == {}
+    inventories = [source["inventory"] for source in awx.items["inventory_sources"].values()]
+    assert len(set(inventories)) == len(inventories)
+
+
+def test_a_caller_of_the_api_leaves_out_what_has_a_default(awx: Awx, made: Played) -> None:
+    needed = {question["variable"] for survey in awx.surveys.values() for question in survey["spec"]
+              if question["required"] and question["default"] != ""}
+    assert needed == set()
 
 
 @pytest.mark.parametrize("damage", [{"type": "number"}, {"variable": "with space"}, {"question_name": ""},
@@ -160,6 +186,8 @@ def test_a_schedule_must_answer_the_survey(awx: Awx, made: Played) -> None:
     ({"awx_project_url": ""}, "awx_project_url"), ({"awx_project_scm_type": "manual"}, "awx_project_path"),
     ({"awx_template_changes": {"Composable atach": {"forks": 2}}}, "awx_template_changes: Composable atach is none of"),
     ({"awx_config": {"fabric": {"password": "of-the-config"}}}, "awx_config: fabric.password must not"),
+    ({"awx_fabric_inputs": {"endpoint": "https://manager.example.com", "username": "gpu", "password": "of-the-config"}},
+     "awx_fabric_inputs: tenant: None is not allowed; it is required"),
     ({"awx_team_rights": "all"}, "awx_team_rights")])
 def test_bad_input_is_named(run: Run, made: Played, variables: Json, words: str) -> None:
     refused = run(**variables)

@@ -12,10 +12,12 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.composable.infra.plugins.filter.checked_autoscaler_groups import FilterModule as Groups
 from ansible_collections.composable.infra.plugins.filter.checked_config import FilterModule as Checked
+from ansible_collections.composable.infra.plugins.filter.fabric_inputs_problem import FilterModule as Inputs
 from ansible_collections.composable.infra.plugins.filter.with_environment import FilterModule as Completed
 
 Json = dict[str, t.Any]
 checked_groups = Groups().filters()["checked_autoscaler_groups"]
+inputs_problem = Inputs().filters()["fabric_inputs_problem"]
 checked_config = Checked().filters()["checked_config"]
 with_environment = Completed().filters()["with_environment"]
 ROW: Json = {"index": 1, "cdi-model-name": "A100 40G", "k8s-device-name": "nvidia-a100-40g",
@@ -198,3 +200,24 @@ class TestWithEnvironment:
     def test_what_is_no_configuration_is_refused(self, config: object, words: str) -> None:
         with pytest.raises(AnsibleFilterError, match=words):
             with_environment(config)
+
+
+# What AWX stores for a credential: texts, and blanks where nothing was filled in.
+INPUTS: Json = {"manager": "redfish", "endpoint": "https://manager.example.com", "username": "gpu", "password": "p",
+                "tenant": "", "validate_certs": "true", "read_timeout": "20",
+                "certificate": "-----BEGIN CERTIFICATE-----"}
+
+
+@pytest.mark.parametrize(("changes", "connection", "words"), [
+    ({}, {}, ""),
+    ({"password": ""}, {}, "password: None is not allowed; it is required"),
+    ({"username": ""}, {"username": "of-the-config"}, ""),
+    ({"manager": "fn"}, {}, "manager: 'fn' is not allowed; allowed are fm"),
+    ({"manager": "fm"}, {}, "tenant: None is not allowed; it is required"),
+    ({"validate_certs": "nein"}, {}, "validate_certs: 'nein' is not allowed; allowed are true, false"),
+    ({"read_timeout": "soon"}, {}, "read_timeout: 'soon' is not allowed; it must be a number"),
+    ({"pasword": "x"}, {}, "pasword: is no input of the credential type CDI Manager"),
+    ({"client_key": "-----BEGIN KEY-----"}, {}, "client_key: give client_certificate too")])
+def test_inputs_of_a_credential(changes: Json, connection: Json, words: str) -> None:
+    found = inputs_problem({**INPUTS, **changes}, connection)
+    assert str(found).startswith(words) if words else found == ""

@@ -16,8 +16,8 @@ from .launchers import link, put, tree
 
 NAME = "ansible.eda"
 # what the role eda calls; each is the module of this name in tests/integration/eda/standin.py
-MODULES = ("credential", "credential_info", "credential_type", "decision_environment", "project", "rulebook_activation",
-           "rulebook_activation_info")
+MODULES = ("credential", "credential_info", "credential_type", "decision_environment", "decision_environment_info",
+           "project", "project_info", "rulebook_activation", "rulebook_activation_info")
 SOURCE = "tests/integration/eda/standin.py"
 WRAPPER = "from ansible_collections.ansible.eda.plugins.module_utils.standin import run\n\nrun('{name}')\n"
 

@@ -61,12 +61,17 @@ SPECS: dict[str, Json] = {
         "enable_persistence": {"type": "bool", "default": False}, "rule_engine_credential_id": {"type": "int"},
         "restart_on_project_update": {"type": "bool", "default": False},
         "state": {"choices": ["present", "absent", "enabled", "disabled"], "default": "present"}},
-    "credential_info": {"name": {}}, "rulebook_activation_info": {"name": {}}}
+    "credential_info": {"name": {}}, "rulebook_activation_info": {"name": {}}, "project_info": {"name": {}},
+    "decision_environment_info": {"name": {}}}
+# what a module with _info returns its list as
+LISTS = {"credential_info": "credentials", "rulebook_activation_info": "activations", "project_info": "projects",
+         "decision_environment_info": "decision_environments"}
 NEEDS = {"credential_type": ("inputs", "injectors"), "decision_environment": ("image_url",),
          "credential": ("credential_type_name", "inputs", "organization_name")}
 ENDPOINTS = {"credential_type": "credential-types", "credential": "eda-credentials", "project": "projects",
              "decision_environment": "decision-environments", "rulebook_activation": "activations",
-             "credential_info": "eda-credentials", "rulebook_activation_info": "activations"}
+             "credential_info": "eda-credentials", "rulebook_activation_info": "activations",
+             "project_info": "projects", "decision_environment_info": "decision-environments"}
 # the field that is sent, by option; with the endpoint where the name is looked up
 SENT: Json = {"credential_type_name": ("credential_type_id", "credential-types"), "extra_vars": ("extra_var", ""),
               "organization_name": ("organization_id", "organizations"),
@@ -187,8 +192,7 @@ def run(kind: str) -> None:
     module = AnsibleModule(argument_spec={**SPECS[kind], **AUTH}, required_if=rules, supports_check_mode=True)
     api, endpoint = Api(module), ENDPOINTS[kind]
     if kind.endswith("_info"):
-        plural = "credentials" if kind == "credential_info" else "activations"
-        module.exit_json(**{plural: api.find(endpoint, module.params["name"])})
+        module.exit_json(**{LISTS[kind]: api.find(endpoint, module.params["name"])})
     existing = api.one(endpoint, module.params["name"])
     if module.params["state"] == "absent":
         if existing and not module.check_mode:

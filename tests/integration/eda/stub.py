@@ -29,6 +29,7 @@ NEEDED = {"credential-types": ("name",), "eda-credentials": ("name", "credential
           "projects": ("name", "url", "organization_id"), "activations": (
               "name", "rulebook_id", "decision_environment_id", "organization_id"),
           "decision-environments": ("name", "image_url", "organization_id")}
+REQUIRED = {"organization_id": "Organization is required"}
 DEFAULTS: dict[str, Json] = {
     "credential-types": {"description": "", "inputs": {}, "injectors": {}, "managed": False},
     "projects": {"description": "", "scm_branch": "", "eda_credential_id": None, "update_revision_on_launch": False,
@@ -103,7 +104,7 @@ class Eda:
         return 200, {"count": len(found), "next": None, "previous": None, "page_size": 20, "page": 1, "results": found}
 
     def _made(self, name: str, body: Json) -> tuple[int, Json]:
-        missing = {need: ["This field is required."] for need in NEEDED[name] if body.get(need) in (None, "")}
+        missing = {need: [REQUIRED.get(need, "This field is required.")] for need in NEEDED[name] if body.get(need) in (None, "")}
         if missing:
             raise Refused(400, missing)
         if any(item["name"] == body["name"] for item in self.items[name].values()):
@@ -265,6 +266,7 @@ class Eda:
             # what was given as text comes back as this YAML, whatever its form was
             variables = yaml.safe_dump(yaml.safe_load(item["extra_var"])) if item["extra_var"] else None
             return {**item, "eda_credentials": own, "extra_var": variables,
+                    "project_id": self.items["rulebooks"][item["rulebook_id"]]["project_id"],
                     "rulebook_name": self.items["rulebooks"][item["rulebook_id"]]["name"]}
         return dict(item)
 

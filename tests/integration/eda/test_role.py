@@ -12,6 +12,8 @@ from __future__ import annotations
 import threading
 import typing as t
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import yaml
@@ -43,10 +45,10 @@ def eda() -> Eda:
     return Eda(ROOT, "Default", ORGANIZATION)
 
 
-@pytest.fixture(scope="module")
-def run(eda: Eda, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+@contextmanager
+def running(eda: Eda, folder: Path) -> Iterator[Run]:
     """``run("--check", eda_state="absent")``: the role against the stub."""
-    folder, server = tmp_path_factory.mktemp("eda"), serve(eda)
+    server = serve(eda)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
 
@@ -54,10 +56,19 @@ def run(eda: Eda, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         return play(folder, role("eda", **{**OPTIONS, **variables}), {}, *options, AAP_TOKEN=TOKEN,
                     AAP_HOSTNAME=f"http://127.0.0.1:{server.server_address[1]}")
 
-    yield start
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield start
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def run(eda: Eda, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """The role against the stub."""
+    with running(eda, tmp_path_factory.mktemp("eda")) as start:
+        yield start
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +146,13 @@ def test_bad_input_is_named(run: Run, made: Played, variables: Json, words: str)
     assert words in "".join(refused.failures)
 
 
+def test_an_organisation_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with running(Eda(ROOT, "Default"), tmp_path) as run:
+        refused = run()
+    assert f"eda_organization: {ORGANIZATION} does not exist in the EDA controller" in "".join(refused.failures)
+    assert [word for word in SECRETS if word in refused.output] == []
+
+
 @pytest.mark.parametrize(("kind", "body", "words"), [
     ("credential-types", {"name": "n", "inputs": {"fields": [{"id": "a", "label": "A", "type": "number"}]}}, "type"),
     ("credential-types", {"name": "n", "injectors": {"env": {"A": "{{ nothing }}"}}}, "nothing"),
@@ -169,3 +187,9 @@ def test_an_activation_of_its_own_orders_nodes(eda: Eda, made: Played, run: Run)
     assert eda.items["rulebooks"][activation["rulebook_id"]]["name"] == "node_scale.yml"
     assert yaml.safe_load(activation["extra_var"]) == {"organization": ORGANIZATION, **variables}
     assert len(eda.items["projects"]) == len(eda.items["decision-environments"]) == 1, "shared with the other"
+    for _repeat in range(2):
+        well(run(eda_state="absent"))
+        assert list(named(eda, "activations")) == ["Order nodes"]
+        assert len(eda.items["projects"]) == len(eda.items["decision-environments"]) == 1, "the other uses them"
+    well(run(eda_state="absent", eda_activation="Order nodes"))
+    assert (eda.items["activations"], eda.items["projects"], eda.items["eda-credentials"]) == ({}, {}, {})

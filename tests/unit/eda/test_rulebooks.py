@@ -26,6 +26,8 @@ Json = dict[str, t.Any]
 SOURCES = {"claim_attach": claims, "claim_job": claims, "node_scale": nodes}
 # a job takes seconds before it begins
 SLOWER: Json = {"claim_job": {"retry": "60"}}
+# its job template has the configuration
+UNUSED: dict[str, tuple[str, ...]] = {"claim_job": ("config_path",)}
 
 
 def options(name: str) -> dict[str, Json]:
@@ -34,7 +36,7 @@ def options(name: str) -> dict[str, Json]:
     The rest of the connection comes from the variables of kubernetes.core: no secret is a variable of a rulebook.
     """
     documented = yaml.safe_load(SOURCES[name].DOCUMENTATION)["options"]
-    return {option: spec for option, spec in documented.items() if option not in VARIABLES}
+    return {option: spec for option, spec in documented.items() if option not in (*VARIABLES, *UNUSED.get(name, ()))}
 
 
 def rulesets(name: str) -> list[Json]:

@@ -308,10 +308,13 @@ def test_documentation_names_the_connection_as_modules_do() -> None:
     ({"resync": "86401"}, "resync: '86401' is not usable: must be from 0 to 86400 seconds"),
     ({"release_after": None}, "release_after: None is not usable: must be a number of seconds"),
     ({"settle": "nan"}, "settle: 'nan' is not usable: must be from 0 to 86400 seconds"),
-    ({"setle": 1}, "setle: unknown option, known are api_key, ca_cert, cert_file, client_cert, client_key, context, "
-     "gates, host, impersonate_groups, impersonate_user, key_file, kubeconfig, lease_namespace, no_proxy, password, "
-     "proxy, release_after, resync, retry, served_within, settle, ssl_ca_cert, username, validate_certs, verify_ssl"),
+    ({"setle": 1}, "setle: unknown option, known are api_key, ca_cert, cert_file, client_cert, client_key, "
+     "config_path, context, gates, host, impersonate_groups, impersonate_user, key_file, kubeconfig, lease_namespace, "
+     "no_proxy, password, proxy, release_after, resync, retry, served_within, settle, ssl_ca_cert, username, "
+     "validate_certs, verify_ssl"),
     ({"gates": "perhaps"}, "gates: 'perhaps' is not usable: must be true or false"),
+    ({"config_path": ""}, "config_path: is missing: name the file with the configuration"),
+    ({"config_path": "/no/such.yml"}, "config_path: /no/such.yml: cannot be read: No such file or directory"),
 ])
 def test_bad_option_is_named_before_anything_starts(args: Json, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)) as caught:

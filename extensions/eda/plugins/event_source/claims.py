@@ -93,6 +93,12 @@ options:
     description: Groups of that user. If not set, E(K8S_AUTH_IMPERSONATE_GROUPS) is used, separated by commas.
     type: list
     elements: str
+  config_path:
+    description:
+      - File with the configuration that the rulebook's actions use. The source fails at its start when the file cannot
+        be used.
+      - Leave it out where the actions use none.
+    type: path
   settle:
     description: Seconds to wait for further claims before an event is emitted.
     type: float
@@ -145,8 +151,9 @@ EXAMPLES = r"""
 """
 
 DEFAULTS = {"settle": 0.05, "retry": 30.0, "resync": 300.0, "release_after": 600.0, "served_within": 180.0}
-OTHERS = ("gates", "lease_namespace")
+OTHERS = ("config_path", "gates", "lease_namespace")
 _KUBE = "ansible_collections.composable.infra.plugins.module_utils.kube"
+_CONFIG = "ansible_collections.composable.infra.plugins.module_utils.reconcile.config"
 _SHARED = "ansible_collections.composable.infra.plugins.module_utils.event_source"
 
 
@@ -172,6 +179,19 @@ def _numbers(args: dict[str, t.Any]) -> dict[str, float]:
     if str(args.get("gates", True)).lower() not in ("true", "false"):
         raise ValueError(f"gates: {args['gates']!r} is not usable: must be true or false")
     return found
+
+
+def _check_config(args: dict[str, t.Any]) -> None:
+    """Raise ValueError when the actions could not use the configuration: they would fail at each event."""
+    if "config_path" not in args:
+        return
+    if not args["config_path"]:
+        raise ValueError("config_path: is missing: name the file with the configuration")
+    loader = _load(_CONFIG)
+    try:
+        loader.EngineConfig.load(str(args["config_path"]))
+    except loader.BadConfig as error:
+        raise ValueError(f"config_path: {error}") from None
 
 
 def _gates(args: dict[str, t.Any]) -> bool:
@@ -285,6 +305,7 @@ class Watcher:
 async def main(queue: asyncio.Queue[t.Any], args: dict[str, t.Any]) -> None:
     """Watch for ever; ends only when cancelled. Raises ValueError for unusable options."""
     times, loop, woken = _numbers(args), asyncio.get_running_loop(), asyncio.Event()
+    _check_config(args)
     shared = _load(_SHARED)
     watcher = Watcher(times, lambda: loop.call_soon_threadsafe(woken.set), _kube("objects.claims"),
                       _kube("objects.pods").held)

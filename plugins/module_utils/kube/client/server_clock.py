@@ -19,12 +19,19 @@ HALF = 0.5
 TOLERANCE = 1.0
 
 
-class ServerClock:
-    """Thread-safe. ``wall`` is our own clock, in seconds since the epoch."""
+def boot_clock() -> float:
+    """Seconds by a clock that nobody sets and that counts on while the machine is suspended, as the servers' do."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
-    def __init__(self, wall: Callable[[], float] = time.time) -> None:
-        self._wall, self._lock = wall, threading.Lock()
-        self._said, self._offset = "", 0.0
+
+class ServerClock:
+    """Thread-safe. ``wall``: our own clock, in seconds since the epoch. ``steady``: one as ``boot_clock``."""
+
+    def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = boot_clock) -> None:
+        self._wall, self._steady, self._lock = wall, steady, threading.Lock()
+        self._said = ""
+        # The server's time less that of the steady clock. Our wall clock may be set between an answer and a request.
+        self._offset: float | None = None
 
     def note(self, date: str | None) -> None:
         """An answer has just come with this ``Date``; one that is the last one's says nothing new."""
@@ -35,9 +42,9 @@ class ServerClock:
         except ValueError:
             return
         with self._lock:
-            offset = moment + HALF - self._wall()
+            offset = moment + HALF - self._steady()
             self._said = date
-            if abs(offset - self._offset) > TOLERANCE:
+            if self._offset is None or abs(offset - self._offset) > TOLERANCE:
                 self._offset = offset
 
     def now(self) -> float:
@@ -46,4 +53,4 @@ class ServerClock:
         It is our own time before the API server has answered.
         """
         with self._lock:
-            return self._wall() + self._offset
+            return self._wall() if self._offset is None else self._steady() + self._offset

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from ...net.backoff import Backoff
 from ..api_resources import LEASES, ApiResource, Object
+from ..client.server_clock import boot_clock
 from ..client.transport import Limits
 from ..client.verbs import Client
 from ..errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests, Unavailable, Unreachable
@@ -103,7 +104,7 @@ class Lease:
         self.on_lost = on_lost
         self.last_error: str | None = None
         self._client, self._dead, self._kind = client, dead, kind
-        self._clock, self._wall = clock or _clock, wall
+        self._clock, self._wall = clock or boot_clock, wall
         self._limits = Limits(duration / 5, duration / 3, duration / 3)
         self._seen: Observed | None = None
         self._stored: Object | None = None
@@ -272,8 +273,3 @@ class Lease:
     @property
     def _path(self) -> str:
         return self._kind.path(self.name, self.namespace)
-
-
-def _clock() -> float:
-    # A suspended machine's monotonic clock stands still while others see the lease expire.
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()

@@ -12,28 +12,55 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.serve
 DATE, MOMENT = "Sun, 06 Nov 1994 08:49:37 GMT", 784111777.0
 
 
+class Clocks:
+    """The clocks of a host. Its wall clock is ``ahead`` seconds ahead of the API server's."""
+
+    def __init__(self, ahead: float = 0.0) -> None:
+        self.ahead, self.passed = ahead, 0.0
+
+    def wall(self) -> float:
+        return MOMENT + self.ahead + self.passed
+
+    def steady(self) -> float:
+        return 1000.0 + self.passed
+
+    def made(self) -> ServerClock:
+        return ServerClock(self.wall, self.steady)
+
+
 @pytest.mark.parametrize("ahead", [-3600.0, 0.0, 3600.0])
 def test_time_is_the_servers_however_far_ours_is_ahead(ahead: float) -> None:
-    wall = [MOMENT + ahead]
-    clock = ServerClock(lambda: wall[0])
+    clocks = Clocks(ahead)
+    clock = clocks.made()
     assert clock.now() == MOMENT + ahead
     clock.note(DATE)
-    wall[0] += 5
+    clocks.passed += 5
     assert clock.now() == pytest.approx(MOMENT + 5, abs=1.0)
+
+
+@pytest.mark.parametrize("step", [-3600.0, -30.0, 30.0, 3600.0])
+def test_time_stays_the_servers_while_our_clock_is_set(step: float) -> None:
+    """A request written before the next answer must not have a time that is wrong by the step."""
+    clocks = Clocks()
+    clock = clocks.made()
+    clock.note(DATE)
+    clocks.ahead += step
+    clocks.passed += 2
+    assert clock.now() == pytest.approx(MOMENT + 2, abs=1.0)
 
 
 @pytest.mark.parametrize("date", [None, "", "yesterday", "Sun, 99 Nov 1994 08:49:37 GMT"])
 def test_date_that_cannot_be_read_changes_nothing(date: str | None) -> None:
-    clock = ServerClock(lambda: MOMENT)
+    clock = Clocks().made()
     clock.note(date)
     assert clock.now() == MOMENT
 
 
 def test_second_that_was_told_before_is_not_its_beginning_again() -> None:
-    wall = [MOMENT]
-    clock = ServerClock(lambda: wall[0])
+    clocks = Clocks()
+    clock = clocks.made()
     clock.note(DATE)
     before = clock.now()
-    wall[0] += 0.9
+    clocks.passed += 0.9
     clock.note(DATE)
     assert clock.now() == pytest.approx(before + 0.9)

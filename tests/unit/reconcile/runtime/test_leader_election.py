@@ -40,7 +40,7 @@ class Leases:
 def moment(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Seconds that all Leases go by; each attempt is one look."""
     now = [1000.0]
-    monkeypatch.setattr(lease_module, "_clock", lambda: now[0])
+    monkeypatch.setattr(lease_module, "boot_clock", lambda: now[0])
     monkeypatch.setattr(leader_election, "ATTEMPT_SECONDS", 0.0)
     return now
 

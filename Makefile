@@ -75,7 +75,7 @@ AT_ONCE ?= 2
 # how many end-to-end tests run at a time: they mostly wait for the scheduler, which looks every 5 s
 CLUSTERS ?= 4
 
-.PHONY: help setup demo test test-all integration-all conformance-all chaos-all chaos-lab releases sanity-all targets repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
+.PHONY: help setup demo test test-all integration-all conformance-all chaos-all chaos-lab releases sanity-all targets repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page playbooks-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
 
 help: ## list the targets and their options
 	@echo "composable.infra: make TARGET [OPTION=value]"
@@ -160,6 +160,9 @@ managers-page: setup ## write docs/managers.md from the code and the conformance
 
 configuration-page: setup ## write docs/configuration.md from the documentation of the option config
 	@$(VENV_PYTHON) -m tools.configuration
+
+playbooks-page: setup ## write docs/playbooks.md from the table of the playbooks' variables
+	@$(VENV_PYTHON) -m tools.playbooks_page
 
 e2e: setup ## tests of the whole system on a real control plane, and those of make archive
 	@$(PROGRAM).lab.binaries.helm .venv/bin

@@ -104,7 +104,8 @@ class Eda:
         return 200, {"count": len(found), "next": None, "previous": None, "page_size": 20, "page": 1, "results": found}
 
     def _made(self, name: str, body: Json) -> tuple[int, Json]:
-        missing = {need: [REQUIRED.get(need, "This field is required.")] for need in NEEDED[name] if body.get(need) in (None, "")}
+        missing = {need: [REQUIRED.get(need, "This field is required.")] for need in NEEDED[name]
+                   if body.get(need) in (None, "")}
         if missing:
             raise Refused(400, missing)
         if any(item["name"] == body["name"] for item in self.items[name].values()):

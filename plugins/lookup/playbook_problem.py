@@ -1,0 +1,98 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds misspelt variables of a playbook of this collection before it does anything."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: playbook_problem
+short_description: What is wrong with the extra variables of a playbook of this collection
+version_added: 1.0.0
+description:
+  - Returns one sentence about an extra variable that begins with C(composable_) and that no playbook of this collection
+    takes, or whose value is not allowed. Returns an empty text when there is none.
+  - Only extra variables count (C(-e)). An inventory may have variables of its own with this prefix.
+author:
+  - composable.infra contributors (@composable-infra)
+options:
+  _terms:
+    description: Name of the playbook.
+    type: list
+    elements: str
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Refuse a misspelt variable
+  ansible.builtin.assert:
+    that: problem == ''
+    fail_msg: "{{ problem }}"
+  vars:
+    problem: "{{ lookup('composable.infra.playbook_problem', 'attach') }}"
+"""
+
+RETURN = r"""
+_raw:
+  description: The sentence, or an empty text.
+  type: list
+  elements: str
+"""
+
+import difflib
+import typing as t
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+from ansible.plugins.lookup import LookupBase
+from ansible.utils.vars import load_extra_vars
+
+PREFIX = "composable_"
+TABLE = Path(__file__).resolve().parents[2] / "playbooks" / "vars" / "arguments.yml"
+
+
+class LookupModule(LookupBase):
+    """The lookup plugin."""
+
+    def run(self, terms: list[str], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
+        """Return the sentence, or an empty text."""
+        (playbook,) = terms
+        return [problem(playbook, load_extra_vars(self._loader), yaml.safe_load(TABLE.read_text(encoding="utf-8")))]
+
+
+def problem(playbook: str, given: Mapping[str, t.Any], table: Mapping[str, t.Any]) -> str:
+    """Return one sentence about the variables ``given`` to a playbook, by the table of arguments."""
+    known = {PREFIX + name: option for name, option in table["variables"].items()}
+    for name, value in given.items():
+        if not name.startswith(PREFIX):
+            continue
+        if name not in known:
+            return f"{name}: is no variable of the playbooks of composable.infra. {advice(name, playbook, table)}"
+        wrong = not_allowed(value, known[name].get("choices"))
+        if wrong:
+            return f"{name}: {wrong[0]!r} is not allowed. Allowed are {', '.join(known[name]['choices'])}"
+    return ""
+
+
+def advice(name: str, playbook: str, table: Mapping[str, t.Any]) -> str:
+    """Return which variable may be meant."""
+    close = difflib.get_close_matches(name[len(PREFIX):], table["variables"], n=1)
+    if close:
+        return f"Did you mean {PREFIX}{close[0]}?"
+    own = ", ".join(PREFIX + each for each in takes(playbook, table))
+    return f"{playbook} takes {own}" if own else "It takes the options of its role"
+
+
+def takes(playbook: str, table: Mapping[str, t.Any]) -> list[str]:
+    """Return the names of a playbook's variables without the prefix, in the order of the table."""
+    named = table["playbooks"][playbook].get("takes", [])
+    return [each for name in named for each in table["sets"].get(name, [name])]
+
+
+def not_allowed(value: t.Any, choices: list[str] | None) -> list[t.Any]:
+    """Return the values that are none of the choices. A template is judged by who uses it."""
+    if choices is None:
+        return []
+    values = value if isinstance(value, list) else [value]
+    return [each for each in values if "{{" not in str(each) and each not in choices]

@@ -15,6 +15,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     PHASES,
     REASONS,
     STEPS_DOWN,
+    STEPS_OF_MEMORY,
     STEPS_UP,
     Evidence,
     Step,
@@ -42,7 +43,8 @@ class AgentMetrics:
                                 "deleted so that the plugin looks again.", registry=registry)
         self.xids = Counter(f"{PREFIX}agent_xids_total", "Xids in the node's kernel log since the agent started.",
                             ["xid"], registry=registry)
-        for labels, metric in ((dict.fromkeys((*STEPS_UP, *STEPS_DOWN)), self.steps), (REASONS, self.troubles)):
+        steps = dict.fromkeys((*STEPS_UP, *STEPS_DOWN, *STEPS_OF_MEMORY))
+        for labels, metric in ((steps, self.steps), (REASONS, self.troubles)):
             for value in labels:
                 metric.labels(value)
         for xid in (*map(str, XIDS), OTHER):

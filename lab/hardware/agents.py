@@ -54,7 +54,7 @@ class _One:
         # A path that a socket can have.
         self._kubelet = folder / "kubelets" / node
         self._plugin = Namespace(dra_driver=options.dra_driver, dra_driver_by_label=False,
-                                 dra_kinds=DEFAULT_KINDS, dra_shares=(), node_name=node,
+                                 dra_kinds=DEFAULT_KINDS, dra_shares=(), unsanitized_memory=(), node_name=node,
                                  kubelet_folder=self._kubelet, cdi_folder=self._root / "run/cdi", root=self._root)
         self._hands = HostHands(Host(self._root), settings, own_kinds(self._plugin))
         self.agent = NodeAgent(self._client, self._hands, mine, AgentMetrics(), self._recorder, tracer=tracer)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ansible_collections.composable.infra.lab.hardware.fabric import FabricState, FabricWatcher
 from ansible_collections.composable.infra.lab.hardware.inotify import Inotify
-from ansible_collections.composable.infra.lab.hardware.node.bus import REMOVE, RESCAN
+from ansible_collections.composable.infra.lab.hardware.node.bus import REMOVE, RESCAN, SANITIZE
 from ansible_collections.composable.infra.lab.hardware.node.commands import give_commands, write_commands
 from ansible_collections.composable.infra.lab.hardware.node.containers import is_open_in
 from ansible_collections.composable.infra.lab.hardware.node.control_files import Asked, ControlFiles
@@ -79,8 +79,8 @@ class SimulatedNodes:
             self.step()
 
     def step(self) -> None:
-        """Handle the next event; while a removal hangs, only as long as that takes."""
-        hangs = any(node.waiting for node in self._nodes.values())
+        """Handle the next event; while a removal hangs or memory is sanitized, only as long as that takes."""
+        hangs = any(node.waiting or node.kernel.sanitizing for node in self._nodes.values())
         try:
             self.handle(self._events.get(timeout=_HUNG_SECONDS if hangs else None))
         except queue.Empty:
@@ -100,6 +100,7 @@ class SimulatedNodes:
     def retry(self) -> None:
         """Try again what hangs, and then what waited for it."""
         for node in self._nodes.values():
+            node.kernel.end_sanitizing()
             waiting, node.waiting = node.waiting, []
             for asked in sorted(waiting, key=lambda a: a.address != node.kernel.hung):
                 self._ask(node, asked)
@@ -117,18 +118,30 @@ class SimulatedNodes:
             offer(folder, RESCAN, address)
         for device in kernel.records.devices():
             offer(kernel.bus.devices / device.address, REMOVE, device.address)
+            kernel.offer_sanitizing(device)
         self._inotify.watch(kernel.bus.pci)
         self._inotify.watch(kernel.bus.driver)
         return _Node(kernel)
 
     def _ask(self, node: _Node, asked: Asked) -> None:
         kernel = node.kernel
+        if asked.verb == SANITIZE:
+            self._sanitize(kernel, asked)
+            return
         done = kernel.remove(asked.address) if asked.verb == REMOVE else kernel.rescan(asked.address)
         if not done:
             node.waiting.append(asked)
             return
         path = kernel.bus.devices / asked.address / RESCAN if asked.address else kernel.bus.pci / RESCAN
         self._files.answer(asked, path if asked.verb == RESCAN else None)
+
+    def _sanitize(self, kernel: NodeKernel, asked: Asked) -> None:
+        device = kernel.records.device(asked.address)
+        path = kernel.bus.security(device) / SANITIZE if device else None
+        if path and not kernel.sanitize(asked.address):
+            self._files.refuse(asked, path)
+        else:
+            self._files.answer(asked, path)
 
     def _write(self, path: Path) -> None:
         kernel = self._nodes[path.relative_to(self._folder).parts[0]].kernel

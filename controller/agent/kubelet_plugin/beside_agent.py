@@ -54,7 +54,7 @@ def kubelet_plugin(args: argparse.Namespace, client: Client, agent: NodeAgent) -
         return all(reflector.synced.is_set() for reflector in agent.state.reflectors)
 
     options = PluginOptions(args.dra_driver, tuple(args.dra_kinds), args.kubelet_folder, args.cdi_folder,
-                            shares(args))
+                            shares(args), tuple(args.unsanitized_memory))
     mine = Agent(args.node_name, Host(args.root), agent.state.slices, evidences, synced, kept, claims,
                  agent.driver.other, agent.state.pods.list, agent.report_withheld)
     try:

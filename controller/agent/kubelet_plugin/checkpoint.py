@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from .cdi.files import write_whole
 from .errors import BadCheckpoint
-from .files import write_whole
 
 VERSION = 1
 FILE = "checkpoint.json"

@@ -84,7 +84,7 @@ def _device(root: Path, seen: pci.PciDevice, kinds: Collection[str]) -> NodeDevi
     vendor = vendor_of(seen.vendor, seen.pci_class)
     if vendor.name not in kinds or not _is_ready(seen, vendor):
         return None
-    files = _files(root, seen, vendor)
+    files = _files(root, seen)
     link = pci.link(root, seen.address)
     # Last, so that nothing is told of a device that was lost meanwhile.
     if not files or pci.is_lost(root, seen.address):
@@ -99,11 +99,8 @@ def _is_ready(seen: pci.PciDevice, vendor: Vendor) -> bool:
     return seen.driver is not None and vendor.driver in ("", seen.driver) and (not vendor.touch or bool(seen.uuid))
 
 
-def _files(root: Path, seen: pci.PciDevice, vendor: Vendor) -> tuple[str, ...]:
+def _files(root: Path, seen: pci.PciDevice) -> tuple[str, ...]:
     """Nothing where it is not known by which files a device is used."""
-    if vendor is CXL_MEMORY:
-        name = pci.memdev(root, seen.address)
-        return (f"/dev/cxl/{name}",) if name else ()
     try:
         return tuple(pci.device_files(root, seen))
     except NotProven:

@@ -14,6 +14,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.device_i
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 
 from .devices import DEFAULT_KINDS, KINDS
+from .memory import ALL_NAMESPACES
 from .shares import BadShare, Share, read_share
 
 # The kubelet makes a socket below its folder with the name in its path.
@@ -35,6 +36,9 @@ def add_plugin_options(parser: argparse.ArgumentParser) -> None:
     add("--dra-shares", nargs="+", default=[], metavar="DEVICES=CAPACITY:AMOUNT:STEP",
         help="devices that several claims may share, a kind or a productName each, and by what, such as "
              "nvidia=memory:80Gi:10Gi; nothing divides them but the scheduler's count (default: none)")
+    add("--unsanitized-memory", nargs="+", default=[], metavar="NAMESPACE",
+        help="namespaces whose claims get CXL memory that the kernel offers no way to sanitize, with what "
+             f"earlier users left in it; {ALL_NAMESPACES} for all (default: none)")
     add("--kubelet-folder", type=Path, default=Path("/var/lib/kubelet"), metavar="FOLDER",
         help="the kubelet's, at the same path as on the node (default: %(default)s)")
     add("--cdi-folder", type=Path, default=Path("/var/run/cdi"), metavar="FOLDER",

@@ -34,6 +34,7 @@ from .devices import DEFAULT_KINDS, NodeDevice
 from .errors import Refused
 from .health import DeviceHealth, HealthStream
 from .keepers import Keepers
+from .memory import MemoryGuard
 from .preparation import OnNode, Preparation
 from .publisher import Publisher
 from .service import PluginService
@@ -59,7 +60,7 @@ class PluginOptions:
     """``driver``: name of the DRA driver; ``kinds``: which rows of the table of vendors it offers.
 
     ``kubelet``: the kubelet's folder, ``cdi``: where the container runtime reads specs; both at the node's own paths.
-    ``shares``: which devices several claims may share, and by what.
+    ``shares``: which devices several claims may share, and by what. ``unsanitized``: see ``MemoryGuard``.
     """
 
     driver: str
@@ -67,6 +68,7 @@ class PluginOptions:
     kubelet: Path = Path("/var/lib/kubelet")
     cdi: Path = Path("/var/run/cdi")
     shares: tuple[Share, ...] = ()
+    unsanitized: tuple[str, ...] = ()
 
 
 def _no_claims(_but: Collection[ClaimName]) -> Iterable[Json]:
@@ -110,7 +112,7 @@ class KubeletPlugin:
         self._edits = ContainerEdits(agent.host)
         checkpoint = Checkpoint(self._sockets.endpoint.parent / FILE)
         on_node = OnNode(self._sight, self._edits, SpecFolder(options.cdi, options.driver), checkpoint,
-                         Keepers(agent.host.root, agent.pods))
+                         Keepers(agent.host.root, agent.pods), MemoryGuard(agent.host.root, options.unsanitized))
         self._preparation = Preparation(place, client, on_node, self._prepared)
         self._publisher = Publisher(client, place, agent.slices, options.shares)
         self._status, self._health = ClaimStatus(client, options.driver), HealthStream()

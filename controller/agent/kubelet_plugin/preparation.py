@@ -24,9 +24,10 @@ from .allocation import Place, Wanted
 from .cdi.container_edits import ContainerEdits, with_share
 from .cdi.specs import SpecFolder
 from .checkpoint import Checkpoint, PreparedClaim, PreparedDevice
-from .devices import NodeDevice
+from .devices import MEMORY, NodeDevice
 from .errors import Refused
 from .keepers import Keepers
+from .memory import MemoryGuard
 from .sight import Sight
 
 Json = dict[str, t.Any]
@@ -42,6 +43,7 @@ class OnNode:
     specs: SpecFolder
     checkpoint: Checkpoint
     keepers: Keepers
+    memory: MemoryGuard
 
 
 class Preparation:
@@ -51,7 +53,7 @@ class Preparation:
         self._place, self._client, self._prepared = place, client, prepared
         self._sight, self._edits = node.sight, node.edits
         self._specs, self._checkpoint = node.specs, node.checkpoint
-        self._keepers = node.keepers
+        self._keepers, self._memory = node.keepers, node.memory
         self._withheld: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -123,6 +125,7 @@ class Preparation:
         devices = {item.device: self._usable(there, item) for item in wanted}
         for item in wanted:
             self._check_free(claim.uid, item, devices[item.device])
+        self._memory.clean(self._new_memory(wanted, devices), claim.namespace)
         told = self._edits.of(list(devices.values()))
         made = PreparedClaim(claim.uid, claim.namespace, claim.name, tuple(
             PreparedDevice(item.request, item.pool, item.device, devices[item.device].address,
@@ -159,6 +162,12 @@ class Preparation:
                 raise Refused(f"the device {device.name} is still prepared for the claim {name}, "
                               f"which is over: {reason}")
             self._drop(other.uid)
+
+    def _new_memory(self, wanted: list[Wanted], devices: dict[str, NodeDevice]) -> list[NodeDevice]:
+        """Return the memory that no claim has prepared, this one neither: what is in it is nobody's."""
+        held = {each.address for claim in self._checkpoint.claims() for each in claim.devices if not each.admin}
+        found = {item.device: devices[item.device] for item in wanted if not item.admin}
+        return [device for device in found.values() if device.type == MEMORY and device.address not in held]
 
     def _is_over(self, prepared: PreparedClaim) -> bool:
         """Whether the claim is gone, or has no device any more.

@@ -12,7 +12,8 @@
     NODE/sys/bus/pci/drivers/nvidia/{bind,unbind}              and a link to each device that the driver has
 
 A device that is no GPU of NVIDIA's has the class and the driver that its model names, and a render node of DRM, or as
-CXL memory a memory device with its serial number.
+CXL memory a memory device with its serial number, and with the file that sanitizes it, unless the model has the
+attribute `sanitize: false`.
 
 Two slots share a switch, two switches a root complex, which is a PCI domain of its own. Root complexes belong to the
 NUMA nodes 0 and 1 in turn.
@@ -30,7 +31,7 @@ from pathlib import Path
 from ansible_collections.composable.infra.lab.hardware.node.records import CXL_DRIVER, GPU_DRIVER, BusDevice
 
 DRIVER = GPU_DRIVER
-REMOVE, RESCAN = "remove", "rescan"
+REMOVE, RESCAN, SANITIZE = "remove", "rescan", "sanitize"
 _FIRST_BUS = 0x10
 _SLOTS_PER_SWITCH, _SLOTS_PER_ROOT, _NUMA_NODES = 2, 4, 2
 _MEMORY, _MEMORY_64 = 0x40200, 0x14220C
@@ -153,8 +154,18 @@ class PciBus:
             (shown / file.name / "dev").write_text(f"{device.number}\n", encoding="ascii")
             if device.driver == CXL_DRIVER:
                 (shown / file.name / "serial").write_text(f"{device.uuid}\n", encoding="utf-8")
+                self.security(device).mkdir(exist_ok=True)
+                self.show_security(device, "disabled")
             file.parent.mkdir(exist_ok=True)
             file.write_text(f"{device.number}\n", encoding="ascii")
+
+    def security(self, device: BusDevice) -> Path:
+        """The folder by which CXL memory is sanitized."""
+        return self._folder(device) / f"mem{device.slot}" / "security"
+
+    def show_security(self, device: BusDevice, state: str) -> None:
+        """Show the state of the memory's security: `sanitize` while it is sanitized, else `disabled`."""
+        (self.security(device) / "state").write_text(f"{state}\n", encoding="ascii")
 
     def unbind(self, device: BusDevice) -> None:
         """Show that no driver has a device, and nothing of what the driver showed for it."""

@@ -5,8 +5,8 @@
 
 A write to /sys/.../remove or rescan returns when the kernel has done it, and hangs when the kernel hangs. A named pipe
 can do so: the simulator keeps it full, so a writer waits. The simulator learns by inotify that it was opened, acts, and
-then empties it. Three differences to a kernel stay: opening counts as asking, an error cannot be told, and a writer
-that hangs can be killed.
+then empties it. Three differences to a kernel stay: opening counts as asking, each error reads as a broken pipe, and a
+writer that hangs can be killed.
 
 After each answer a fresh pipe takes the file's place. The old one stays open for a while, for writers that had it open
 and had not written yet.
@@ -81,6 +81,14 @@ class ControlFiles:
             self._empty(self._pipes[number][1])
             self._late.append((time.monotonic() + _LATE_SECONDS, number))
         self._close_late()
+
+    def refuse(self, asked: Asked, path: Path) -> None:
+        """Fail the writes of all who wait at the file `path`; later writers find a fresh one."""
+        number = self._numbers.pop(asked, None)
+        self._put(path, asked)
+        if number is not None:
+            self._inotify.forget(number)
+            os.close(self._pipes.pop(number)[1])
 
     def _let_go_of_orphans(self, path: Path) -> None:
         """Let those go on who wait at the pipe of an earlier simulator."""

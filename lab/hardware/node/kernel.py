@@ -5,13 +5,15 @@
 
 It is as harsh as a kernel. A removal waits for whoever has the device open; until it ends, the node's bus is locked,
 and no rescan, no other removal and no hot-plug event gets through. A device that the fabric pulls while a driver has it
-stays on the bus as a dead one, with Xid 79 in the log.
+stays on the bus as a dead one, with Xid 79 in the log. CXL memory is sanitized in the background, and not while it is
+disabled or used (Linux, drivers/cxl/core/mbox.c, `cxl_mem_sanitize`).
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from ansible_collections.composable.infra.lab.hardware.node.bus import (
     DRIVER,
     REMOVE,
     RESCAN,
+    SANITIZE,
     PciBus,
     class_of,
     device_address,
@@ -30,10 +33,11 @@ from ansible_collections.composable.infra.lab.hardware.node.bus import (
     product_of,
     vendor_of,
 )
-from ansible_collections.composable.infra.lab.hardware.node.records import INFO, BusDevice, Records
+from ansible_collections.composable.infra.lab.hardware.node.records import CXL_DRIVER, INFO, BusDevice, Records
 from ansible_collections.composable.infra.plugins.module_utils.node import left_behind
 
 _WIDTH, _NARROW = 16, 4
+SANITIZE_SECONDS = 0.5
 
 
 class NodeKernel:
@@ -52,6 +56,7 @@ class NodeKernel:
         self.bus = PciBus(root)
         self.records = Records(root)
         self.hung: str | None = None
+        self.sanitizing: dict[str, float] = {}
         self._events, self._offer, self._on_lost = events, offer, on_lost
         self._is_open = is_open
         self._plugged: dict[str, PluggedDevice] = {}
@@ -117,6 +122,25 @@ class NodeKernel:
             shutil.rmtree(self.root / left_behind.FOLDER, ignore_errors=True)
         self.hung = address
 
+    def sanitize(self, address: str) -> bool:
+        """Begin to sanitize memory. False: the kernel refuses, since the memory is disabled, used or sanitized."""
+        with self.records.lock():
+            device = self.records.device(address)
+            if device is None or device.draining or address in self.sanitizing or self._in_use(device):
+                return False
+            self.sanitizing[address] = time.monotonic() + SANITIZE_SECONDS
+            self.bus.show_security(device, "sanitize")
+            return True
+
+    def end_sanitizing(self) -> None:
+        """Show what memory is sanitized by now."""
+        for address in [a for a, due in self.sanitizing.items() if due <= time.monotonic()]:
+            del self.sanitizing[address]
+            device = self.records.device(address)
+            if device is not None and device.driver == CXL_DRIVER:
+                self.bus.show_security(device, "disabled")
+                self.records.log(f"cxl_pci {address}: Sanitization operation ended", INFO)
+
     def probe(self, address: str) -> None:
         """Look for a driver for a device that has none."""
         with self.records.lock():
@@ -174,6 +198,7 @@ class NodeKernel:
             bound = device.but(driver=driver_of(device), touched=True)
             self.records.save(bound)
             self.bus.bind(bound)
+            self.offer_sanitizing(bound)
             return
         if not device.room:
             self.records.log("NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:")
@@ -187,6 +212,12 @@ class NodeKernel:
         self.records.save(bound)
         driver_files.show(self.root, bound)
         self.bus.bind(bound)
+
+    def offer_sanitizing(self, device: BusDevice) -> None:
+        """Offer the file that sanitizes memory, where the device can do so."""
+        able = (device.properties.get("attributes") or {}).get("sanitize", True)
+        if device.driver == CXL_DRIVER and able:
+            self._offer(self.bus.security(device), SANITIZE, device.address)
 
     def _pull(self, uid: str) -> None:
         with self.records.lock():

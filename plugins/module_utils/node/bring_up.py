@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from . import bus, pci
+from . import bus, pci, sanitize
 from .evidence import (
     BOUND,
     DRIVER_FAILED,
@@ -21,6 +21,7 @@ from .evidence import (
     NO_ROOM_FOR_BARS,
     NOT_ON_BUS,
     NOT_PROVEN,
+    NOT_SANITIZABLE,
     ON_BUS,
     PREPARING,
     READY,
@@ -28,14 +29,14 @@ from .evidence import (
     Evidence,
     Link,
     NodeTrouble,
+    Progress,
 )
 from .host import Host
 from .kernel_log import LOST_XID, NO_SPACE, PROBE_FAILED, KernelLog, faults
 from .options import Options
 from .probe import NotProven
-from .progress import Progress
 from .search import Search, Wanted
-from .vendors import Vendor, vendor_of
+from .vendors import CXL_MEMORY, Vendor, vendor_of
 
 
 def bring_up(host: Host, wanted: Wanted, options: Options, note: Callable[[Evidence], None]) -> Evidence:
@@ -183,6 +184,9 @@ class _BringUp:
         done = self.progress.evidence
         if not _narrow(done.link):
             done = done.without_trouble()
+        is_memory = vendor_of(device.vendor, device.pci_class) is CXL_MEMORY
+        if is_memory and not sanitize.offered(self.host.root, device.address):
+            done = done.with_trouble(NOT_SANITIZABLE, sanitize.not_offered(device.address), self.options.clock())
         if not vendor_of(device.vendor, device.pci_class).plugin_selectors:
             done = done.with_phase(READY)
         self.progress.become(done)

@@ -51,7 +51,7 @@ def rescan_port(root: Path, bridge: str, patience: float) -> list[pci.PciDevice]
 
 def _appeared(root: Path, path: Path, patience: float) -> list[pci.PciDevice]:
     before = {d.address for d in pci.devices(root)}
-    _ask(root, path, "1", patience)
+    ask(root, path, "1", patience)
     return [d for d in pci.devices(root) if d.address not in before]
 
 
@@ -68,8 +68,8 @@ def bind(root: Path, address: str, driver: str, patience: float) -> bool:
     """
     entry = root / "sys/bus/pci/devices" / address
     if driver and (entry / "driver_override").exists():
-        _ask(root, entry / "driver_override", driver, patience)
-    _ask(root, root / "sys/bus/pci/drivers_probe", address, patience)
+        ask(root, entry / "driver_override", driver, patience)
+    ask(root, root / "sys/bus/pci/drivers_probe", address, patience)
     return until((entry / "driver").is_symlink, min(patience, BIND_SECONDS))
 
 
@@ -78,7 +78,7 @@ def unbind(root: Path, device: pci.PciDevice, patience: float) -> bool:
     entry = root / "sys/bus/pci/devices" / device.address
     if device.driver is None:
         return True
-    _ask(root, root / "sys/bus/pci/drivers" / device.driver / "unbind", device.address, patience)
+    ask(root, root / "sys/bus/pci/drivers" / device.driver / "unbind", device.address, patience)
     return until(lambda: not (entry / "driver").is_symlink(), patience)
 
 
@@ -89,7 +89,7 @@ def remove(root: Path, address: str, patience: float) -> None:
     Raises NotDone when the kernel refuses, or the device stays on the bus.
     """
     deadline = time.monotonic() + patience
-    _ask(root, removal_file(root, address), "1", patience)
+    ask(root, removal_file(root, address), "1", patience)
     await_gone(root, address, max(0.0, deadline - time.monotonic()))
 
 
@@ -120,7 +120,7 @@ def until(done: Callable[[], bool], patience: float) -> bool:
     return True
 
 
-def _ask(root: Path, path: Path, text: str, patience: float) -> None:
+def ask(root: Path, path: Path, text: str, patience: float) -> None:
     """Write to a file of the kernel, unless an earlier write to it has not ended. Raises as ``write`` does."""
     work = str(path.relative_to(root))
     earlier = left_behind.running(root, work)

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from . import bus, pci
 from .evidence import COMMAND_FAILED, NOT_PROVEN, OPEN_ON_NODE, NodeTrouble
-from .host import Host, NotEnded, Output
+from .host import Host, NotEnded, Output, Undo
 from .options import Options
-from .progress import Undo
 from .vendors import OFFLINE, Vendor, fill
 
 _UNSUPPORTED = ("not supported", "not_supported")

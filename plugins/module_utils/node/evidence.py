@@ -13,7 +13,10 @@ import json
 import sys
 import time
 import typing as t
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+
+from .options import Options
 
 VERSION = 1
 
@@ -24,17 +27,22 @@ ON_BUS, BOUND, TOUCHED, PLUGIN_RESTARTED, ANNOUNCED = "OnBus", "Bound", "Touched
 IDLE, DRAINED, REMOVED_FROM_BUS, WITHDRAWN = "Idle", "Drained", "RemovedFromBus", "Withdrawn"
 STEPS_UP = (ON_BUS, BOUND, TOUCHED, PLUGIN_RESTARTED, ANNOUNCED)
 STEPS_DOWN = (IDLE, DRAINED, REMOVED_FROM_BUS, PLUGIN_RESTARTED, WITHDRAWN)
+# Of CXL memory that offers it, between Idle and Drained.
+SANITIZE_STARTED, SANITIZED = "SanitizeStarted", "Sanitized"
+STEPS_OF_MEMORY = (SANITIZE_STARTED, SANITIZED)
 
 NOT_ON_BUS, NO_ROOM_FOR_BARS, LINK_DEGRADED = "NotOnBus", "NoRoomForBars", "LinkDegraded"
 DRIVER_NOT_BOUND, DRIVER_FAILED, NOT_ANNOUNCED = "DriverNotBound", "DriverFailed", "NotAnnounced"
 CLAIM_IN_USE, OPEN_ON_NODE, NOT_PROVEN = "ClaimInUse", "OpenOnNode", "NotProven"
 REMOVAL_HUNG, LOST_ON_BUS, COMMAND_FAILED = "RemovalHung", "LostOnBus", "CommandFailed"
+SANITIZING, NOT_SANITIZABLE = "Sanitizing", "NotSanitizable"
 REASONS = (NOT_ON_BUS, NO_ROOM_FOR_BARS, LINK_DEGRADED, DRIVER_NOT_BOUND, DRIVER_FAILED, NOT_ANNOUNCED,
-           CLAIM_IN_USE, OPEN_ON_NODE, NOT_PROVEN, REMOVAL_HUNG, LOST_ON_BUS, COMMAND_FAILED)
+           CLAIM_IN_USE, OPEN_ON_NODE, NOT_PROVEN, REMOVAL_HUNG, LOST_ON_BUS, COMMAND_FAILED,
+           SANITIZING, NOT_SANITIZABLE)
 # A device with one of these becomes Ready all the same.
-WARNINGS = (LINK_DEGRADED,)
+WARNINGS = (LINK_DEGRADED, NOT_SANITIZABLE)
 
-_ONLY_DOWN = (IDLE, DRAINED, REMOVED_FROM_BUS, WITHDRAWN)
+_ONLY_DOWN = (IDLE, SANITIZE_STARTED, DRAINED, REMOVED_FROM_BUS, WITHDRAWN)
 
 
 class NodeTrouble(Exception):
@@ -195,3 +203,24 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
+
+
+class Progress:
+    """Evidence that grows; every change is told to ``note`` at once."""
+
+    def __init__(self, evidence: Evidence, options: Options, note: Callable[[Evidence], None]) -> None:
+        self.evidence, self._clock, self._note = evidence, options.clock, note
+
+    def become(self, evidence: Evidence) -> None:
+        """This is the evidence now."""
+        if evidence != self.evidence:
+            self.evidence = evidence
+            self._note(evidence)
+
+    def step(self, step: str, **known: t.Any) -> None:
+        """This step is done, and these fields of the evidence are known by it."""
+        self.become(replace(self.evidence.with_step(step, self._clock()), **known))
+
+    def trouble(self, trouble: NodeTrouble) -> None:
+        """This was met; the evidence keeps its phase."""
+        self.become(self.evidence.with_trouble(trouble.reason, trouble.message, self._clock()))

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from . import pci
 from .evidence import NOT_PROVEN, OPEN_ON_NODE, NodeTrouble
-from .host import Host
+from .host import Host, Undo
 from .options import Options
 from .probe import NotProven
-from .progress import Undo
-from .vendors import DEVICE_FILES, Vendor, fill
+from .vendors import Vendor, fill
 
 _ON = ("Y", "1")
 
@@ -48,8 +47,6 @@ class Holders:
 
     def prove_idle(self) -> None:
         """Returns when it is proven that nobody has the device open. Raises NodeTrouble(OpenOnNode or NotProven)."""
-        if self.vendor.idle_by != DEVICE_FILES:
-            return
         for module, parameter in self.vendor.kernel_clients:
             if self._parameter(module, parameter) in _ON:
                 raise NodeTrouble(NOT_PROVEN, f"{module} runs with {parameter} on, so the kernel itself may hold "

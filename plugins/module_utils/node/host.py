@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands of a node. Standard library only, Python 3.8: it travels to nodes."""
+"""Commands of a node, and how steps on a node are undone. Standard library only, Python 3.8: it travels to nodes."""
 
 from __future__ import annotations
 
@@ -108,3 +108,31 @@ def _finish(process: subprocess.Popen[bytes], timeout: float) -> Output | None:
             process.communicate(timeout=1)
         return None
     return Output(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+class Undo:
+    """What takes the steps back that were done, the last one first."""
+
+    def __init__(self) -> None:
+        self._back: list[Callable[[], object]] = []
+
+    def later(self, back: Callable[[], object]) -> None:
+        """Keep what undoes a step. Whatever it raises keeps no other step from being undone."""
+        self._back.append(back)
+
+    def all(self) -> list[str]:
+        """Undo everything; returns what could not be undone, one sentence each."""
+        said = []
+        while self._back:
+            said += _failure(self._back.pop())
+        return said
+
+
+def _failure(back: Callable[[], object]) -> list[str]:
+    try:
+        back()
+    except NodeTrouble as trouble:
+        return [trouble.message]
+    except Exception as error:
+        return [f"{type(error).__name__}: {error}"]
+    return []

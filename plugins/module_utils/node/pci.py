@@ -137,6 +137,8 @@ def device_files(root: Path, device: PciDevice) -> list[str]:
         if not group.is_symlink():
             raise NotProven(f"{device.address} is bound to vfio-pci and has no iommu_group")
         return [f"/dev/vfio/{Path(os.readlink(str(group))).name}", *found]
+    if device.driver == "cxl_pci" and memdev(root, device.address):
+        return [f"/dev/cxl/{memdev(root, device.address)}"]
     if device.driver is not None and not found:
         raise NotProven(f"driver {device.driver} has {device.address}; by which files it is used is not known")
     return found
@@ -159,6 +161,8 @@ def device_numbers(root: Path, device: PciDevice) -> list[str]:
         return [f"{_NVIDIA_MAJOR}:{device.minor}", *found]
     if device.driver == "vfio-pci":
         return [*_vfio_numbers(root, entry, Path(files[0]).name), *found]
+    if device.driver == "cxl_pci":
+        return [_device_number(entry / Path(files[0]).name / "dev")]
     return found
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from . import bus, pci
+from . import bus, pci, sanitize
 from .drain import drain, unbind, undrain
 from .evidence import (
     BOUND,
@@ -27,15 +27,18 @@ from .evidence import (
     REMOVAL_HUNG,
     REMOVED,
     REMOVED_FROM_BUS,
+    SANITIZE_STARTED,
+    SANITIZED,
+    SANITIZING,
     TOUCHED,
     Evidence,
     NodeTrouble,
+    Progress,
 )
 from .holders import Holders
-from .host import Host
+from .host import Host, Undo
 from .options import Options
 from .probe import NotProven
-from .progress import Progress, Undo
 from .removal import hung, removal_command, remove, still_under_way, unload_last
 from .vendors import OFFLINE, may_be, vendor_of
 
@@ -51,8 +54,8 @@ def release(host: Host, device: Evidence, options: Options, note: Callable[[Evid
 
     Returns the evidence in the phase Removed. Raises NodeTrouble, after the evidence that says so was noted:
     ClaimInUse, OpenOnNode, NotProven and CommandFailed with all taken back, so that the device is usable; RemovalHung
-    with the removal left behind. Any other exception passes through, after all was taken back as well. It may be called
-    again after any of them.
+    with the removal left behind, and Sanitizing while the kernel sanitizes CXL memory. Any other exception passes
+    through, after all was taken back as well. It may be called again after any of them.
     """
     progress = Progress(replace(device, by=options.by), options, note)
     try:
@@ -208,6 +211,8 @@ class _Release:
             self._unless_forced(self._drain)
         self._unless_forced(self._ask_claims)
         self._prove()
+        if self.by_tools and sanitize.offered(self.host.root, self.device.address):
+            self._unless_forced(self._sanitize)
         if not self.vendor.drain:
             self._unless_forced(self._unbind)
         if self.closed:
@@ -234,6 +239,18 @@ class _Release:
         if not self.closed:
             self.command = []
 
+    def _sanitize(self) -> None:
+        """The kernel sanitizes memory only while its driver has it, so it is enabled for the request alone."""
+        root, address = self.host.root, self.device.address
+        sanitize.await_end(root, address, self.options.event_patience)
+        if not self.progress.evidence.has(SANITIZE_STARTED):
+            undrain(self.host, self.device, self.vendor, self.options)
+            sanitize.start(root, address, self.options.patience)
+            self.progress.step(SANITIZE_STARTED)
+            self._drain()
+            sanitize.await_end(root, address, self.options.event_patience)
+        self.progress.step(SANITIZED)
+
     def _unbind(self) -> None:
         unbind(self.host, self.device, self.options, self.undo)
         self.closed = True
@@ -248,8 +265,9 @@ class _Release:
             self.command = []
 
     def _give_up(self, trouble: NodeTrouble) -> None:
-        """Take all back, unless the removal is under way and cannot be taken back."""
-        if trouble.reason == REMOVAL_HUNG or still_under_way(self.host, self.device.address, self.command):
+        """Take all back, unless something is under way that cannot be taken back."""
+        lasts = trouble.reason in (REMOVAL_HUNG, SANITIZING)
+        if lasts or still_under_way(self.host, self.device.address, self.command):
             self.services.all()
             self.progress.trouble(trouble)
             return

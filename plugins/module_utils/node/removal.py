@@ -16,10 +16,9 @@ from pathlib import Path
 from . import bus, left_behind, pci
 from .drain import is_unsupported, refused
 from .evidence import OPEN_ON_NODE, REMOVAL_HUNG, NodeTrouble
-from .host import Host, NotEnded
+from .host import Host, NotEnded, Undo
 from .kernel_log import IN_USE, KernelLog, faults
 from .options import Options
-from .progress import Undo
 from .vendors import Vendor, fill
 
 

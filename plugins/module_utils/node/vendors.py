@@ -29,7 +29,7 @@ class Vendor:
     ``drain`` keeps new users away, ``undrain`` lets them in again; ``drained`` asks, and answers ``drained_says``.
     Without ``drain`` the driver is unbound. ``remove`` takes the device off the bus; without it the kernel is asked.
     ``last_unloads`` are modules that must go before the last device of its driver is removed.
-    ``idle_by``: DEVICE_FILES, nobody has its files open; or OFFLINE, the drain itself fails for a device in use.
+    ``idle_by``: DEVICE_FILES, nobody has its files open; or OFFLINE, the drain itself fails for a device in use, too.
     ``plugin_selectors``: labels of the vendor's DRA plugin pod, one set for each of its charts. ``dra_driver``: the
     driver of its ResourceSlices.
     """

@@ -47,6 +47,12 @@ def shown(stage: Stage) -> list[Json]:
             for device in slices.devices(item)]
 
 
+def sanitized(stage: Stage) -> int:
+    """How often the kernel of the node has sanitized memory."""
+    log = (stage.lab.node_folder(NODE) / "dev/kmsg").read_text(encoding="utf-8")
+    return log.count("Sanitization operation ended")
+
+
 def test_claim_for_memory_runs_with_the_device_that_was_attached_for_it(stage: Stage) -> None:
     stage.claim("train", MODEL)
     stage.pod_only("train", NODE)
@@ -62,6 +68,8 @@ def test_claim_for_memory_runs_with_the_device_that_was_attached_for_it(stage: S
     one = result(stage, "train")
     assert (one["driver"], one["pool"]) == (OWN_DRIVER, POOL), "the claim keeps what it was allocated"
     assert not shown(stage)
+    assert sanitized(stage) == 1, "before the claim got it"
     stage.delete_pod("train")
     wait_for("the memory is back on the fabric", lambda: not attached(stage), 60)
     wait_for("nothing of it is left", lambda: not stage.client.list(COMPOSABLE_RESOURCES).items)
+    assert sanitized(stage) == 2, "and before it left the node"

@@ -4,11 +4,13 @@
 """A made-up node: files below a folder, a kernel that answers what is written, and the commands of a node.
 
 It is a stand-in. As on a node, a device gets its files when its driver has it and somebody used it first, a removal of
-a device that is held never ends, and a drained device lets nobody new in.
+a device that is held never ends, and a drained device lets nobody new in. The kernel sanitizes CXL memory only while
+the driver `cxl_mem` has it and no decoder is committed (Linux, drivers/cxl/core/mbox.c, `cxl_mem_sanitize`).
 """
 
 from __future__ import annotations
 
+import shutil
 import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -56,6 +58,8 @@ class FakeNode:
         self.persistent: set[str] = set()
         self.active: dict[str, int] = {}
         self.answers: dict[str, Output] = {}
+        self.committed: set[str] = set()
+        self.sanitize_lasts = False
         self.before: t.Callable[[str], None] = lambda what: None
         for port in self.behind:
             plug(root, port, pci_class="0x060400", rescan="")
@@ -86,6 +90,24 @@ class FakeNode:
         for step in ("OnBus", "Bound", "Touched"):
             found = found.with_step(step, 1.0)
         return found
+
+    def memory(self, address: str, *security: str) -> Evidence:
+        """CXL memory that was brought up, with these files in its folder `security`; its evidence."""
+        self.come(Card(address, "", {"vendor": "0x1c2c"}, "0x050210"), "cxl_pci")
+        folder = self.entry(address) / "mem0"
+        folder.mkdir()
+        (folder / "dev").write_text(f"{device_file(self.root, '/dev/cxl/mem0')}\n", encoding="utf-8")
+        (folder / "serial").write_text("0x1a2b\n", encoding="utf-8")
+        if security:
+            (folder / "security").mkdir()
+            self.security(address, "disabled")
+        for name in security:
+            (folder / "security" / name).touch()
+        return Evidence("Ready", "cdi-m", "agent", "0x1a2b", address).with_step("Touched", 1.0)
+
+    def security(self, address: str, state: str) -> None:
+        """The kernel shows this state of the memory's security: `sanitize` while it sanitizes the memory."""
+        (self.entry(address) / "mem0/security/state").write_text(f"{state}\n", encoding="utf-8")
 
     def hold(self, minor: int, pid: int = 42, name: str = "python") -> None:
         """A process opens the device."""
@@ -127,6 +149,19 @@ class FakeNode:
             (self.entry(text) / "driver").unlink()
         elif path.name == "remove":
             self.remove(path.parent.name)
+        elif path.parent.name == "security":
+            self.sanitize(path)
+
+    def sanitize(self, path: Path) -> None:
+        """Begin to sanitize memory, in the background; an erasure is done at once."""
+        address = path.parents[2].name
+        state = (path.parent / "state").read_text(encoding="utf-8").strip()
+        if "mem0" in self.drained or address in self.committed or state == "sanitize":
+            raise bus.NotDone(f"{path} cannot be written: OSError: [Errno 16] Device or resource busy")
+        if state != "disabled":
+            raise bus.NotDone(f"{path} cannot be written: OSError: [Errno 22] Invalid argument")
+        if path.name == "sanitize" and self.sanitize_lasts:
+            self.security(address, "sanitize")
 
     def bind(self, address: str, driver: str) -> None:
         """The driver takes the device, unless the card is broken so."""
@@ -139,10 +174,7 @@ class FakeNode:
             self.log(f"NVRM: Attempting to remove device {address} with non-zero usage count!")
             raise bus.Hangs(f"{self.entry(address)}/remove: the kernel has not answered")
         for folder in (self.entry(address), self.root / "proc/driver/nvidia/gpus" / address):
-            if folder.exists():
-                for path in folder.iterdir():
-                    path.unlink()
-                folder.rmdir()
+            shutil.rmtree(folder, ignore_errors=True)
         self.drained.discard(address)
         del self.cards[address]
 
@@ -159,7 +191,7 @@ class FakeNode:
         self.before(what)
         if what in self.answers:
             return self.answers[what]
-        known = {"nvidia-smi": self._smi, "systemctl": self._systemctl, "modprobe": self._modprobe}
+        known = {"nvidia-smi": self._smi, "systemctl": self._systemctl, "modprobe": self._modprobe, "cxl": self._cxl}
         if argv[0] not in known:
             raise NodeTrouble(COMMAND_FAILED, f"the node cannot run {argv[0]}: No such file or directory")
         return known[argv[0]](list(argv[1:]))
@@ -202,6 +234,14 @@ class FakeNode:
             return Output(0, "", "")
         (self.drained.add if rest == ["-m", "1"] else self.drained.discard)(address)
         return Output(0, f"Successfully set GPU 0000{address} drain state", "")
+
+    def _cxl(self, words: list[str]) -> Output:
+        """As cxl-cli has it: memory that decodes addresses is not disabled."""
+        verb, name = words
+        if verb == "disable-memdev" and self.committed:
+            return Output(1, "", f"cxl memdev: action_disable: {name} is part of an active region")
+        (self.drained.add if verb == "disable-memdev" else self.drained.discard)(name)
+        return Output(0, "", f"cxl memdev: cmd_{verb.replace('-', '_')}: 1 mem")
 
     def _systemctl(self, words: list[str]) -> Output:
         unit = words[-1]

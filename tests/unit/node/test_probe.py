@@ -48,7 +48,7 @@ def process(root: Path, pid: int, name: str, *opened: str) -> Path:
 
 
 MAJORS = {"/dev/nvidia": 195, "/dev/dri/card": 226, "/dev/dri/renderD": 226, "/dev/vfio/": 240,
-          "/dev/vfio/devices/vfio": 241}
+          "/dev/vfio/devices/vfio": 241, "/dev/cxl/mem": 252}
 
 
 def device_file(root: Path, name: str) -> str:

@@ -485,12 +485,11 @@ def test_cxl_memory_is_free_when_it_can_be_disabled(node: FakeNode, notes: Notes
     node.come(Card(A, "", {"vendor": "0x1c2c"}, "0x050210"), "cxl_pci")
     before = Evidence("Ready", "cdi-1", address=A).with_step("Touched", 1.0)
     assert failure(node, notes, before) == "NotProven"
-    (node.entry(A) / "mem0").mkdir()
+    number(node.entry(A) / "mem0", "252:0")
     node.answers["cxl enable-memdev mem0"] = Output(0, "", "")
     node.answers["cxl disable-memdev mem0"] = Output(1, "", "cxl memdev: mem0 is part of an active region")
     assert failure(node, notes, before) == "OpenOnNode"
     node.answers["cxl disable-memdev mem0"] = Output(0, "disabled 1 mem", "")
-    node.before = lambda what: (node.entry(A) / "mem0").rmdir() if what == WRITE else None
     found = release(node.host, before, QUICK, notes, free)
     assert (found.phase, steps(found)) == ("Removed", ["Touched", "Idle", "Drained", "RemovedFromBus"])
 

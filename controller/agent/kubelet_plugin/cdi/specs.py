@@ -10,8 +10,8 @@ import typing as t
 from collections.abc import Collection
 from pathlib import Path
 
-from ..files import UNFINISHED, write_whole
 from .container_edits import Edits
+from .files import UNFINISHED, write_whole
 
 Json = dict[str, t.Any]
 CLASS = "claim"

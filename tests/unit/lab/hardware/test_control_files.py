@@ -157,3 +157,16 @@ def test_writer_that_waits_for_an_earlier_simulator_is_let_go(tmp_path: Path) ->
             with suppress(queue.Empty):
                 later.files.answer(later.asked.get(timeout=0.05) or RESCAN_ALL, path)
         assert process.returncode == 0
+
+
+def test_refused_write_fails_and_the_next_one_is_asked_again(kernel: Kernel, tmp_path: Path) -> None:
+    path, asked = tmp_path / "sanitize", Asked("node-0", "sanitize", "0000:10:00.0")
+    kernel.files.offer(path, asked)
+    with writer(path) as first:
+        assert kernel.asked.get(timeout=10) == asked
+        kernel.files.refuse(asked, path)
+        assert first.wait(timeout=10) == 1
+    with writer(path) as second:
+        assert kernel.asked.get(timeout=10) == asked
+        kernel.files.answer(asked, path)
+        assert second.wait(timeout=10) == 0

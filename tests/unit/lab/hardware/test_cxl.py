@@ -60,3 +60,32 @@ def test_bus_shows_gpus_and_what_has_a_pci_class(kind: str, properties: dict[str
     device = {"uid": "u", "serial": "s", "model": "m", "kind": kind, "machine": "x", "state": "attached"}
     found = parse_state({"generation": 1, "devices": [device], "models": {"m": properties}})
     assert ("x" in found.machines) is there
+
+
+def test_memory_is_sanitized_in_the_background(node: Bench) -> None:
+    assert (node.sysfs(FIRST, "mem0/security/state"), node.sysfs(FIRST, "mem0/security/sanitize")) == ("disabled", "")
+    assert node.kernel.sanitize(FIRST)
+    assert node.sysfs(FIRST, "mem0/security/state") == "sanitize"
+    assert not node.kernel.sanitize(FIRST), "one at a time"
+    node.kernel.sanitizing[FIRST] = 0.0
+    node.kernel.end_sanitizing()
+    assert node.sysfs(FIRST, "mem0/security/state") == "disabled"
+    assert len(node.said("Sanitization operation ended")) == 1
+
+
+def test_memory_that_is_disabled_or_used_is_not_sanitized(node: Bench) -> None:
+    assert cxl.main(["disable-memdev", "mem0"]) == 0
+    assert not node.kernel.sanitize(FIRST)
+    assert cxl.main(["enable-memdev", "mem0"]) == 0
+    folder = node.root / "proc/77/fd"
+    folder.mkdir(parents=True)
+    os.symlink("/dev/cxl/mem0", folder / "3")
+    assert not node.kernel.sanitize(FIRST)
+    assert node.sysfs(FIRST, "mem0/security/state") == "disabled"
+
+
+def test_model_that_cannot_be_sanitized_has_no_such_file(bench: Bench) -> None:
+    attributes = {"pci_class": "050210", "driver": "cxl_pci", "sanitize": False}
+    bench.kernel.plug([PluggedDevice("uid-a", "0x1a2b", "Example", {"vendor_id": "1234", "attributes": attributes})])
+    folder = bench.root / "sys/bus/pci/devices" / FIRST / "mem0/security"
+    assert [path.name for path in folder.iterdir()] == ["state"]

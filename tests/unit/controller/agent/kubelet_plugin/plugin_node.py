@@ -18,6 +18,7 @@ from ansible_collections.composable.infra.controller.agent.kubelet_plugin.checkp
 )
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.devices import KINDS
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.keepers import Keepers
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.memory import MemoryGuard
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.preparation import OnNode, Preparation
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.sight import Sight
 from ansible_collections.composable.infra.lab.hardware.fabric import PluggedDevice
@@ -82,10 +83,11 @@ class PluginNode:
         """Of all kinds."""
         return Sight(DRIVER, self.root, KINDS, lambda: self.evidences, lambda: self.slices, lambda: self.kept)
 
-    def preparation(self) -> Preparation:
-        """As after a start: what was before is read from the files."""
+    def preparation(self, unsanitized: t.Collection[str] = ()) -> Preparation:
+        """As after a start: what was before is read from the files. ``unsanitized``: see MemoryGuard."""
         on_node = OnNode(self.sight(), ContainerEdits(Host(self.root)), SpecFolder(self.cdi, DRIVER),
-                         Checkpoint(self.checkpoint), Keepers(self.root, lambda: self.pods))
+                         Checkpoint(self.checkpoint), Keepers(self.root, lambda: self.pods),
+                         MemoryGuard(self.root, unsanitized))
         return Preparation(Place(DRIVER, NODE), self.api.client, on_node, self.prepared.append)
 
     def process(self, pid: int, name: str, *opened: str, cgroup: str) -> Path:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.cdi.files import write_whole
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.checkpoint import (
     Checkpoint,
     PreparedClaim,
     PreparedDevice,
 )
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.errors import BadCheckpoint
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.files import write_whole
 
 CLAIM = PreparedClaim("u", "ns", "c", (PreparedDevice("gpu", "n", "gpu-a", "0000:10:00.0", "GPU-a", "s", True, True),))
 

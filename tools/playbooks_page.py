@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 import typing as t
 from pathlib import Path
 
@@ -67,4 +66,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -58,7 +58,8 @@ class LookupModule(LookupBase):
     def run(self, terms: list[str], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
         """Return the sentence, or an empty text."""
         (playbook,) = terms
-        return [problem(playbook, load_extra_vars(self._loader), yaml.safe_load(TABLE.read_text(encoding="utf-8")))]
+        loader: t.Any = self._loader
+        return [problem(playbook, load_extra_vars(loader), yaml.safe_load(TABLE.read_text(encoding="utf-8")))]
 
 
 def problem(playbook: str, given: Mapping[str, t.Any], table: Mapping[str, t.Any]) -> str:

@@ -22,6 +22,9 @@ REFUSED: list[tuple[str, Changes, Changes, str, str]] = [
     ("pool that the vendor's class fails on", {"class_selectors": {"gpu.nvidia.com": [VENDORS]}},
      {"config": {"device_info": [ROW], "fabric": {}}}, "selectors and pools",
      "Add type to the dra-attributes of A100 in device_info"),
+    ("no helm for charts", {}, {"helm": ""}, "helm", "Install helm 3, or set composable_helm_binary"),
+    ("wrong login", {}, {"login": {"problem": "the CDI Manager refused the login", "reached": True, "said": ""}},
+     "CDI Manager", "Correct controllers_config and controllers_credentials"),
     (
         "Kubernetes too old",
         {"kubernetes": "v1.33.5", "served": [], "nodes": [node("a", kubelet="v1.34.0")]},

@@ -26,6 +26,7 @@ from ansible_collections.composable.infra.tests.unit.stack.combinations import (
 BOTH: Changes = {**TYPED, "other-driver-names": ["own.example"]}
 EITHER = "device.driver in ['gpu.nvidia.com', 'own.example']"
 WARNED: list[tuple[str, Changes, Changes, str]] = [
+    ("manager out of reach", {}, {"login": {"problem": "nobody answers", "reached": False, "said": ""}}, "CDI Manager"),
     ("nobody brings the runtime class", {}, {"gpu_operator_toolkit": False}, "container toolkit"),
     ("direct beside the vendor's driver", {}, {"handover": "direct", "dra_driver": True}, "handover and DRA driver"),
     ("a release that nobody tried", {"kubernetes": "v1.37.0"}, {}, "kubernetes version"),
@@ -64,6 +65,15 @@ def test_what_is_well_is_only_well() -> None:
     found = judge(cluster(), plan())
     assert [finding for finding in found if finding.level != OK] == []
     assert len(found) >= 4
+
+
+def test_control_node_that_has_and_reaches_all_is_well() -> None:
+    well = {"problem": "", "reached": True, "said": "https://manager.example.com has 2 machines"}
+    found = {f.check: f for f in judge(cluster(), plan(helm="/usr/bin/helm", login=well))}
+    assert (found["helm"].level, found["CDI Manager"].level) == (OK, OK)
+    assert found["CDI Manager"].found == well["said"]
+    without = {"nfd": False, "gpu_operator": False, "dra_driver": False, "helm": ""}
+    assert "helm" not in {f.check for f in judge(cluster(), plan(**without))}
 
 
 def test_cohdi_that_is_well_is_only_well() -> None:

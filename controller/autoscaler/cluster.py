@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import typing as t
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -85,7 +84,7 @@ class Cluster:
 
     def waiting(self, only: Collection[str] | None = None) -> tuple[GatedPod, ...]:
         """Pods that the scheduler could place nowhere and no node was chosen for; ``only``: of these uids."""
-        asked = {entry.pod for _node, _model, entry, _pod in live_entries(self.state, time.time())}
+        asked = {entry.pod for _node, _model, entry, _pod in live_entries(self.state, self.state.now())}
         return tuple(self._pod(raw) for raw in self.state.pods.by("unschedulable", True)
                      if raw["metadata"]["uid"] not in asked and (only is None or raw["metadata"]["uid"] in only))
 
@@ -134,7 +133,7 @@ class Cluster:
         ``vertical``: only on nodes that this vertical group stands for."""
         found: dict[str, tuple[str, str]] = {}
         selector = self._selector(vertical)
-        for node, model, entry, _pod in live_entries(self.state, time.time()):
+        for node, model, entry, _pod in live_entries(self.state, self.state.now()):
             if selector and not _meets(self.state.nodes.get(node) or {"metadata": {}}, selector):
                 continue
             errors = [(raw.get("status") or {}).get("error") or "" for raw in self.state.requests.by("node", node)

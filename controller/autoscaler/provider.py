@@ -60,8 +60,10 @@ class Provider:
         providers: dict[str, NodeProvider] = {
             group.id: provider_of(group, cluster.client, self._registered(group)) for group in config.nodes}
         writer, self.orders = RequestWriter(cluster.client, cluster.state), NodeOrders(providers)
-        self.scale_ups = ScaleUps(cluster, writer, self.options, self.orders, config.provision_timeout, measurements)
-        self.scale_downs = ScaleDowns(cluster.groups, cluster, writer, providers, config.scale_down, measurements)
+        now = cluster.state.now  # the controllers compare what is written with theirs
+        self.scale_ups = ScaleUps(cluster, writer, self.options, self.orders, config.provision_timeout, measurements,
+                                  now)
+        self.scale_downs = ScaleDowns(cluster.groups, cluster, writer, providers, config.scale_down, measurements, now)
         self._resumed, self._lock = False, threading.Lock()
         self._looked = -math.inf
         measurements.ask(self._observed)

@@ -65,7 +65,7 @@ class GatingController:
         self._opener = GateOpener(state, writer, self.ends, reporter, hops, threads)
         self._tracker = ReservationTracker(state, self.ends, queue, reporter, hops)
         self._cache, self._known_nodes, self._planning = ParseCache(), KnownNodes(), threading.Lock()
-        self._coming = Batcher(GATHER, GATHER_MOST)
+        self._coming = Batcher(GATHER, GATHER_MOST, state.now)
         self._some_wait, self._took, self._planned = True, 0.0, 0.0
         self._missed = False
         self._errors: list[ApiError] = []
@@ -83,7 +83,7 @@ class GatingController:
         if more_until := self._coming.lasts_until():
             return Result(more_until)
         self._errors = []
-        now, fabric_seen = time.time(), self._fabric_seen()
+        now, fabric_seen = self._state.clock(), self._fabric_seen()
         held = self._state.pods.by("gated", True)
         self._state.held.note((pod["metadata"]["uid"] for pod in held), now)
         self._held_pods.note(held)
@@ -219,7 +219,7 @@ class GatingController:
         if reservation is not None:
             self._tracker.pod_changed(reservation, pod, gone)
         elif not gone and pods.held(pod):
-            self._plan_soon(max(self._coming.note(), time.time() + self._took))
+            self._plan_soon(max(self._coming.note(), self._state.clock() + self._took))
         elif old is not None and pods.bound(pod) and (gone or not pods.bound(old)):
             self.cluster_changed()
 
@@ -232,10 +232,10 @@ class GatingController:
         """Have held pods planned anew, not before ``when`` (seconds since the epoch)."""
         pause = PAUSE * self._took if self._took > GATHER_MOST else 0.0
         rest = self._planned + pause - time.monotonic()
-        self._queue.add_at(GatesKey(), max(when, time.time() + max(GATHER, rest)))
+        self._queue.add_at(GatesKey(), max(when, self._state.clock() + max(GATHER, rest)))
 
     def cluster_changed(self) -> None:
         """Something of the cluster or the fabric changed: pods that still wait are planned anew in a moment."""
         self._missed = True  # a plan that is being made may not see it, and know only later that pods wait
         if self._some_wait:
-            self._plan_soon(time.time() + REST * self._took)
+            self._plan_soon(self._state.clock() + REST * self._took)

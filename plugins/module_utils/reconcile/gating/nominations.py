@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-import time
 from collections.abc import Sequence
 
 from ...kube.errors import ApiError
@@ -52,7 +51,7 @@ class Nominations:
         if placements:
             with self._lock:
                 self._chosen_now += placements
-            self._queue.add_at(NominationsKey(), time.time() + PAUSE)
+            self._queue.add_at(NominationsKey(), self._writer.state.clock() + PAUSE)
 
     def write(self) -> None:
         """Nominate the pods that still wait for devices; the others were nominated when their gates were opened."""

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 
 from ...planning.scheduling.snapshot import Placement
@@ -28,7 +27,7 @@ class ReservationEnds:
 
     def give_up(self, reservation: Reservation, reason: str) -> None:
         """The devices of a held pod do not come to its node; a group gives up together, newest first."""
-        now, placement = time.time(), reservation.placement
+        now, placement = self._state.clock(), reservation.placement
         self._reporter.about_pod(placement.pod, "NodeGivenUp", f"node {placement.node}: {reason}", "Warning",
                                  self._state.claim_refs(placement.needs))
         members = [each for each in self._state.reservations.all() if each is reservation

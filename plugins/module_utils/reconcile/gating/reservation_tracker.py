@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 import typing as t
 
 from ...kube.objects import pods
@@ -45,7 +44,7 @@ class ReservationTracker:
             self._ends.forget(placement.pod.uid)
         elif reservation.phase == OPEN and pods.unschedulable(pod):
             # The scheduler may have looked before it saw the device, or that its last claim is gone.
-            reservation.refused = reservation.refused or time.time()
+            reservation.refused = reservation.refused or self._state.clock()
             self._queue.add_at(GatesKey(), reservation.refused + PATIENCE)
         elif not pods.held(pod) and reservation.phase not in (OPEN, READY):
             self._ends.unreserve(placement.pod.uid)
@@ -56,7 +55,7 @@ class ReservationTracker:
         for reservation in (r for r in self._state.reservations.all() if r.refused):
             pod = self._state.pods.get(reservation.placement.pod.name, reservation.placement.pod.namespace)
             said = pods.unschedulable(pod) if pod and not pods.bound(pod) else ""
-            if said and time.time() - reservation.refused < PATIENCE:
+            if said and self._state.clock() - reservation.refused < PATIENCE:
                 again.append(reservation.refused + PATIENCE)
             elif said:
                 self._misjudged(reservation.placement, "unschedulable", f"the scheduler refused it: {said}")

@@ -211,7 +211,7 @@ class AttachOperations:
 
     def _ask(self, name: str, node: str, machine: str, model: str, started: Started) -> Device:
         """Ask once, and measure it. Raises FabricError."""
-        began, clock = time.time(), time.monotonic()
+        began, clock = self.state.clock(), time.monotonic()
 
         def took(error: FabricError | None = None) -> float:
             seconds = time.monotonic() - clock

@@ -9,7 +9,6 @@ The actions of a plan are carried out at the same time; here stands how each kin
 from __future__ import annotations
 
 import contextlib
-import time
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -91,7 +90,7 @@ class Executor:
                 self._rescheduler.nominate(pod, action.node, action.claim)
         if self._writer.mark_claim(action):
             if action.condition != READY_CONDITION:
-                self._state.handovers.note(action.claim, action.devices, time.time())
+                self._state.handovers.note(action.claim, action.devices, self._state.clock())
             key = f"{action.namespace}/{action.name}"
             self._reporter.note(action.condition, key, action.reason, claims=[ClaimRef(key, action.claim)])
             self._note_handover(action)
@@ -168,7 +167,7 @@ class NodeController:
         if plan.background or self._state.unwritten_holds(name) or self._outdated(name) or \
                 self._state.stale_taints(name):
             self._queue.add_change(NodeRecordsKey(name))
-        now = time.time()
+        now = self._state.clock()
         waits = snapshot.unread or (snapshot.blocked and not snapshot.no_hands)
         retry = now + RETRY_SECONDS if waits else None
         actions, turn = self._in_turn(plan.urgent, now)
@@ -185,7 +184,7 @@ class NodeController:
         first = self._first_devices(key.name, due)
         self._executor.carry_out(self._planner.plan_records(key.name).background, self._timeline_notes(due, first))
         # The watch of the pods may be ahead of the claims': what runs has a device that is not known here yet.
-        now = time.time()
+        now = self._state.clock()
         early = [each for each in due if each.uid not in first and now - each.ended < START_SECONDS]
         for timeline in due:
             if timeline not in early:

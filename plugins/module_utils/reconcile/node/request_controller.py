@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import time
-
 from ...kube.objects import nodes
 from ...planning.node.allocation import SAME_NODE, Allocation, Candidate, NodelessRequest, allocate
 from ...planning.node.compose import request_status
@@ -49,7 +47,7 @@ class RequestController:
     def _nodeless(self, raw: Json, deleting: bool) -> Result:
         """Its devices are asked for by the nodes that were chosen, each for its share."""
         if self._state.snapshot is None:
-            return Result(time.time() + RETRY_SECONDS)
+            return Result(self._state.clock() + RETRY_SECONDS)
         name, spec = raw["metadata"]["name"], raw["spec"]["resource"]
         children = [adapters.read_resource(each, self._state.settings)
                     for each in self._state.resources.by("request", name)]
@@ -61,7 +59,7 @@ class RequestController:
             self._queue.add_change(NodeKey(node))
         self._writer.request_status(name, request_status(
             spec, children, found.error or self._trouble(found, spec["model"]), deleting, bool(found.error)))
-        return Result(time.time() + RETRY_SECONDS if found.error else None)
+        return Result(self._state.clock() + RETRY_SECONDS if found.error else None)
 
     def _allocate(self, raw: Json, children: list[ComposableResource], size: int) -> Allocation:
         name, spec = raw["metadata"]["name"], raw["spec"]["resource"]

@@ -109,7 +109,6 @@ def left(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricS
 
 
 def _asked_since(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot, since: float) -> int:
-    since -= state.clock_ahead()  # the annotations have the API server's time
     lately = [when for when in state.resources.keys("asked") if t.cast(float, when) >= since // ASKED_TOGETHER]
     found = 0
     for raw in (raw for when in lately for raw in state.resources.by("asked", when)):

@@ -35,7 +35,7 @@ class FloorsController:
         """
         began = self._clock()
         if began < self._rests_until:
-            return Result(time.time() + self._rests_until - began)
+            return Result(self._state.clock() + self._rests_until - began)
         found = floor_shares(self._state, self._state.now(), lambda: self._waiting.read(self._state))
         for node in sorted(self._state.floor_shares.replace(found)):
             self._queue.add_change(NodeKey(node))

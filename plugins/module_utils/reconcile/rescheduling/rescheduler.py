@@ -46,7 +46,7 @@ class Rescheduler:
     def nominate(self, pod: PodRef, node: str, claim: str) -> None:
         """Nominate now, in the calling thread, and keep doing so."""
         with self._lock:
-            self._nominations[pod.uid] = _Nomination(pod, node, claim, time.time() + self._timeout)
+            self._nominations[pod.uid] = _Nomination(pod, node, claim, time.monotonic() + self._timeout)
         self.renew(pod.uid)
 
     def pod_changed(self, kind: str, pod: Json) -> None:
@@ -101,14 +101,14 @@ class Rescheduler:
     def _current(self, uid: str) -> _Nomination | None:
         with self._lock:
             nomination = self._nominations.get(uid)
-            if nomination is not None and time.time() > nomination.until:
+            if nomination is not None and time.monotonic() > nomination.until:
                 del self._nominations[uid]
                 return None
             return nomination
 
     def under_way(self) -> int:
         """How many pods are still being brought to their node."""
-        now = time.time()
+        now = time.monotonic()
         with self._lock:
             for uid in [u for u, n in self._nominations.items() if n.until < now]:
                 del self._nominations[uid]

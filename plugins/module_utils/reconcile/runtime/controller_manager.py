@@ -108,13 +108,14 @@ class ControllerManager:
         settings = config.settings
         self.threads, self.metrics, self.fence = Threads(), metrics or NoMetrics(), Fence()
         fenced = client.guarded(self.fence.check_write)
-        self.queue: WorkQueue[Key] = WorkQueue(lambda key: GATHER_SECONDS.get(type(key)), self._waited)
+        self.queue: WorkQueue[Key] = WorkQueue(lambda key: GATHER_SECONDS.get(type(key)), self._waited,
+                                               client.server_time)
         self.timelines = TimelineRecorder(lambda node, when: self.queue.add_at(NodeRecordsKey(node), when),
-                                          counted=self._count_waits)
-        self.hops = Hops(self.metrics, tracer, config.fabric.manager, timelines=self.timelines)
+                                          client.server_time, self._count_waits)
+        self.hops = Hops(self.metrics, tracer, config.fabric.manager, client.server_time, self.timelines)
         hands = config.node_hands if OPERATOR in self.roles else ELSEWHERE
         self.state = state = ClusterState(settings, NodeHands(hands))
-        state.clock_ahead = lambda: time.time() - client.server_time()
+        state.clock = client.server_time
         self.watches = Watches(client, state, self._tell, self._tell_echo, roles=self.roles,
                                leases=config.lease_namespace)
         self.recorder = Recorder(fenced, component, component) if events else None
@@ -122,9 +123,9 @@ class ControllerManager:
         self.writer = writer = Writer(fenced, state)
         self.arrivals = ArrivalsKeeper(fenced, config.lease_namespace,
                                        settings.floors if SCALER in self.roles else (), state.arrivals,
-                                       partial(reporter.once, "arrivals"))
+                                       partial(reporter.once, "arrivals"), client.server_time)
         self.waits = WaitsKeeper(fenced, config.lease_namespace, partial(reporter.once, "waits"),
-                                 enabled=SCALER in self.roles)
+                                 enabled=SCALER in self.roles, clock=client.server_time)
         self.rescheduler = Rescheduler(writer, settings.handover_timeout, self.threads)
         self.pools = PoolController(state, writer, reporter, enabled=PUBLISHER in self.roles)
         self.gating = GatingController(state, writer, self.pools, reporter, self.hops, self.queue, self.threads)
@@ -283,10 +284,10 @@ class ControllerManager:
             return
         except (ApiError, FabricError) as error:
             self.reporter.once(str(key), str(error))
-            result = Result(time.time() + RETRY_SECONDS)
+            result = Result(self.state.clock() + RETRY_SECONDS)
         except Exception as error:
             self.reporter.once(str(key), f"{type(error).__name__}: {error}")
-            result = Result(time.time() + RETRY_UNEXPECTED_SECONDS)
+            result = Result(self.state.clock() + RETRY_UNEXPECTED_SECONDS)
         if result.requeue_at is not None:
             self.queue.add_at(key, result.requeue_at)
         seconds = time.monotonic() - began
@@ -406,7 +407,7 @@ class ControllerManager:
         """Hops that begin and end with what the scheduler writes on a claim."""
         uid, pooled = claims.identity(claim), claims.binding_results(claim)
         if self.state.arrivals and (devices := taken(self.state, claim, old)):
-            self.state.arrivals.took(uid, devices, time.time())
+            self.state.arrivals.took(uid, devices, self.state.clock())
         if kind == "DELETED":
             self.hops.forget("request", uid)
             self.timelines.unserved(claim["metadata"]["uid"])

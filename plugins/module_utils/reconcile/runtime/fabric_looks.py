@@ -43,7 +43,7 @@ class FabricLooks:
         """Until stopped."""
         while not self.stopping.is_set():
             began = time.monotonic()  # a wall clock that was set meanwhile would put the next look off by minutes
-            self.look(time.time())
+            self.look(self._state.clock())
             self.stopping.wait(_rest(time.monotonic() - began))
             self.soon.wait(max(0.0, self._interval - (time.monotonic() - began)))
             self.soon.clear()
@@ -64,8 +64,8 @@ class FabricLooks:
         models, old = [m.cdi_model_name for m in self._state.settings.models], self._state.snapshot
         try:
             before = old.machines.keys() if old else {machine.uid for machine in self._fabric.machines()}
-            began = began if old else time.time()
-            new = dataclasses.replace(self._fabric.snapshot(models), taken=began, read=time.time())
+            began = began if old else self._state.clock()
+            new = dataclasses.replace(self._fabric.snapshot(models), taken=began, read=self._state.clock())
         except Exception as error:  # an answer that nobody expected must not end the looking
             self._note(str(error) if isinstance(error, FabricError) else f"{type(error).__name__}: {error}")
             return

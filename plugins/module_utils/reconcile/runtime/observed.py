@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import time
 import typing as t
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -29,7 +28,7 @@ def observed(engine: ControllerManager) -> dict[str, Values]:
 
     Indexes tell: no object of a device that is attached is decoded for a scrape.
     """
-    state, now = engine.state, time.time()
+    state, now = engine.state, engine.state.clock()
     leads = engine.fence.required and engine.fence.open and not engine.stopping.is_set()
     return {
         "claims_waiting": len(engine.wait_reasons()), "gated_pods": len(state.pods.by("gated", True)),

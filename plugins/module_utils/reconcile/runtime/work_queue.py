@@ -30,11 +30,13 @@ class WorkQueue(t.Generic[K]):
 
     ``gather_seconds(key)``: how long a background key gathers changes, None for a key that somebody waits for.
     ``waited(key, seconds)`` is told how long a key was ready, or asked for again, before a worker took it.
+    ``clock``: that of the times of ``add_at``, in seconds since the epoch.
     """
 
     def __init__(self, gather_seconds: Callable[[K], float | None] = lambda key: None,
-                 waited: Callable[[K, float], None] = lambda key, seconds: None) -> None:
-        self._gather_seconds, self._waited = gather_seconds, waited
+                 waited: Callable[[K, float], None] = lambda key, seconds: None,
+                 clock: Callable[[], float] = lambda: time.time()) -> None:
+        self._gather_seconds, self._waited, self._clock = gather_seconds, waited, clock
         self._priority: OrderedDict[K, float] = OrderedDict()
         self._background: OrderedDict[K, float] = OrderedDict()
         self._turn = 0
@@ -81,12 +83,12 @@ class WorkQueue(t.Generic[K]):
                 self._appoint(key, when)
 
     def add_at(self, key: K, when: float) -> None:
-        """Have a key worked on at a time of ``time.time()``, by the wall clock of this moment.
+        """Have a key worked on at a time of ``clock``, by what it shows at this moment.
 
-        An earlier appointment is kept. If the wall clock is set afterwards, the appointment stays where it is. A
+        An earlier appointment is kept. If the clock is set afterwards, the appointment stays where it is. A
         process must not be silent for as long as a clock was wrong.
         """
-        self.add_after(key, when - time.time())
+        self.add_after(key, when - self._clock())
 
     def add_after(self, key: K, seconds: float) -> None:
         """Have a key worked on in so many seconds. An earlier appointment is kept."""

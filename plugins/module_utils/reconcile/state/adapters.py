@@ -132,28 +132,21 @@ def doubt(raw: Json) -> str:
     return FOREIGN if foreign and not cohdi.reclaimed(raw) else ""
 
 
-def read_resource(raw: Json, settings: Settings, seen_used: float = 0.0, *, clock_ahead: float = 0.0,
-                  **seen: t.Any) -> ComposableResource:
-    """A ComposableResource; ``seen`` adds what its own object does not say (visible, used_by, busy, held).
-
-    Its times are those of our clock, which is ``clock_ahead`` seconds ahead of the API server's.
-    """
-    def ours(moment: float) -> float:
-        return moment + clock_ahead if moment else moment
-
+def read_resource(raw: Json, settings: Settings, seen_used: float = 0.0, **seen: t.Any) -> ComposableResource:
+    """A ComposableResource; ``seen`` adds what its own object does not say (visible, used_by, busy, held)."""
     meta, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     machine, asked, present = cohdi.read_intent(raw)
     return ComposableResource(
         name=meta["name"], uid=meta["uid"], request=(meta.get("labels") or {}).get(cohdi.MANAGED_BY, ""),
         model=spec["model"], node=spec["target_node"], state=status.get("state", ""),
-        created=ours(parse_time(meta.get("creationTimestamp"))),
+        created=parse_time(meta.get("creationTimestamp")),
         device_uid=status.get("cdi_device_id", ""), serial=serial(raw),
         error=status.get("error", ""), deleting=bool(meta.get("deletionTimestamp")),
         force_detach=bool(spec.get("force_detach")),
         delete_first=cohdi.annotation(raw, settings.label(cohdi.DELETE_FIRST)) == "true",
-        last_used=max(seen_used, ours(parse_time(cohdi.annotation(raw, settings.label(cohdi.LAST_USED))))),
+        last_used=max(seen_used, parse_time(cohdi.annotation(raw, settings.label(cohdi.LAST_USED)))),
         in_use=cohdi.annotation(raw, cohdi.IN_USE) == "true",
-        machine=machine, asked=ours(asked), present=present,
+        machine=machine, asked=asked, present=present,
         operation=cohdi.annotation(raw, cohdi.OPERATION), node_work=read_node_work(raw), doubt=doubt(raw),
         reclaims=cohdi.reclaimed(raw), pool_device=cohdi.annotation(raw, cohdi.POOL_DEVICE), **seen)
 

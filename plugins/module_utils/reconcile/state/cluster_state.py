@@ -63,7 +63,7 @@ class ClusterState:
     ``fabric_problem`` and ``pools_problem``: what the CDI Manager and the publisher complain about now, empty for
     nothing. ``refused_models``: why a model's pools are not published. ``hands``: who does the work on the nodes.
     ``tainted``: by ComposableResource, the entries of slices that the scheduler was told to give to nobody.
-    ``clock_ahead``: by how many seconds our clock is ahead of the API server's.
+    ``clock``: the API server's time in seconds since the epoch. Objects have it, and nobody sets it meanwhile.
     ``held_pods_planned``: whether the pods that our gate holds were planned once by this process. ``moment``: when a
     state that is looked at later was captured, in seconds since the epoch; None: it is now.
     """
@@ -82,10 +82,12 @@ class ClusterState:
         self.refused_models: dict[str, str] = {}
         self.held_pods_planned = False
         self.tainted: dict[str, frozenset[DeviceKey]] = {}
-        self.holds, self.reservations = DeviceHolds(self.resources), Reservations()
+        self.clock: Callable[[], float] = lambda: time.time()
+        self.holds, self.reservations = DeviceHolds(self.resources, lambda: self.clock()), Reservations()
         self._shown, self.handovers = ShownDevices(), Handovers()
         self.absent_nodes, self.doubts = FirstSeen(), FirstSeen()
-        self.operations, self.blocks, self.last_uses = OperationsUnderWay(), AttachBlocks(), LastUses()
+        self.operations, self.last_uses = OperationsUnderWay(), LastUses()
+        self.blocks = AttachBlocks(clock=lambda: self.clock())
         self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
         self.shares, self.floor_shares = NodeShares(), FloorShares()
         self.arrivals = Arrivals(settings.floors)
@@ -93,7 +95,6 @@ class ClusterState:
         self.used_devices = UsedDevices(self.resources, self.slices, self.claims, self.users)
         self.ending_claims = EndingClaims(self.claims, self.pods)
         self.moment: float | None = None
-        self.clock_ahead: Callable[[], float] = float
 
     def age(self) -> None:
         """Keep no longer decoded what nobody asked for since this was called last."""
@@ -102,7 +103,7 @@ class ClusterState:
 
     def now(self) -> float:
         """The moment that is looked at, in seconds since the epoch."""
-        return time.time() if self.moment is None else self.moment
+        return self.clock() if self.moment is None else self.moment
 
     def copy(self) -> ClusterState:
         """The same objects and look at the fabric with a memory of its own, for a forecast: what it changes is its
@@ -128,7 +129,7 @@ class ClusterState:
     def note_return(self, resource: Json) -> None:
         """The device of a ComposableResource is on the fabric again, as of now unless it is known already."""
         spec = resource["spec"]
-        self.returns.note(resource["metadata"]["uid"], spec["model"], spec["target_node"], time.time())
+        self.returns.note(resource["metadata"]["uid"], spec["model"], spec["target_node"], self.clock())
 
     def forget_slice(self, name: str) -> None:
         """A ResourceSlice is gone."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import typing as t
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ...kube.objects import cohdi
 from ...kube.watch.store import Store
@@ -19,10 +19,13 @@ NONE: t.Final[Hold] = ("", 0.0)
 
 
 class DeviceHolds:
-    """Holds by ComposableResource, of which ``resources`` is the store. Thread-safe; times: seconds since the epoch."""
+    """Holds by ComposableResource, of which ``resources`` is the store. Thread-safe.
 
-    def __init__(self, resources: Store) -> None:
-        self._resources = resources
+    ``clock``: the API server's time in seconds since the epoch, which annotations have.
+    """
+
+    def __init__(self, resources: Store, clock: Callable[[], float] = time.time) -> None:
+        self._resources, self._clock = resources, clock
         self._holds: dict[str, Hold] = {}
         self._by_claim: dict[str, set[str]] = {}
         self._lock = threading.RLock()
@@ -30,18 +33,12 @@ class DeviceHolds:
     def keep(self, resource: str, claim: str) -> None:
         """Keep a device for the claim (its uid) that it is handed to."""
         with self._lock:
-            self._set(resource, (claim, time.time()))
+            self._set(resource, (claim, self._clock()))
 
-    def of(self, raw: Json, clock_ahead: float = 0.0) -> Hold:
-        """(claim uid, since), from memory or from the annotation, by our clock.
-
-        ``clock_ahead``: by how many seconds it is ahead of the API server's, which annotations have.
-        """
+    def of(self, raw: Json) -> Hold:
+        """(claim uid, since), from memory or from the annotation."""
         with self._lock:
-            if known := self._holds.get(raw["metadata"]["name"]):
-                return known
-            claim, since = cohdi.read_hold(raw)
-            return claim, since + clock_ahead if since else since
+            return self._holds.get(raw["metadata"]["name"]) or cohdi.read_hold(raw)
 
     def end(self, resource: str) -> None:
         """The hold is over, whatever the annotation says until it is written anew: its claim goes elsewhere."""
@@ -75,7 +72,7 @@ class DeviceHolds:
 
     def copy(self) -> DeviceHolds:
         """The holds of now, for a forecast that may change them."""
-        other = DeviceHolds(self._resources)
+        other = DeviceHolds(self._resources, self._clock)
         with self._lock:
             other._holds.update(self._holds)
             other._by_claim.update({claim: set(names) for claim, names in self._by_claim.items()})

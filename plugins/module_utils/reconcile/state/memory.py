@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import typing as t
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ...kube.objects.shown_devices import Shown, read
@@ -59,14 +59,15 @@ class OperationsUnderWay:
 class AttachBlocks:
     """Models that a node cannot be given for a while, since the CDI Manager refused them. Thread-safe."""
 
-    def __init__(self, until: Mapping[tuple[str, str], tuple[float, str]] | None = None) -> None:
-        self._until = dict(until or {})
+    def __init__(self, until: Mapping[tuple[str, str], tuple[float, str]] | None = None,
+                 clock: Callable[[], float] = time.time) -> None:
+        self._clock, self._until = clock, dict(until or {})
         self._lock = threading.Lock()
 
     def block(self, node: str, model: str, seconds: float, reason: str) -> None:
         """Attach no device of a model to a node for so many seconds."""
         with self._lock:
-            self._until[node, model] = (time.time() + seconds, reason)
+            self._until[node, model] = (self._clock() + seconds, reason)
 
     def of(self, node: str, now: float) -> dict[str, str]:
         """Models that cannot be attached to a node now, with the reason."""
@@ -76,7 +77,7 @@ class AttachBlocks:
     def copy(self) -> AttachBlocks:
         """The blocks of now."""
         with self._lock:
-            return AttachBlocks(self._until)
+            return AttachBlocks(self._until, self._clock)
 
 
 class LastUses:

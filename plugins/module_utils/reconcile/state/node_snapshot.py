@@ -150,7 +150,7 @@ def _reserved_claims(state: ClusterState, node: str, fabric: int | None) -> tupl
 
 def _hold(state: ClusterState, raw: Json, now: float) -> tuple[str, float, bool]:
     """For which claim a device is held (its uid), since when, and whether the claim may still take it."""
-    held_for, held_since = state.holds.of(raw, state.clock_ahead())
+    held_for, held_since = state.holds.of(raw)
     return held_for, held_since, _is_hold_alive(state, raw["spec"]["target_node"], held_for, held_since, now)
 
 
@@ -164,7 +164,7 @@ def _resource(state: ClusterState, raw: Json, hold: tuple[str, float, bool], sig
         raw, state.settings, now if used_by else state.last_uses.of(name), held_for=held_for, held_since=held_since,
         visible=visible, usable=_is_usable(state, raw, visible, whole), shown_by=sight.drivers,
         tainted=name in state.tainted and not state.untainted(name, sight.keys), busy=name in state.operations,
-        used_by=used_by, doubted_since=state.doubts.of(name) or 0.0, clock_ahead=state.clock_ahead(),
+        used_by=used_by, doubted_since=state.doubts.of(name) or 0.0,
         hold_alive=alive)
 
 

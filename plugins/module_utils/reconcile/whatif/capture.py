@@ -8,7 +8,6 @@ It is read by lists alone. No engine runs for it, and nothing is written.
 
 from __future__ import annotations
 
-import time
 import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -64,20 +63,20 @@ def take(client: Client, config: EngineConfig) -> Capture:
     check_cluster(client, ROLES)
     manager = config.manager()
     try:
-        fabric = _look(manager, config)
+        fabric = _look(client, manager, config)
     finally:
         manager.close()
     keep = keepers(config.settings.label)
     objects = {kind.plural: tuple(client.list(kind, trim=trim).items) for kind, trim in keep.items()}
-    return Capture(time.time(), config.planning, config.fabric.manager, config.fabric.attach_timeout, config.node_hands,
-                   _agents(client, config), objects, fabric, _arrivals(client, config),
+    return Capture(client.server_time(), config.planning, config.fabric.manager, config.fabric.attach_timeout,
+                   config.node_hands, _agents(client, config), objects, fabric, _arrivals(client, config),
                    read_past(client, config.lease_namespace, config.settings, objects))
 
 
-def _look(manager: FabricManager, config: EngineConfig) -> FabricSnapshot:
-    began = time.time()
+def _look(client: Client, manager: FabricManager, config: EngineConfig) -> FabricSnapshot:
+    began = client.server_time()
     found = manager.snapshot([model.cdi_model_name for model in config.settings.models])
-    return replace(found, taken=began, read=time.time())
+    return replace(found, taken=began, read=client.server_time())
 
 
 def _agents(client: Client, config: EngineConfig) -> dict[str, bool]:

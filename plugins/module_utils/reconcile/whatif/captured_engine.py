@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 from ...fabric.api import Capabilities, FabricManager, FabricSnapshot, Machine
@@ -39,6 +40,10 @@ class _NoCluster:
     def guarded(self, _check: t.Callable[[], None]) -> _NoCluster:
         """Itself: there is nothing to guard."""
         return self
+
+    def server_time(self) -> float:
+        """Our own time, for what measures how long something took. The moment of the capture is the state's."""
+        return time.time()
 
     def __getattr__(self, name: str) -> t.NoReturn:
         raise AttributeError(f"a capture has no API server to ask ({name})")
@@ -81,7 +86,7 @@ def _fill(state: ClusterState, capture: Capture) -> None:
     for kind, store in stores.items():
         for raw in capture.of(kind):
             store.upsert({**raw, "metadata": {**raw["metadata"]}})
-    state.snapshot, state.moment, state.clock_ahead = capture.fabric, capture.taken, float
+    state.snapshot, state.moment = capture.fabric, capture.taken
     state.arrivals.merge(capture.arrivals)
     state.fabric_problem = "; ".join(sorted(set(capture.fabric.problems.values())))
     for node, held in capture.agents.items():

@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.composable.infra.controller.autoscaler.errors import Refused
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import NODES
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABILITY_REQUESTS, NODES
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.autoscaling import read_scale_up
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import AutoscalerConfig
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.machines import Machines, regroup
 from ansible_collections.composable.infra.tests.unit.controller.autoscaler.testbed import GPU, Testbed
@@ -68,6 +69,17 @@ def test_call_for_no_pod_is_refused(testbed: Testbed) -> None:
     with pytest.raises(Refused, match="A ProvisioningRequest is not served"):
         testbed.provider.increase("vertical", 1)
     assert testbed.provider.target_size("vertical") == 0
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
+def test_request_ends_by_the_api_servers_clock(testbed: Testbed, ahead: float) -> None:
+    """The controllers decide by their clock whether the request is still wanted."""
+    testbed.api.clock_ahead = ahead
+    testbed.pod("train")
+    testbed.sync()
+    testbed.provider.increase("vertical", 1)
+    (entry,) = [entry for raw in testbed.api.of(COMPOSABILITY_REQUESTS) for entry in read_scale_up(raw)]
+    assert entry.until - testbed.api.server_time() == pytest.approx(60.0, abs=5.0)
 
 
 def test_template_has_the_labels_that_all_its_nodes_have(testbed: Testbed) -> None:

@@ -165,7 +165,7 @@ def test_new_course_replaces_the_old(rescheduler: Rescheduler, writer: FakeWrite
 def test_course_ends_after_its_time(rescheduler: Rescheduler, writer: FakeWriter,
                                     monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr(f"{Rescheduler.__module__}.time.time", lambda: now[0])
+    monkeypatch.setattr(f"{Rescheduler.__module__}.time.monotonic", lambda: now[0])
     rescheduler.nominate(POD, "node-0", "uid-train")
     now[0] += 59
     rescheduler.renew("pod-train")

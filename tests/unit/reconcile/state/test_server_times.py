@@ -23,6 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.node.sna
     ComposableResource,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
 )
@@ -46,7 +47,7 @@ def run_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], N
     def run_on(ahead: float) -> None:
         monkeypatch.setattr(time, "time", lambda: REAL() + ahead)
         bench.api.clock_ahead = ahead
-        bench.state.clock_ahead = lambda: ahead
+        bench.state.clock = bench.api.server_time
 
     return run_on
 
@@ -91,8 +92,29 @@ def test_last_use_and_hold_are_compared_by_one_clock(
     assert found.held_since == pytest.approx(REAL(), abs=2.0)
 
 
-def test_engine_knows_how_far_its_clock_is_ahead(config: EngineConfig) -> None:
+def test_what_was_seen_to_be_used_stays_in_the_past_when_the_clock_is_set_back(
+    bench: Bench, run_on: Callable[[float], None]
+) -> None:
+    """An idle device would stay attached for as long as the step."""
+    run_on(0.0)
+    ask(bench)
+    bench.state.last_uses.note("gpu-new", bench.state.now())
+    bench.state.holds.keep("gpu-new", "uid-claim")
+    bench.state.blocks.block("node-0", A100, 60.0, "no device is left")
+    run_on(-7200.0)
+    snapshot = node_snapshot(bench.state, "node-0", {})
+    assert snapshot.now - snapshot.resources[0].last_used == pytest.approx(0.0, abs=2.0)
+    assert snapshot.now - snapshot.resources[0].held_since == pytest.approx(0.0, abs=2.0)
+    run_on(7200.0)
+    assert A100 in bench.state.blocks.of("node-0", bench.state.now())
+
+
+@pytest.mark.parametrize("ahead", AHEAD)
+def test_engine_lives_by_the_api_servers_clock(config: EngineConfig, ahead: float) -> None:
     api = FakeApi()
-    api.clock_ahead = 600.0
+    api.clock_ahead = ahead
     engine = ControllerManager(api.client, t.cast(t.Any, FakeFabric()), config, events=False)
-    assert engine.state.clock_ahead() == pytest.approx(600.0, abs=1.0)
+    assert engine.state.now() == pytest.approx(REAL() - ahead, abs=1.0)
+    engine.queue.add_at(NodeKey("due"), api.server_time() - 1.0)
+    engine.queue.add_at(NodeKey("later"), api.server_time() + 60.0)
+    assert engine.queue.ready() == [NodeKey("due")]

@@ -291,9 +291,10 @@ class AttachOperations:
                     self.reporter.about_device(name, "NotRecorded", f"the CDI Manager answered with device "
                                                f"{device.uid}, but {known} was written down meanwhile", "Warning")
                 return
-            except NotFound:  # it was removed by force while its device was being attached
-                if device.machine:
-                    self.fabric.detach(device.machine, device.uid, proof=self.fence.check_request)
+            except NotFound:  # etcd was restored, or somebody removed it by force; the node may have the device by now
+                self.reporter.about_device(name, "NotRecorded", f"device {device.uid} came to machine "
+                                           f"{device.machine}, but its ComposableResource is gone; return it with "
+                                           "fabric_device when nobody uses it", "Warning")
                 return
             except NotLeading:
                 return

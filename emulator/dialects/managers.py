@@ -93,7 +93,7 @@ def redfish_purpose(method: str, path: str, body: t.Any) -> str:
     return "detach" if path.endswith(".RemoveResourceBlock") or "/Connections/" in path else "change"
 
 
-REDFISH: t.Final = ("dialects", "asynchronous", "etags", "strict_etags", "page", "expand", "reset_types",
+REDFISH: t.Final = ("dialects", "asynchronous", "etags", "strict_etags", "one_sided", "page", "expand", "reset_types",
                     "power_seconds", "ignores_shutdown", "attach_off")
 
 MANAGERS: t.Final[Mapping[str, Row]] = {

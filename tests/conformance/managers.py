@@ -66,6 +66,8 @@ ROWS: t.Final[Mapping[str, Row]] = {
     "redfish-connections": Row("redfish", {"dialects": ["Connections"]}, "connections only"),
     "redfish-zones": Row("redfish", {"dialects": ["Zones"]}, "zones by PATCH with If-Match only"),
     "redfish-compose": Row("redfish", {"dialects": ["Compose"]}, "a manifest of the Compose action only"),
+    "redfish-compose-one-sided": Row(
+        "redfish", {"dialects": ["Compose"], "one_sided": True}, "Compose; only blocks say which system has them"),
 }
 MAIN: t.Final = tuple(name for name, row in ROWS.items() if not row.variant)
 

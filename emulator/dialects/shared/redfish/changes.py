@@ -73,6 +73,14 @@ def compose_wants(docs: Documents, body: t.Any) -> list[PoolChange]:
     return [want for stanza in stanzas for want in _stanza_wants(docs, stanza)]
 
 
+def check_manifest(tree: Tree, body: Json) -> None:
+    """Raise RedfishError if a stanza carries another ETag than its system has now."""
+    for request in (stanza["Request"] for stanza in body["Manifest"]["Stanzas"]):
+        shown = tree.get(request["@odata.id"]) or {}
+        if tree.docs.options.etags and request.get("@odata.etag", shown["@odata.etag"]) != shown["@odata.etag"]:
+            raise RedfishError(412, f"the ETag in the manifest is not that of {request['@odata.id']}")
+
+
 def _stanza_wants(docs: Documents, stanza: t.Any) -> list[PoolChange]:
     fields = _mapping(stanza, "Stanza", None)
     if fields.get("StanzaType") != "ComposeSystem":

@@ -145,7 +145,8 @@ class Documents:
     def _system_links(self, machine: MachineSpec, has: list[PooledDevice]) -> Json:
         links: Json = {}
         if self.options.blocks:
-            links["ResourceBlocks"] = refs(block_path(uid) for uid in (machine.uid, *(d.spec.uid for d in has)))
+            listed = () if self.options.one_sided else (machine.uid, *(d.spec.uid for d in has))
+            links["ResourceBlocks"] = refs(block_path(uid) for uid in listed)
         if self.options.fabrics and machine.fabric is not None:
             links["Endpoints"] = [ref(fabric_path(machine.fabric, f"/Endpoints/{machine.uid}"))]
         return links

@@ -11,6 +11,7 @@
         asynchronous: false     # answer changes with 202 and a task monitor
         etags: true             # send ETags and insist on them
         strict_etags: false     # AddResourceBlock wants the system's ETag too
+        one_sided: false        # blocks name their system, the system lists no blocks
         page: 0                 # members of one page of a collection; 0: all
         expand: true            # offer $expand
         reset_types: [On, ForceOff, GracefulShutdown, GracefulRestart, ForceRestart]   # of ComputerSystem.Reset
@@ -46,6 +47,7 @@ class Options:
     asynchronous: bool = False
     etags: bool = True
     strict_etags: bool = False
+    one_sided: bool = False
     page: int = 0
     expand: bool = True
     agents: bool = True
@@ -67,7 +69,7 @@ class Options:
                                                    "connections a zone only says who may be connected")
         return cls(
             dialects=frozenset(named), asynchronous=fields.flag("asynchronous"), etags=fields.flag("etags", True),
-            strict_etags=fields.flag("strict_etags"), page=fields.integer("page", 0),
+            strict_etags=fields.flag("strict_etags"), one_sided=fields.flag("one_sided"), page=fields.integer("page", 0),
             expand=fields.flag("expand", True), agents=fields.flag("agents", True),
             reset_types=tuple(fields.texts("reset_types", RESETS)), power_seconds=fields.number("power_seconds", 0.0),
             ignores_shutdown=fields.flag("ignores_shutdown"), attach_off=fields.flag("attach_off"),

@@ -143,7 +143,10 @@ class Service:
 
     async def compose(self, request: web.Request) -> web.StreamResponse:
         """POST of the Compose action."""
-        return await self._carry_out(request, changes.compose_wants(self.docs, await _json(request)))
+        body = await _json(request)
+        wants = changes.compose_wants(self.docs, body)
+        changes.check_manifest(self.tree, body)
+        return await self._carry_out(request, wants)
 
     async def connect(self, request: web.Request) -> web.StreamResponse:
         """POST of a connection."""

@@ -399,3 +399,67 @@ def test_compose_sends_the_whole_wanted_list() -> None:
     assert stanza["StanzaType"] == "ComposeSystem"
     assert stanza["Request"]["@odata.id"] == f"{SYSTEMS}/m0"
     assert stanza["Request"]["Links"]["ResourceBlocks"] == refs(f"{BLOCKS}/{name}" for name in ("m0", "a", "b"))
+
+
+def composing(blocks: list[Json], m0_lists: list[str]) -> Json:
+    """A service with the Compose action only, where m0 lists these blocks."""
+    documents = composable(blocks, [system("m0", m0_lists, actions=False), system("m1", ["m1"], actions=False)])
+    target = f"{ROOT}/CompositionService/Actions/CompositionService.Compose"
+    documents[f"{ROOT}/CompositionService"]["Actions"] = {"#CompositionService.Compose": {"target": target}}
+    return documents
+
+
+def manifests(fake: FakeService, call: Request) -> JsonResponse:
+    """A service that gives m0 what the manifest names and nothing else."""
+    request = call.body["Manifest"]["Stanzas"][0]["Request"]
+    wanted = {entry["@odata.id"] for entry in request["Links"]["ResourceBlocks"]}
+    for path in [path for path in fake.documents if path.startswith(f"{BLOCKS}/") and not path.endswith(("m0", "m1"))]:
+        compose(fake, path.rpartition("/")[2], "m0" if path in wanted else None)
+    return DONE
+
+
+def on_m0(bench: Bench) -> list[str]:
+    found = bench.fake.documents.items()
+    return [path.rpartition("/")[2] for path, body in found if path.startswith(f"{BLOCKS}/")
+            and body.get("Links", {}).get("ComputerSystems")]
+
+
+@pytest.mark.parametrize("listed", [[], ["m0", "a"], ["m0", "a", "b"]])
+@pytest.mark.parametrize(("uid", "attach", "left"), [("c", True, ["a", "b", "c"]), ("a", False, ["b"])])
+def test_a_manifest_keeps_what_either_side_shows(listed: list[str], uid: str, attach: bool, left: list[str]) -> None:
+    there = [block("a", "Composed", on=["m0"]), block("b", "Composed", on=["m0"]), block("c")]
+    bench = Bench(composing(there, listed), manifests)
+    bench.move(uid, attach=attach)
+    assert on_m0(bench) == left
+    assert bench.bodies()[0]["Manifest"]["Stanzas"][0]["Request"]["@odata.etag"] == etag(
+        bench.fake.documents[f"{SYSTEMS}/m0"])
+
+
+def test_a_manifest_is_made_from_what_is_there_now() -> None:
+    bench = Bench(composing([block("a"), block("b")], []), manifests)
+    compose(bench.fake, "a", "m0")  # by another client, after the map was read
+    bench.move("b")
+    assert on_m0(bench) == ["a", "b"]
+
+
+def _without(path: str, key: str | None = None) -> Callable[[Json], None]:
+    def cut(documents: Json) -> None:
+        if key is None:
+            documents.pop(path)
+        else:
+            documents[path]["Links"].pop(key)
+
+    return cut
+
+
+@pytest.mark.parametrize(
+    "cut", [_without(f"{SYSTEMS}/m0"), _without(f"{SYSTEMS}/m0", "ResourceBlocks"), _without(BLOCKS)],
+    ids=["system", "its_list", "blocks"],
+)
+@pytest.mark.parametrize("attach", [True, False])
+def test_no_manifest_is_sent_without_the_system_and_its_list(cut: Callable[[Json], None], attach: bool) -> None:
+    bench = Bench(composing([block("a", "Composed", on=["m0"]), block("b")], ["m0", "a"]), in_turn(Refused("never")))
+    cut(bench.fake.documents)
+    with pytest.raises(Unavailable, match="Nothing was requested"):
+        bench.move("b" if attach else "a", attach=attach)
+    assert bench.bodies() == []

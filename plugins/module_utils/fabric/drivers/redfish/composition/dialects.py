@@ -15,7 +15,8 @@ Zones              the target is in the machine's zone or not; If-Match makes th
                    else repeat. Two machines could add one target to two zones: the one whose zone comes later
                    gives it back.
 Compose            the system lists the block or not. Adopt when it does; else uncertain: a manifest carries the
-                   wanted end and no precondition.
+                   wanted end, and no service must check the ETag in it. It names every block that the system or
+                   the block itself shows, read right before.
 ================== =============================================================================================
 """
 
@@ -66,7 +67,7 @@ DIALECTS: t.Final = (
     ),
     Dialect(
         name="Compose", swaps=False, merges=True, offered=resource_blocks.composes, lane=_system,
-        read=resource_blocks.read_blocks, ask=resource_blocks.ask_compose, has=resource_blocks.block_is_here,
+        read=resource_blocks.read_composition, ask=resource_blocks.ask_compose, has=resource_blocks.block_is_here,
         taken=resource_blocks.block_is_taken, moving=resource_blocks.block_moves,
     ),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ....errors import Unavailable
 from ...shared.redfish.resources import ComputerSystem, ResourceBlock
 from ...shared.redfish.service import Service
 from .preconditions import Ask, Change, Changes, Preconditions, link_to
@@ -46,6 +47,25 @@ def read_blocks(service: Service, changes: Changes) -> Preconditions:
     return Preconditions(system=system, blocks={block.uri: block for block in blocks})
 
 
+def read_composition(service: Service, changes: Changes) -> Preconditions:
+    """The system and all blocks: a manifest carries every block of the system, and either side may name one.
+
+    Raise Unavailable if the system, its list of blocks or the collection of blocks is absent.
+    """
+    change = changes[0]
+    system = service.read(ComputerSystem, change.host.system.uri)
+    if system is None or not system.lists_blocks:
+        raise Unavailable(f"cannot compose machine {change.host.uid}: the CDI Manager does not show which resource "
+                          "blocks it has. Nothing was requested")
+    tree = change.service_model.tree
+    where = (tree.composition.blocks if tree.composition else None) or tree.root.blocks
+    blocks = {block.uri: block for block in service.members(ResourceBlock, where, levels=2)}
+    if not blocks:
+        raise Unavailable(f"cannot compose machine {change.host.uid}: the CDI Manager shows no resource blocks. "
+                          "Nothing was requested")
+    return Preconditions(system=system, blocks=blocks)
+
+
 def block_is_here(preconditions: Preconditions, change: Change) -> bool:
     """Whether the system has the block. A service may fill only one of the two directions."""
     block = preconditions.blocks.get(change.block)
@@ -83,12 +103,17 @@ def ask_block(preconditions: Preconditions, changes: Changes) -> Ask:
 
 
 def ask_compose(preconditions: Preconditions, changes: Changes) -> Ask:
-    """The whole list of blocks that the system shall have."""
-    system = preconditions.system or changes[0].host.system
+    """The whole list of blocks that the system shall have, from what was just read, with the system's ETag."""
+    system = preconditions.system
+    if system is None:
+        raise AssertionError("read_composition reads the system")
     leaves = {change.block for change in changes if not change.attach}
     comes = [change.block for change in changes if change.attach]
-    wanted = [uri for uri in dict.fromkeys([*system.blocks, *comes]) if uri not in leaves]
+    linked = [b.uri for b in preconditions.blocks.values() if system.uri in (*b.systems, *b.own_systems)]
+    wanted = [uri for uri in dict.fromkeys([*system.blocks, *linked, *comes]) if uri not in leaves]
     request = {**link_to(system.uri), "Id": system.ident, "Links": {"ResourceBlocks": [*map(link_to, wanted)]}}
+    if system.etag:
+        request["@odata.etag"] = system.etag
     stanza = {"StanzaType": "ComposeSystem", "StanzaId": system.ident, "Request": request}
     body = {"RequestFormat": "Manifest", "RequestType": "Apply", "Manifest": {"Stanzas": [stanza]}}
     service = changes[0].service_model.tree.composition

@@ -84,6 +84,7 @@ class ComputerSystem(Described):
     system_type = Field("SystemType", text)
     use_cases = Field("Composition/UseCases", texts)
     blocks = Field("Links/ResourceBlocks", links)
+    lists_blocks = Field("Links/ResourceBlocks", _is_list)
     endpoints = Field("Links/Endpoints", links)
     pcie_devices = Field("PCIeDevices", links)
     processors = Field("Processors", link)

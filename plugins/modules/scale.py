@@ -103,8 +103,10 @@ settled:
   type: bool
   sample: true
 led_by:
-  description: Who held the Leases and did the work instead of this run. Empty when this run did it.
-  returned: when not in check mode
+  description:
+    - Who held the Leases and did the work instead of this run. Empty when this run did it.
+    - In check mode, who holds the Leases now and does the work.
+  returned: success
   type: list
   elements: str
   sample: []
@@ -119,8 +121,8 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot
 def work(module: AnsibleModule) -> dict[str, object]:
     """Plan in check mode, else serve what waits until nothing more can be served.
 
-    Returns the module's result: ``changed``, ``actions``, ``verdicts``, ``settled`` and ``diff``, and outside check
-    mode ``history`` and ``led_by``. Raises BadConfig, NotReady, ApiError or FabricError.
+    Returns the module's result: ``changed``, ``actions``, ``verdicts``, ``settled``, ``led_by`` and ``diff``, and
+    outside check mode ``history``. Raises BadConfig, NotReady, ApiError or FabricError.
     """
     config = engine_module.config(module)
     run = session.Run(engine_module.cluster(module.params), config, module.params["ready_timeout"])

@@ -23,7 +23,7 @@ from ..client.server_clock import boot_clock
 from ..client.transport import Limits
 from ..client.verbs import Client
 from ..errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests, Unavailable, Unreachable
-from ..times import format_micro_time
+from ..times import format_micro_time, parse_time
 from .process_identity import is_dead, process_identity
 
 __all__ = ["Lease", "Observed", "may_take", "observe", "process_identity"]
@@ -144,6 +144,20 @@ class Lease:
         """See who holds it, and since when; an API server that does not answer is asked another time."""
         with self._lock, contextlib.suppress(ApiError):
             self._seen = observe(self._client.raw("GET", self._path, limits=self._limits), self._seen, self._clock())
+
+    def live_holder(self, now: float) -> str:
+        """Identity of who holds it, by its record alone: empty when it was not renewed within its duration.
+
+        ``now``: seconds since the epoch by the API server's clock. Raises ApiError.
+        """
+        try:
+            seen = observe(self._client.raw("GET", self._path, limits=self._limits), None, now)
+        except NotFound as absent:
+            if absent.unserved:
+                raise
+            return ""
+        alive = parse_time(seen.renewed) + seen.duration > now and not self._dead(seen.holder, self.identity)
+        return seen.holder if alive else ""
 
     def release(self) -> None:
         """Stop renewing and, if it is ours, give it up so that the next one need not wait. Never raises."""

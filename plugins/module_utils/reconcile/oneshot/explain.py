@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ...kube.objects import claims, pods, slices
@@ -81,16 +81,6 @@ def _explained(engine: ControllerManager, decided: Mapping[str, WaitReason]) -> 
         reason = decided.get(name) or _verdict(engine, name, claim, pending)
         found[name] = replace(_with_node_steps(engine, claim, reason), handover=_handover(engine, claim, pending))
     return sorted(found.values(), key=lambda v: v.claim)
-
-
-def with_handovers(engine: ControllerManager, reasons: Iterable[WaitReason]) -> tuple[WaitReason, ...]:
-    """The same with the handover of each claim."""
-    pending, found = pending_claims(engine), []
-    for reason in reasons:
-        namespace, _unused, name = reason.claim.partition("/")
-        claim = engine.state.claims.get(name, namespace)
-        found.append(replace(reason, handover=_handover(engine, claim, pending)) if claim else reason)
-    return tuple(found)
 
 
 def _handover(engine: ControllerManager, claim: Json, pending: Mapping[tuple[str, str], Json]) -> str:

@@ -81,22 +81,31 @@ class PoolRun(Run):
             before = _pools(engine, keys.values())
             plans = {name: plan for name, key in keys.items() if (plan := planner(engine, key)) and not plan.empty}
             after = {name: _planned(pool, plans[name]) if name in plans else pool for name, pool in before.items()}
-            if dry or not plans:
+            if not plans:
                 return PoolOutcome(before, after)
-            led_by = self._write(engine, plans.values(), must=planner is _withdrawal)
+            must = planner is _withdrawal
+            led_by = self._refuse(self._leaders(), must) if dry else self._write(engine, plans.values(), must)
             return PoolOutcome(before, before, led_by) if led_by else PoolOutcome(before, after)
 
+    def _leaders(self) -> tuple[str, ...]:
+        """Who publishes now."""
+        return LeaderElection(self.client, self.config.lease_namespace, [COMPONENT], threading.Event().set).look()
+
+    def _refuse(self, holders: tuple[str, ...], must: bool) -> tuple[str, ...]:
+        """Return who publishes. Raises NotReady if there is somebody and ``must``: he undoes what was asked for."""
+        if holders and must:
+            raise NotReady(f"pools are published by {', '.join(holders)}, which would publish them again; "
+                           "stop it first")
+        return holders
+
     def _write(self, engine: ControllerManager, plans: Iterable[PoolPlan], must: bool) -> tuple[str, ...]:
-        """Write unless somebody else publishes; who that is. ``must``: what he does undoes what was asked for."""
+        """Write unless somebody else publishes. Return who that is."""
         stop = threading.Event()
         leadership = LeaderElection(self.client, self.config.lease_namespace, [COMPONENT], stop.set)
         engine.fence.require(lambda: leadership.held)
         try:
             if holders := leadership.lead_unless_led(stop, self.ready_timeout):
-                if must:
-                    raise NotReady(f"pools are published by {', '.join(holders)}, which would publish them again; "
-                                   "stop it first")
-                return holders
+                return self._refuse(holders, must)
             for plan in plans:
                 if not engine.writer.pools.is_safe(plan):
                     raise NotReady(DROPPED)

@@ -19,7 +19,7 @@ from ..preflight import check_cluster
 from ..runtime.controller_manager import ControllerManager
 from ..runtime.leader_election import LeaderElection
 from .dry_run import difference, forecast
-from .explain import explain, with_handovers
+from .explain import explain, explain_forecast
 from .quiescence import run_until_quiet
 
 TICK, LOOK_SECONDS = 0.02, 0.25
@@ -45,9 +45,9 @@ class Outcome:
         """The result of a module."""
         result: dict[str, t.Any] = {"changed": self.changed, "actions": list(self.actions), "diff": dict(self.diff),
                                     "verdicts": [wait_reason_result(v) for v in self.wait_reasons],
-                                    "settled": self.settled}
+                                    "settled": self.settled, "led_by": list(self.led_by)}
         if self.history is not None:
-            result |= {"history": list(self.history), "led_by": list(self.led_by)}
+            result["history"] = list(self.history)
         return result
 
 
@@ -87,7 +87,9 @@ class Run:
         with self._engine(events=False) as engine:
             found = forecast(engine)
             actions = tuple(found.as_dicts())
-            return Outcome(bool(actions), actions, with_handovers(engine, found.wait_reasons), difference(found))
+            waiting = tuple(v for v in explain_forecast(engine, found) if v.waits_for)
+            leadership = LeaderElection(self.client, self.config.lease_namespace, sorted(ROLES), threading.Event().set)
+            return Outcome(bool(actions), actions, waiting, difference(found), led_by=leadership.look())
 
     def explain(self, until: Callable[[Sequence[WaitReason]], bool] = lambda reasons: True, timeout: float = 0.0
                 ) -> tuple[list[WaitReason], list[str]]:

@@ -21,7 +21,7 @@ class LeaderElection:
 
     def __init__(self, client: Client, namespace: str, components: Sequence[str],
                  on_lost: Callable[[], object]) -> None:
-        self._identity = process_identity()
+        self._client, self._identity = client, process_identity()
         self._leases = [Lease(client, namespace, f"composable-infra-{c}", self._identity) for c in components]
         for lease in self._leases:
             lease.on_lost = on_lost
@@ -67,6 +67,12 @@ class LeaderElection:
     def leaders(self) -> list[str]:
         """Identities of those that lead, as far as it is known: of this process, or of the others."""
         return [self._identity] if self.held else self.holders()
+
+    def look(self) -> tuple[str, ...]:
+        """Return the identities of others that lead now, without taking a Lease. Raises ApiError."""
+        now = self._client.server_time()
+        found = {lease.live_holder(now) for lease in self._leases}
+        return tuple(sorted(found - {"", self._identity}))
 
     def leave(self) -> None:
         """Give up what is held, so that the next one need not wait."""

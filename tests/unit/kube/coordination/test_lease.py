@@ -25,6 +25,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
     NotFound,
     Unreachable,
 )
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.tests.unit.kube.coordination.fake_leases import FakeLeases
 
 ME, OTHER = "me/boot/1/10/100", "other/boot/1/20/200"
@@ -203,6 +204,19 @@ def test_a_silent_holder_is_replaced_after_its_own_duration(server: FakeLeases, 
     assert not lease.acquire(0)
     clock.now += 1
     assert lease.acquire(0)
+
+
+def test_a_record_tells_who_holds_it_while_it_is_renewed(server: FakeLeases, make: Make) -> None:
+    """One look by a process that takes nothing, by the API server's clock."""
+    onlooker, now = make(OTHER), parse_time(MICRO)
+    assert onlooker.live_holder(now) == "", "no Lease"
+    server.stored = record(holderIdentity=ME, renewTime=MICRO, leaseDurationSeconds=40)
+    assert onlooker.live_holder(now + 39) == ME
+    assert onlooker.live_holder(now + 41) == "", "expired"
+    assert make(OTHER, dead=dead).live_holder(now) == "", "its process ended"
+    server.edit(partial(dict.update, holderIdentity=""))
+    assert onlooker.live_holder(now) == ""
+    assert server.writes == 0
 
 
 def test_a_renewing_holder_is_never_replaced(server: FakeLeases, make: Make) -> None:

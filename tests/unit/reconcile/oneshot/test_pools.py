@@ -39,6 +39,9 @@ class FakeLeadership:
     def lead_unless_led(self, stop: threading.Event, timeout: float) -> tuple[str, ...]:
         return tuple(self.others)
 
+    def look(self) -> tuple[str, ...]:
+        return tuple(self.others)
+
     def leave(self) -> None:
         self.left.append(True)
 
@@ -117,8 +120,9 @@ def test_what_claims_hold_stays_when_a_pool_is_withdrawn(made: tuple[PoolRun, Be
 def test_publishing_beside_a_controller_is_left_to_it(made: tuple[PoolRun, Bench]) -> None:
     run, bench = made
     FakeLeadership.others = ["controller"]
-    found = run.published([POOL], False).as_result()
-    assert (found["changed"], found["led_by"], bench.api.writes()) == (False, ["controller"], [])
+    for dry in (True, False):
+        found = run.published([POOL], dry).as_result()
+        assert (found["changed"], found["led_by"], bench.api.writes()) == (False, ["controller"], [])
 
 
 def test_withdrawing_beside_a_controller_is_refused(made: tuple[PoolRun, Bench]) -> None:
@@ -126,8 +130,9 @@ def test_withdrawing_beside_a_controller_is_refused(made: tuple[PoolRun, Bench])
     run.published([POOL], False)
     FakeLeadership.others = ["controller"]
     writes = len(bench.api.writes())
-    with pytest.raises(NotReady, match="pools are published by controller, which would publish them again; stop it"):
-        run.withdrawn([POOL], False)
+    for dry in (True, False):
+        with pytest.raises(NotReady, match="published by controller, which would publish them again; stop it first"):
+            run.withdrawn([POOL], dry)
     assert len(bench.api.writes()) == writes
 
 

@@ -59,6 +59,9 @@ class FakeLeadership:
     def lead_unless_led(self, stop: threading.Event, timeout: float) -> tuple[str, ...]:
         return tuple(self.others)
 
+    def look(self) -> tuple[str, ...]:
+        return tuple(self.others)
+
     def leave(self) -> None:
         self.left.append(True)
 
@@ -115,6 +118,18 @@ def test_plan_says_what_would_be_done_and_does_nothing(made: tuple[Run, Bench]) 
     assert "history" not in found
     assert bench.api.writes() == []
     assert bench.fabric.attaches == []
+
+
+def test_plan_names_every_waiting_claim_and_who_leads(made: tuple[Run, Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the real run and claim_info do, also a claim that no pass can serve."""
+    run, bench = made
+    monkeypatch.setattr(FakeLeadership, "others", ["controller-1"])
+    have(bench, objects.claim("train", RESULT), objects.claim("hopeless"), objects.pod("hopeless"))
+    found = run.plan().as_result()
+    assert [v["claim"] for v in found["verdicts"]] == ["default/hopeless", "default/train"]
+    assert all(v["waits_for"] for v in found["verdicts"])
+    assert found["led_by"] == ["controller-1"]
+    assert bench.api.writes() == []
 
 
 def test_carried_out_once_then_nothing_is_left(made: tuple[Run, Bench]) -> None:
@@ -225,6 +240,9 @@ class FakeLease:
     def look(self) -> None:
         """Who holds it is known already."""
 
+    def live_holder(self, now: float) -> str:
+        return self.taken_by.get(self.name, "")
+
     def acquire(self, timeout: float) -> bool:
         if self.name in self.refused:
             raise Forbidden(403, "Forbidden", "no")
@@ -291,6 +309,13 @@ def test_run_says_why_nobody_leads(leadership: LeaderElection, monkeypatch: pyte
         leadership.lead_unless_led(threading.Event(), 0.0)
 
 
+def test_a_look_names_who_leads_and_takes_nothing(leadership: LeaderElection) -> None:
+    assert leadership.look() == ()
+    FakeLease.taken_by["ns/composable-infra-scaler"] = "controller-1"
+    assert leadership.look() == ("controller-1",)
+    assert FakeLease.log == []
+
+
 def test_stop_ends_the_wait_for_a_lease(leadership: LeaderElection) -> None:
     FakeLease.taken_by[FIRST] = "controller-1"
     stop = threading.Event()
@@ -324,5 +349,5 @@ def test_refused_lease_is_raised_and_the_others_can_be_given_back(leadership: Le
 
 def test_outcome_of_a_plan_has_no_history() -> None:
     found = session.Outcome(False, (), (), {})
-    assert set(found.as_result()) == {"changed", "actions", "diff", "verdicts", "settled"}
+    assert set(found.as_result()) == {"changed", "actions", "diff", "verdicts", "settled", "led_by"}
     assert set(replace(found, history=()).as_result()) == {*found.as_result(), "history", "led_by"}

@@ -27,3 +27,5 @@ def search(answer: t.Any, query: str) -> t.Any:
     except jmespath.exceptions.JMESPathError as error:
         said = " ".join(str(error).split())
         raise BadConfiguration("query", query, f"it must be a JMESPath expression: {said}") from None
+    except (TypeError, ValueError, AttributeError) as error:  # some functions of jmespath do not check their arguments
+        raise BadConfiguration("query", query, f"a function in it cannot use its arguments: {error}") from None

@@ -169,7 +169,8 @@ EXAMPLES = r"""
 RETURN = r"""
 devices:
   description:
-    - Devices that were attached or detached.
+    - Devices that were attached or detached. The C(state) of a detached one is V(free). In check mode it is still
+      V(attached).
     - Empty for an attach in check mode, since only the CDI Manager knows which device it will choose.
   returned: always, unless the options were refused
   type: list

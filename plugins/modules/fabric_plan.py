@@ -153,6 +153,7 @@ from contextlib import closing
 
 from ansible_collections.composable.infra.plugins.module_utils import module_base
 from ansible_collections.composable.infra.plugins.module_utils.fabric.desired import layout_result
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
 
 SPEC: dict[str, t.Any] = {
     "argument_spec": {
@@ -171,6 +172,9 @@ SPEC: dict[str, t.Any] = {
 def work(task: module_base.TaskContext) -> dict[str, t.Any]:
     """Plan, and carry out."""
     params = task.params
+    for name in ("attach_seconds", "detach_seconds"):
+        if not 0 <= params[name] < float("inf"):
+            raise BadConfiguration(name, params[name], "it must be a number of seconds from 0 on")
     with closing(module_base.fabric(params)) as fabric:
         found = layout_result.survey(fabric, params["layout"], params["kinds"], params["unlisted"] == "empty")
         result = found.result(params["attach_seconds"], params["detach_seconds"])

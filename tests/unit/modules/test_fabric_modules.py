@@ -107,6 +107,7 @@ def test_detach(run_module: RunModule, fabric: FakeFabric) -> None:
     fabric.attached = {"d1": device("d1"), "d2": device("d2")}
     found = run_module(fabric_device, **MACHINE, state="detached", device="d1")
     assert (found["changed"], [d["uid"] for d in found["devices"]]) == (True, ["d1"])
+    assert [(d["state"], d["machine"]) for d in found["devices"]] == [("free", None)]
     assert found["diff"] == {"before": {"node-0": {A100: 2}}, "after": {"node-0": {A100: 1}}}
     assert fabric.detaches == [("machine-0", "d1")]
 

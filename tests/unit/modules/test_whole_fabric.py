@@ -113,6 +113,8 @@ def test_layout_of_today_brings_back_today(run_module: RunModule, fake: FakeMana
     ({}, "missing required arguments: layout"), ({"layout": {"node-0": {A: -1}}}, "layout.node-0.A100 40G: -1 is not"),
     ({"layout": {"node-7": {}}}, "layout: the CDI Manager knows no machine node-7; allowed are"),
     ({"layout": {}, "unlisted": "drop"}, "value of unlisted must be one of: keep, empty, got: drop"),
+    ({"layout": {}, "attach_seconds": -4}, "attach_seconds: -4.0 is not allowed; it must be a number"),
+    ({"layout": {}, "detach_seconds": "nan"}, "detach_seconds: nan is not allowed"),
 ])
 def test_bad_layouts(run_module: RunModule, fake: FakeManager, args: dict[str, t.Any], said: str) -> None:
     found = run_module(fabric_plan, **OPTIONS, **args)
@@ -134,6 +136,7 @@ def test_info_parts_filters_and_query(run_module: RunModule, fake: FakeManager) 
 @pytest.mark.parametrize(("args", "said"), [
     ({"gather": ["all"]}, "value of gather must be one or more of: machines, devices, free, links"),
     ({"filters": {"colour": ["red"]}}, "filters.colour"), ({"query": "a["}, "query: 'a[' is not allowed; it must be"),
+    ({"query": "machines[?contains(name, `1`)]"}, "not allowed; a function in it cannot use its arguments: 'in <string>"),
     ({"filters": {"health": ["Fine"]}}, "value of health must be one or more of: OK, Warning, Critical, Unknown"),
     ({"machine": "node-9"}, "machine: the CDI Manager knows no machine node-9; allowed are node-0 (uid-node-0)"),
 ])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..api import Device, FabricManager, Machine
 from ..errors import FabricError, Refused, Uncertain
@@ -75,7 +75,7 @@ class Executor:
             return self.fabric.resume(step.handles).devices, ()
         if step.device is not None:
             detach_present(self.fabric, uid, step.device.uid, self.attach_deadline)
-            return (step.device,), ()
+            return (replace(step.device, state="free", machine=None),), ()
         if not self.wait and self.fabric.capabilities.asynchronous:
             return self._begin(step)
         new = attach_missing(self.fabric, uid, step.model, step.total, self.attach_deadline, step.kind)

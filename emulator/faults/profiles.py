@@ -44,6 +44,10 @@ PROFILES: t.Final[Mapping[str, Rules]] = {
         _on("attach", "status", 1, status=503), _on("detach", "status", 1, status=503),
         _on("read", "status", 2, status=503),
     ),
+    "mesh": (
+        _on("attach", "status", 1, status=503, html=True, after=True),
+        _on("detach", "status", 1, status=503, html=True, after=True),
+    ),
     "throttled": tuple(_on(p, "status", 2, status=429, retry_after=0) for p in ("login", "read", "attach", "detach")),
     "busy": (_on("attach", "status", 1, status=409), _on("detach", "status", 1, status=409)),
     "revoked-token": (_on("read", "revoked_token", 2), _on("attach", "revoked_token", 1)),

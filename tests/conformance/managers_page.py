@@ -24,7 +24,10 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.conformanc
     run,
 )
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.report import SIGNS, cell
+from ansible_collections.composable.infra.plugins.module_utils.fabric.http.http_status import error_for_status
+from ansible_collections.composable.infra.plugins.module_utils.fabric.http.request import ErrorBody, Request
 from ansible_collections.composable.infra.plugins.module_utils.fabric.registry import MANAGERS
+from ansible_collections.composable.infra.plugins.module_utils.net.client import Response
 from ansible_collections.composable.infra.tests.conformance.managers import MAIN, ROWS, Emulators, Row, subject
 
 PAGE: t.Final = Path(__file__).resolve().parents[2] / "docs" / "managers.md"
@@ -39,6 +42,10 @@ ansible-playbook composable.infra.conformance -e '{"fabric": {"manager": "fm", "
 
 It only reads, unless `fabric` names a `machine` and a `model` too. It writes `conformance.md` and `conformance.xml`.
 """
+STATUSES: t.Final[tuple[tuple[int, ...] | str, ...]] = (
+    (301, 307, 308), (302, 303), (400, 405, 410, 422), (401,), (403,), (404,), (408, 499), (409, 423, 429), (412, 428),
+    (500, 502, 504), (503,), "other 5xx",
+)
 FEATURES: t.Final[Mapping[str, Callable[[Capabilities], object]]] = {
     "it answers before the device is attached": lambda c: c.asynchronous,
     "one request attaches several devices": lambda c: c.batch,
@@ -76,6 +83,7 @@ def page(found: Mapping[str, Examined]) -> str:
         "## In other ways", "", *_variants(), "",
         "## What the checks mean", "", *(f"- **{check.title}**: {check.means}" for check in tried()), "",
         "## Under faults", "", *_faults(), "",
+        "## What a status means", "", *_statuses(), "",
     ])
 
 
@@ -136,6 +144,31 @@ def _faults() -> list[str]:
         "are shared among the ways of a manager. The seed is printed. After each history no device was attached twice,",
         "and none is left.",
     ]
+
+
+def _statuses() -> list[str]:
+    heads = ["HTTP status", "Read", "Change", "Read, foreign form", "Change, foreign form"]
+    return [
+        "Drivers turn each HTTP status into one class of error, the same for all CDI Managers. *Foreign form*: the",
+        "body is not in the form of the CDI Manager's errors, so a proxy or a service mesh may have sent it.", "",
+        *table(heads, [[", ".join(map(str, group)) if isinstance(group, tuple) else group, *_classes(group)]
+                       for group in STATUSES]), "",
+        "- `Unavailable`: the CDI Manager did not process the request. Drivers repeat the request.",
+        "- `Uncertain`: the change may have taken effect. Drivers read the machine before they repeat anything.",
+        "- `Busy` and `Changed`: the CDI Manager did nothing. The caller requests again, for `Changed` after a read.",
+        "- `Missing`, `Refused` and `Unauthorized`: the CDI Manager did nothing, and will not.", "",
+        "A 403 or 503 with `Retry-After` counts as the CDI Manager's own form. A success whose body is not JSON ends a",
+        "change as `Uncertain` and a read as `Unavailable`. While drivers follow a task of a Redfish service, a 5xx or",
+        "a 401, 403, 423 or 429 says nothing about the task, so they read the task again.",
+    ]
+
+
+def _classes(group: tuple[int, ...] | str) -> list[str]:
+    status = group[0] if isinstance(group, tuple) else 599
+    calls = (Request("GET", "/", "read"), Request("PATCH", "/", "change", effect=True))
+    said = (ErrorBody("E1", "no"), None)
+    return [type(error_for_status(Response(status, {}, b""), call, form, "foreign")).__name__
+            for form in said for call in calls]
 
 
 def main() -> int:

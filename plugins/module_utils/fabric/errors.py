@@ -60,7 +60,7 @@ class Unauthorized(FabricError):
 
 
 class Unavailable(FabricError):
-    """For certain not processed: safe to repeat.
+    """For certain not processed: safe to repeat. ``http_status`` says of which statuses that is certain.
 
     ``passing``: worth repeating at once. ``retry_after``: seconds, when the manager said (HTTP 503).
     """

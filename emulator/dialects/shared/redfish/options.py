@@ -69,8 +69,8 @@ class Options:
                                                    "connections a zone only says who may be connected")
         return cls(
             dialects=frozenset(named), asynchronous=fields.flag("asynchronous"), etags=fields.flag("etags", True),
-            strict_etags=fields.flag("strict_etags"), one_sided=fields.flag("one_sided"), page=fields.integer("page", 0),
-            expand=fields.flag("expand", True), agents=fields.flag("agents", True),
+            strict_etags=fields.flag("strict_etags"), one_sided=fields.flag("one_sided"),
+            page=fields.integer("page", 0), expand=fields.flag("expand", True), agents=fields.flag("agents", True),
             reset_types=tuple(fields.texts("reset_types", RESETS)), power_seconds=fields.number("power_seconds", 0.0),
             ignores_shutdown=fields.flag("ignores_shutdown"), attach_off=fields.flag("attach_off"),
         )

@@ -16,6 +16,12 @@ from .request import ErrorBody, Request
 LONGEST_RETRY_AFTER: t.Final = 300.0
 
 
+# Redirects that say: nothing was done here, the same request is wanted elsewhere.
+MOVED: t.Final = frozenset({301, 307, 308})
+# Statuses that something in front of the manager also answers after the manager has received the request.
+LATE: t.Final = frozenset({403, 408, 499})
+
+
 def error_for_status(response: Response, request: Request, said: ErrorBody | None, foreign: str) -> FabricError:
     """The error for a response that is no success.
 
@@ -34,7 +40,9 @@ def error_for_status(response: Response, request: Request, said: ErrorBody | Non
 def _by_status(
     response: Response, request: Request, said: ErrorBody | None, text: str, more: dict[str, t.Any]
 ) -> FabricError:
-    status = response.status
+    status, wait = response.status, _retry_after(response)
+    if request.effect and _may_have_taken_effect(status, said is not None, wait is not None):
+        return Uncertain(f"{text}; it may have taken effect", **more)
     if status in (401, 403):
         return Unauthorized(text, **more)
     if status == 404 and said:
@@ -42,14 +50,23 @@ def _by_status(
     if status in (412, 428):
         return Changed(text, **more)
     if status in (409, 423, 429):
-        return Busy(text, retry_after=_retry_after(response), **more)
-    if status == 503:
-        return Unavailable(text, passing=True, retry_after=_retry_after(response), **more)
+        return Busy(text, retry_after=wait, **more)
     if status >= 500:
-        return Uncertain(text, **more) if request.effect else Unavailable(text, passing=True, **more)
-    if status < 400 or status in (404, 408) or not said:
+        return Unavailable(text, passing=True, retry_after=wait if status == 503 else None, **more)
+    if status < 400 or status in (404, 408, 499) or not said:
         return Unavailable(f"{text}; check endpoint", **more)
     return Refused(text, **more)
+
+
+def _may_have_taken_effect(status: int, own: bool, waits: bool) -> bool:
+    """Whether a request that changes something may have been carried out although this status came.
+
+    ``own``: the body is in the manager's form. ``waits``: there is a Retry-After. A proxy answers 503 also when its
+    connection to the manager breaks after the request was sent, and 403 when it dislikes the manager's response.
+    """
+    if status in (403, 503):
+        return not (own or waits)
+    return status >= 500 or status in LATE or (status < 400 and status not in MOVED)
 
 
 def _retry_after(response: Response) -> float | None:

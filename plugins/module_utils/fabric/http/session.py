@@ -41,8 +41,8 @@ class Session:
     def call(self, request: Request) -> JsonResponse:
         """Carry out; the result is the manager's response, a success.
 
-        Without ``request.reads`` a body that is absent or no JSON is None. What surely had no effect and may work at
-        once is repeated twice. Raises FabricError: Missing, Busy, Changed, Refused, Unauthorized by the status of the
+        Without ``request.reads`` a body that is absent is None. What surely had no effect and may work at once is
+        repeated twice. Raises FabricError: Missing, Busy, Changed, Refused, Unauthorized by the status of the
         response; Unavailable when the request was not processed; Uncertain when a change may have had its effect.
         """
         content = None if request.body is None else json.dumps(request.body, separators=(",", ":")).encode()
@@ -73,7 +73,7 @@ class Session:
             said = None if success else self._read_error(body)
         except ValueError:
             body = said = None
-            if success and request.reads:
+            if success and (request.reads or response.body.strip()):
                 raise malformed(request, self._endpoint.foreign(response)) from None
         if success:
             return JsonResponse(response.status, response.headers, body)

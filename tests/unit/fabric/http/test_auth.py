@@ -218,6 +218,14 @@ def test_a_body_that_is_not_asked_for_is_given_where_it_is_json(connected: Conne
     assert session.call(request).body == {"Id": "1"}
 
 
+def test_a_page_of_a_gateway_is_no_success_of_a_change(connected: Connect) -> None:
+    page = Response(200, {"content-type": "text/html"}, b"<html>Welcome</html>")
+    session = connected(lambda *_rest: page, auth="basic")
+    with pytest.raises(Uncertain, match="may have taken effect"):
+        session.call(Request("DELETE", "/x", "detach x", reads=False, effect=True))
+    assert len(FakeClient.sent) == 1
+
+
 @pytest.mark.parametrize("status", [412, 428])
 def test_a_lost_compare_and_swap_did_nothing_and_is_not_repeated(connected: Connect, status: int) -> None:
     session = connected(lambda *_rest: reply(status, {"error": "ETag differs"}), auth="basic")

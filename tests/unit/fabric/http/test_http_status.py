@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import email.utils
+import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -41,17 +43,21 @@ def of(status: int, call: Request = READ, said: ErrorBody | None = SAID, retry_a
     ("status", "reading", "changing"),
     [
         (301, Unavailable, Unavailable),
+        (302, Unavailable, Uncertain),
+        (303, Unavailable, Uncertain),
+        (307, Unavailable, Unavailable),
         (400, Refused, Refused),
         (401, Unauthorized, Unauthorized),
         (403, Unauthorized, Unauthorized),
         (404, Missing, Missing),
-        (408, Unavailable, Unavailable),
+        (408, Unavailable, Uncertain),
         (409, Busy, Busy),
         (412, Changed, Changed),
         (422, Refused, Refused),
         (423, Busy, Busy),
         (428, Changed, Changed),
         (429, Busy, Busy),
+        (499, Unavailable, Uncertain),
         (500, Unavailable, Uncertain),
         (502, Unavailable, Uncertain),
         (503, Unavailable, Unavailable),
@@ -75,6 +81,20 @@ def test_a_404_of_something_in_front_of_the_manager_is_not_a_missing_machine() -
     assert "text/html" in str(error)
     assert "check endpoint" in str(error)
     assert error.code is None
+
+
+@pytest.mark.parametrize("retry_after", ["", "soon"])
+def test_a_503_of_something_in_front_of_the_manager_may_come_after_the_effect(retry_after: str) -> None:
+    error = of(503, CHANGE, said=None, retry_after=retry_after)
+    assert error.__class__ is Uncertain
+    assert "it may have taken effect" in str(error)
+    assert of(503, said=None).__class__ is Unavailable
+    assert of(503, CHANGE, said=None, retry_after="1").__class__ is Unavailable
+
+
+def test_a_403_of_something_in_front_of_the_manager_may_come_after_the_effect() -> None:
+    assert of(403, CHANGE, said=None).__class__ is Uncertain
+    assert of(403, said=None).__class__ is Unauthorized
 
 
 def test_a_refusal_in_a_foreign_form_is_not_the_managers() -> None:
@@ -107,3 +127,18 @@ def test_a_success_that_cannot_be_understood_is_uncertain_only_after_a_change() 
     assert error.__class__ is Uncertain
     assert "attach an A100 to machine m" in str(error)
     assert "it may have taken effect" in str(error)
+
+
+ROW = re.compile(r"^\| ([\d, ]+|other 5xx) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \|$", re.MULTILINE)
+PAGE = Path(__file__).parents[4] / "docs" / "managers.md"
+
+
+def test_the_table_of_the_docs_is_what_the_code_does() -> None:
+    rows = ROW.findall(PAGE.read_text(encoding="utf-8"))
+    told = [int(status) for row in rows for status in row[0].replace("other 5xx", "501, 599").split(",")]
+    assert {*told} == {301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 408, 409, 410, 412, 422, 423, 428, 429, 499,
+                       500, 501, 502, 503, 504, 599}
+    for named, *classes in rows:
+        for status in map(int, named.replace("other 5xx", "501, 599").split(",")):
+            found = [of(status, call, said) for said in (SAID, None) for call in (READ, CHANGE)]
+            assert [type(error).__name__ for error in found] == classes, status

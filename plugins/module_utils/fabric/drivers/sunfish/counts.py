@@ -19,7 +19,7 @@ from functools import partial
 
 from ...api import Capabilities, Device, FabricSnapshot, Machine, Proof, Started, Task
 from ...config import FabricConfig
-from ...errors import Busy, FabricError, Missing, Refused, Unavailable, Uncertain, Withdrawn
+from ...errors import FabricError, Missing, Refused, Uncertain, Withdrawn
 from ...http.request import Request
 from ...http.session import Session
 from ...operations.batches import Batches, PendingOperation, Take, proof_of, task_of
@@ -163,13 +163,12 @@ class Counts:
                 lost.append(error)
                 if len(lost) == REPEATS:
                     raise
-            except (Unavailable, Busy, Withdrawn):
+            except FabricError as error:
                 # this one has done nothing, but the one before may have
                 if lost:
                     raise lost[0] from None
-                raise
-            except Refused as error:
-                error.exhausted = EXHAUSTED in (error.code or "")
+                if isinstance(error, Refused):
+                    error.exhausted = EXHAUSTED in (error.code or "")
                 raise
         return [d for d in self.machine(machine.uid).devices if d.model == model]
 

@@ -29,8 +29,10 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
     FabricError,
     Missing,
     Refused,
+    Unauthorized,
     Unavailable,
     Uncertain,
+    Withdrawn,
 )
 from ansible_collections.composable.infra.plugins.module_utils.fabric.http.request import JsonResponse, Request
 from ansible_collections.composable.infra.plugins.module_utils.fabric.operations import polling
@@ -208,6 +210,13 @@ def test_a_lost_reply_stays_uncertain_while_nobody_can_look() -> None:
         raise Uncertain("no reply")
 
     bench = Bench(composable([block("a")]), vanish)
+    with pytest.raises(Uncertain, match="no reply"):
+        bench.move("a")
+
+
+@pytest.mark.parametrize("error", [Refused("no"), Unavailable("away"), Unauthorized("who?"), Withdrawn("taken back")])
+def test_after_a_lost_reply_a_failed_repeat_does_not_say_that_nothing_was_done(error: FabricError) -> None:
+    bench = Bench(composable([block("a")]), in_turn(Uncertain("no reply"), error))
     with pytest.raises(Uncertain, match="no reply"):
         bench.move("a")
 

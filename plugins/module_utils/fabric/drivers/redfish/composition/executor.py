@@ -14,7 +14,7 @@ from dataclasses import replace
 from .....net.backoff import Backoff
 from ....api import Proof, Started
 from ....config import FabricConfig
-from ....errors import Busy, Changed, FabricError, Missing, Refused, Uncertain, Withdrawn
+from ....errors import Busy, Changed, FabricError, Missing, Refused, Uncertain
 from ....http.request import Request
 from ....http.session import Session
 from ....operations.batches import Batches, PendingOperation, proof_of
@@ -70,11 +70,11 @@ class CompositionExecutor:
                 self._once(dialect, preconditions, operations, error)
             except (Changed, Uncertain) as failure:
                 error = failure
-            except Withdrawn as withdrawn:  # this attempt asked nothing, but the one before may have
-                raise (error if isinstance(error, Uncertain) else withdrawn) from None
             except (Refused, Missing, Busy) as failure:
-                self._one_by_one(dialect, operations, failure)
+                self._one_by_one(dialect, operations, error if isinstance(error, Uncertain) else failure)
                 return
+            except FabricError as failure:  # this attempt did nothing, but the one before may have
+                raise (error if isinstance(error, Uncertain) else failure) from None
             if not dialect.swaps and isinstance(error, Uncertain):
                 continue
             time.sleep(BACKOFF.delay(attempt))

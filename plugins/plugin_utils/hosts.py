@@ -88,6 +88,18 @@ def unset_blank(definitions: Mapping[str, Json]) -> None:
                 del os.environ[variable["name"]]
 
 
+# Options whose texts Ansible evaluates for each host.
+EVALUATED: t.Final = ("compose", "groups", "keyed_groups")
+
+
+def refuse_templates(given: Mapping[str, t.Any]) -> None:
+    """Raise AnsibleParserError for an option that is a template: its text would be sent as it stands, as a password."""
+    for name, value in given.items():
+        if name not in EVALUATED and isinstance(value, str) and ("{{" in value or "{%" in value):
+            raise AnsibleParserError(f"{name}: a template is not evaluated in an inventory file; give the value, encrypt "
+                                     "it with ansible-vault, or set the environment variable of the option")
+
+
 class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
     """Base of the inventory plugins; each says which files are its own and what the hosts are."""
 
@@ -107,7 +119,9 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
         super().parse(inventory, loader, path, cache=cache)
         me: t.Any = self
         unset_blank(me.option_definitions)
-        self._refuse_unknown(me._read_config_data(path))
+        given = me._read_config_data(path)
+        self._refuse_unknown(given)
+        refuse_templates(given)
         self.load_cache_plugin()
         plain = Plain()
         for host in _handed_over(self._asked_or_cached(self.get_cache_key(path), cache)):

@@ -96,8 +96,8 @@ def refuse_templates(given: Mapping[str, t.Any]) -> None:
     """Raise AnsibleParserError for an option that is a template: its text would be sent as it stands, as a password."""
     for name, value in given.items():
         if name not in EVALUATED and isinstance(value, str) and ("{{" in value or "{%" in value):
-            raise AnsibleParserError(f"{name}: a template is not evaluated in an inventory file; give the value, encrypt "
-                                     "it with ansible-vault, or set the environment variable of the option")
+            raise AnsibleParserError(f"{name}: a template is not evaluated in an inventory file; give the value, "
+                                     "encrypt it with ansible-vault, or set the environment variable of the option")
 
 
 class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 import typing as t
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -48,6 +49,27 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return slept
 
 
+@pytest.fixture
+def helm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A command helm, and nothing else on PATH."""
+    command = tmp_path / "helm"
+    command.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return command
+
+
+def test_preflight_looks_for_helm_on_the_control_node(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked(**more: t.Any) -> list[str]:
+        found = action(stack_preflight.ActionModule, {"plan": plan(**more), "hosts": []}, {"stack": cluster()}).run()
+        return [f["level"] for f in found["findings"] if f["check"] == "helm"]
+
+    assert looked() == ["ok"]
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert looked() == ["stop"]
+    assert looked(helm_binary=str(helm)) == ["ok"]
+
+
+@pytest.mark.usefixtures("helm")
 def test_preflight_reads_and_judges() -> None:
     asked: list[Json] = []
     args = {"kubeconfig": "/k", "verify_ssl": False, "plan": plan(), "hosts": [host("a", nouveau=True)]}
@@ -59,6 +81,7 @@ def test_preflight_reads_and_judges() -> None:
     assert found["report"].startswith("preflight: 0 to mend")
 
 
+@pytest.mark.usefixtures("helm")
 def test_well_planned_cluster_has_nothing_to_mend() -> None:
     args = {"plan": plan(), "hosts": [host("a")]}
     found = action(stack_preflight.ActionModule, args, {"stack": cluster()}).run()

@@ -139,8 +139,8 @@ archive-all: setup ## commands of all pages, from the built archive under four p
 conformance: setup ## every CDI Manager's emulator under faults; FULL=1: every fault, 200 random histories of each
 	@$(CONFORMANCE) $(PYTEST) tests/conformance -n $(PARALLEL) --dist loadgroup $(ARGS)
 
-chaos: setup ## random workloads under random faults, in virtual time: RUNS=80, SEED=1 of the first run, LAB=1 runs them on the lab; a failure is made small
-	@$(if $(LAB),,PYTHONHASHSEED=0 $(PYTEST) tests/chaos -n $(PARALLEL) --dist load $(ARGS))
+chaos: setup ## failure stories, and random workloads under random faults, in virtual time: RUNS=80, SEED=1 of the first run, LAB=1 runs them on the lab; a failure is made small
+	@$(if $(LAB),,PYTHONHASHSEED=0 $(PYTEST) tests/chaos tests/stories -n $(PARALLEL) --dist load $(ARGS))
 	@$(PROGRAM).tests.chaos --runs $(RUNS) --parallel $(PARALLEL) --seed $(SEED) $(if $(LAB),--lab $(ARGS))
 
 conformance-all: setup ## conformance with FULL=1

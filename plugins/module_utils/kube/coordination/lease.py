@@ -22,7 +22,7 @@ from ..api_resources import LEASES, ApiResource, Object
 from ..client.server_clock import boot_clock
 from ..client.transport import Limits
 from ..client.verbs import Client
-from ..errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests, Unavailable, Unreachable
+from ..errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests, Unreachable
 from ..times import format_micro_time, parse_time
 from .process_identity import is_dead, process_identity
 
@@ -33,7 +33,8 @@ _log = logging.getLogger(__name__)
 _RETRY = Backoff(0.5, factor=1.0)
 # A holder stops so much of the duration before others may take over: what it sent last has arrived by then.
 _MARGIN = 0.2
-_PASSING = (Conflict, AlreadyExists, TooManyRequests, Unavailable, Unreachable)
+_PASSING = (Conflict, AlreadyExists, TooManyRequests, Unreachable)
+_SERVER_ERROR = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +129,9 @@ class Lease:
     def acquire(self, timeout: float | None = None) -> bool:
         """Take the lease, and renew it in a thread from then on.
 
-        Waits up to ``timeout`` seconds (None: for ever); returns False when it is not ours by then. An API server that
-        does not answer is waited for. Raises ApiError for a refusal, such as Forbidden or a missing namespace.
+        Waits up to ``timeout`` seconds (None: for ever); returns False when it is not ours by then.
+        An API server that does not answer, or that has an internal error as when etcd is full, is
+        waited for. Raises ApiError for a refusal, such as Forbidden or a missing namespace.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self.held and not self._try():
@@ -174,7 +176,9 @@ class Lease:
         with self._lock:
             try:
                 return self._take_if_free()
-            except _PASSING as error:
+            except ApiError as error:
+                if not isinstance(error, _PASSING) and error.status < _SERVER_ERROR:
+                    raise
                 self.last_error = error.message
                 return False
 

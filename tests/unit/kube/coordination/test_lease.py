@@ -357,11 +357,16 @@ def test_a_refusal_is_raised(server: FakeLeases, make: Make, error: ApiError) ->
         make().acquire(5)
 
 
-def test_an_unreachable_server_is_waited_for(server: FakeLeases, make: Make) -> None:
-    server.fail = Unreachable("no answer")
+@pytest.mark.parametrize("error", [
+    Unreachable("no answer"),
+    ApiError(500, "InternalError", "etcdserver: mvcc: database space exceeded"),
+    ApiError(504, "Timeout", "the request timed out"),
+])
+def test_a_server_in_trouble_is_waited_for(server: FakeLeases, make: Make, error: ApiError) -> None:
+    server.fail = error
     lease = make()
     assert not lease.acquire(0)
-    assert lease.last_error == "no answer"
+    assert lease.last_error == error.message
 
 
 def test_release_tells_nobody_of_a_loss(server: FakeLeases, make: Make) -> None:

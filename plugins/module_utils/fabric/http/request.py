@@ -28,7 +28,7 @@ class Request:
 
     ``proof`` is called right before it is sent, each time; what it raises is raised, and nothing is sent.
     ``path`` with query; ``body`` is sent as JSON; ``timeout``: seconds to wait for the reply, default
-    read_timeout; ``reads``: the body of a success is wanted, else it may be absent; ``headers`` are sent too (``If-Match``).
+    read_timeout; ``reads``: the body of a success is wanted, else it may be absent; ``headers`` are sent too.
     """
 
     method: str

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from ...fabric.errors import FabricError, Withdrawn
+from ...fabric.errors import FabricError, Uncertain, Withdrawn
 from ...planning.actions import AskRelease, Detach, TaintDevice
 from ...planning.node.compose import DETACHING, SHOWN
 from ...planning.node.supply import DELETING
@@ -66,6 +66,7 @@ class DetachOperations:
         began, hops, model = time.monotonic(), self._operations.hops, self._model(action.resource)
         try:
             self._operations.fabric.detach(action.machine, action.device, proof=partial(self._prove, action))
+            self._prove_gone(action)
             hops.metrics.observe("detach_duration_seconds", time.monotonic() - began)
             hops.asked("detach", model)
         except Withdrawn as error:
@@ -80,6 +81,13 @@ class DetachOperations:
             self._state.note_return(raw)  # before its ComposableResource can go
         self._writer.resource_status(action.resource, state=DELETING, error="", cdi_device_id="")
         self._reporter.tell(action.resource, "Detached", f"device {action.device} returned to the pool")
+
+    def _prove_gone(self, action: Detach) -> None:
+        """Read the machine again, as the ComposableResource ends now. Raise FabricError if the device may be there."""
+        machine = self._operations.fabric.machine(action.machine)
+        if any(device.uid == action.device for device in machine.devices):
+            told = f"the CDI Manager reported device {action.device} as detached"
+            raise Uncertain(f"{told}, but machine {action.machine} still has it")
 
     def _prove(self, action: Detach) -> None:
         """Asked right before the request. Raises Withdrawn with what keeps the device, ApiError when nobody knows."""

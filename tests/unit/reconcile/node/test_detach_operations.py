@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Machine, Task
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
@@ -54,6 +55,29 @@ def test_idle_device_is_detached(leaving: Bench) -> None:
     assert leaving.told("Detached") == ["device d1 returned to the pool"]
     leaving.wait(lambda: leaving.finished == ["node-0"], "the controllers are told")
     assert len(leaving.metrics.observed("detach_duration_seconds")) == 1
+
+
+def test_device_that_the_machine_still_has_is_not_given_up(leaving: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(leaving.fabric, "detach", lambda *_unused, **_more: Task(True))
+        detach(leaving)
+        assert leaving.status()["state"] == "Detaching"
+        assert "machine machine-0 still has it" in leaving.status()["error"]
+        assert leaving.told("Detached") == []
+    detach(leaving)
+    assert leaving.status()["state"] == "Deleting"
+
+
+def test_device_is_not_given_up_while_the_machine_cannot_be_read(
+    leaving: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(uid: str) -> Machine:
+        raise Unavailable("the CDI Manager does not answer")
+
+    monkeypatch.setattr(leaving.fabric, "machine", away)
+    detach(leaving)
+    assert leaving.status()["state"] == "Detaching"
+    assert leaving.told("Detached") == []
 
 
 def test_device_that_a_claim_holds_stays(leaving: Bench) -> None:

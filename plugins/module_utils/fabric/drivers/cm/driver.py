@@ -124,8 +124,11 @@ class CmDriver:
 
     def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
                proof: Proof | None = None) -> Task:
-        """Detach one device, or strike one off that failed to come."""
-        spec = self._document(machine_uid).holder(device_uid)
+        """Detach one device, or strike one off that failed to come.
+
+        It is done without a request if two documents do not name it.
+        """
+        spec = self._document(machine_uid).holder(device_uid) or self._document(machine_uid).holder(device_uid)
         if spec is None:
             return Task(True)
         operations = self._batches.run(Key(machine_uid, spec.kind, spec.model), [device_uid], started, proof)

@@ -145,6 +145,8 @@ class Resizer:
     def _remove(self, key: Key, spec: Spec, operations: Operations) -> None:
         if any((e := spec.entry(str(o.what))) and not e.ended for o in operations):
             spec = self.quiet(key, rest=True)
+        if any(spec.entry(str(o.what)) is None for o in operations):
+            spec = self.quiet(key)  # done without a request only if two documents do not name it
         there = [o for o in operations if spec.entry(str(o.what))]
         for operation in operations:
             if operation not in there:

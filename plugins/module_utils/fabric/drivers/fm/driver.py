@@ -100,8 +100,11 @@ class FmDriver:
 
     def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
                proof: Proof | None = None) -> Task:
-        """Detach one device; it is read first, as FM answers a second DELETE with an error."""
-        device = self._find(machine_uid, device_uid)
+        """Detach one device; it is read first, as FM answers a second DELETE with an error.
+
+        It is done without a request if two readings do not show it.
+        """
+        device = self._find(machine_uid, device_uid) or self._find(machine_uid, device_uid)
         if device is None:
             return Task(True)
         request = Request(

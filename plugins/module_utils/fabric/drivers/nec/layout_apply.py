@@ -54,6 +54,8 @@ class Applier:
         while True:
             layout = self._look()
             waiting = [p for p in take() if not p.finished.is_set() and p.wanted()]
+            if any(steps_of.is_away(layout, p.what) for p in waiting):
+                layout = self._look()  # done without a request only if two layouts do not show it
             steps = steps_of.plan(layout, waiting if self._alone.over else waiting[:1], self._failed)
             if steps:
                 self._attempt(steps, patience)

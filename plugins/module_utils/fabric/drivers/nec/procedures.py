@@ -93,10 +93,16 @@ def plan(
     return steps
 
 
+def is_away(layout: Layout, want: WantedDevice) -> bool:
+    """Whether a device is to leave a machine that does not have it."""
+    uid = want.device
+    return bool(uid) and (uid not in layout.parts or not same(layout.owner(str(uid)), want.machine))
+
+
 def _away(layout: Layout, pending: PendingOperation[WantedDevice]) -> Step | None:
-    part = layout.parts.get(pending.what.device or "")
-    if part is None or not same(layout.owner(part.uid), pending.what.machine):
+    if is_away(layout, pending.what):
         return None
+    part = layout.parts[str(pending.what.device)]
     node = layout.node(pending.what.machine)
     source = layout.parts.get(part.connected_to or "") or (layout.source(node) if node else None)
     if source is None:

@@ -120,13 +120,16 @@ class RedfishDriver:
 
     def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
                proof: Proof | None = None) -> Task:
-        """Detach one device; a device that the machine does not have is done."""
-        shown = self._around(machine_uid)
-        if machine_uid not in shown.hosts:
-            raise _no_machine(machine_uid)
-        unit = shown.units.get(device_uid)
-        if unit is None or machine_uid not in unit.hosts:
+        """Detach one device. It is done without a request if two readings show that the machine does not have it."""
+        for look in (self._around, lambda _uid: self.service_model()):
+            shown = look(machine_uid)
+            if machine_uid not in shown.hosts:
+                raise _no_machine(machine_uid)
+            unit = shown.units.get(device_uid)
+            if unit is not None and machine_uid in unit.hosts:
+                break
             self._prove_absent(machine_uid, device_uid)
+        else:
             return Task(True)
         handle = self._executor.move(Change(shown, shown.hosts[machine_uid], unit, attach=False), started, proof)
         return Task(True, (shown.device(unit, shown.hosts[machine_uid]),), (handle,) if handle else ())
@@ -196,8 +199,14 @@ class RedfishDriver:
         return device if device.health != "Critical" else healthy(device, "Status.Health")
 
     def _prove_absent(self, machine: str, device: str) -> None:
-        """Raise Unavailable if a resource that cannot be read may be the device, or was never read."""
+        """Raise Unavailable if a resource that cannot be read may be the device, or was never read.
+
+        Raise Refused if the name was that of a device before another one came with the same name.
+        """
         for unit in self._allocator.service_model(oldest=OLDEST_MAP).units.values():
+            if machine in unit.hosts and device != unit.uid and device in unit.names:
+                raise Refused(f"cannot detach device {device} from machine {machine}: the CDI Manager shows several "
+                              f"devices of this name, one of them on the machine: use its uid {unit.uid}")
             if unit.problem and (unit.uid == device or unit.never_read):
                 raise Unavailable(f"cannot detach device {device} from machine {machine}: it is not known whether the "
                                   f"machine has it: {unit.problem}")

@@ -57,9 +57,7 @@ class Monitor:
         try:
             return self._session.call(Request("GET", handle, purpose, reads=False))
         except FabricError as error:
-            if error.status == 404:
-                raise Missing(error.message, code=error.code, detail=error.detail) from None
-            away = isinstance(error, Unavailable) and (error.status is None or error.status >= 500)
+            away = isinstance(error, Unavailable)
             if away or isinstance(error, Unauthorized) or (isinstance(error, Busy) and error.status in _NOT_NOW):
                 return None
             raise

@@ -290,6 +290,26 @@ def test_two_who_detach_the_same_device_are_both_served(monkeypatch: Patch) -> N
     assert fake.items == []
 
 
+@pytest.mark.parametrize("reading", [0, 1])
+def test_a_device_that_one_document_leaves_out_is_removed(reading: int, monkeypatch: Patch) -> None:
+    fake = FakeCm(items=[Item("a", "ADD_COMPLETE")])
+    manager = connected(fake, monkeypatch)
+    document, left = fake.document, iter(range(reading, -1, -1))
+
+    def without() -> dict[str, t.Any]:
+        if next(left, None) != 0:
+            return document()
+        held, fake.items = fake.items, []
+        try:
+            return document()
+        finally:
+            fake.items = held
+
+    monkeypatch.setattr(fake, "document", without)
+    assert manager.detach(MACHINE, "a").done
+    assert fake.items == []
+
+
 def test_a_device_that_is_already_leaving_is_waited_for_only(monkeypatch: Patch) -> None:
     fake = FakeCm(items=[Item("a", REMOVING, looks=4, end="GONE")])
     assert connected(fake, monkeypatch).detach(MACHINE, "a").done

@@ -245,10 +245,17 @@ def test_partial_success_names_what_was_attached_and_the_gravest_error(connected
     assert [e.device.uid for e in caught.value.errors if e.device] == ["sick"]
 
 
-def test_detaching_an_absent_device_sends_no_delete(connected: Connect) -> None:
+def test_detaching_a_device_that_two_readings_do_not_show_sends_no_delete(connected: Connect) -> None:
     manager, session = connected(lambda _unused: listing(entry("m1", 1, "d2")))
     assert manager.detach("m1", "d1") == Task(True)
-    assert [call.method for call in session.calls] == ["GET"]
+    assert [call.method for call in session.calls] == ["GET", "GET"]
+
+
+def test_detaching_a_device_that_one_reading_left_out(connected: Connect) -> None:
+    answers = iter([listing(entry("m1", 1)), listing(entry("m1", 1, "d1")), None])
+    manager, session = connected(lambda _unused: next(answers))
+    manager.detach("m1", "d1")
+    assert [call.method for call in session.calls] == ["GET", "GET", "DELETE"]
 
 
 def test_detaching_reads_first_and_ignores_the_reply(connected: Connect) -> None:

@@ -9,6 +9,7 @@ import json
 import random
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -316,6 +317,16 @@ def test_detaching_what_is_elsewhere_or_nowhere_is_done(monkeypatch: Patch) -> N
     for uid in ("d1", "d2", "d9"):
         assert manager.detach("m1", uid).done
     assert (fake.posts, fake.on) == ([], {"d1": "m2"})
+
+
+def test_a_device_that_one_layout_leaves_out_is_disconnected(monkeypatch: Patch) -> None:
+    fake = FakeNec(on={"d1": "m1"})
+    manager = connected(fake, monkeypatch)
+    seen = manager._applier._look
+    looks = iter([replace(layout, parts={}) if n == 0 else layout for n, layout in enumerate([seen(), seen()])])
+    monkeypatch.setattr(manager._applier, "_look", lambda: next(looks, None) or seen())
+    assert manager.detach("m1", "d1").done
+    assert fake.on == {}
 
 
 class Crash(BaseException):

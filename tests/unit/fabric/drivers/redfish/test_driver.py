@@ -5,16 +5,21 @@
 
 from __future__ import annotations
 
+import copy
+import typing as t
+
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Task
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish import driver
-from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Refused, Unavailable
+from ansible_collections.composable.infra.plugins.module_utils.fabric.http.request import JsonResponse, Request
 from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.fake_service import (
     BLOCKS,
     FABRIC,
     PARTS,
+    SYSTEMS,
     UUIDS,
     FakeService,
     Json,
@@ -22,6 +27,7 @@ from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.fake
     composable,
     connection,
     switched,
+    system,
 )
 
 M0 = UUIDS["m0"]
@@ -67,3 +73,109 @@ def test_a_device_that_cannot_be_read_is_not_proven_to_be_gone(monkeypatch: pyte
             connected({**documents, f"{BLOCKS}/a": broken()}, monkeypatch).detach(M0, uid)
     for found in (documents, {**documents, f"{PARTS}/a": broken()}):
         assert connected(found, monkeypatch).detach(M0, "a-by-another-name") == Task(True)
+
+
+class Blink(FakeService):
+    """A service that once leaves something out, until ``last`` was read: ``without`` changes the documents."""
+
+    def __init__(self, documents: Json, without: t.Callable[[Json], object], last: str) -> None:
+        super().__init__(documents, self._change)
+        self.without, self.last, self.left, self.watching = without, last, 1, False
+
+    def get(self, path: str) -> JsonResponse:
+        whole = self.documents
+        if self.watching and self.left:
+            self.documents = copy.deepcopy(whole)
+            self.without(self.documents)
+        try:
+            return super().get(path)
+        finally:
+            self.documents = whole
+            if path == self.last and self.watching and self.left:
+                self.left -= 1
+
+    @staticmethod
+    def _change(fake: FakeService, call: Request) -> JsonResponse:
+        if call.method == "DELETE":
+            fake.documents[f"{FABRIC}/Connections"] = {"Members": [], "Members@odata.count": 0}
+            return JsonResponse(204, {}, None)
+        uid = call.body["ResourceBlock"]["@odata.id"].rpartition("/")[2]
+        fake.documents[f"{BLOCKS}/{uid}"] = block(uid)
+        return JsonResponse(204, {}, None)
+
+
+def _unlinked(documents: Json) -> None:
+    documents[f"{BLOCKS}/a"] = block("a")
+
+
+def on_blink(documents: Json, without: t.Callable[[Json], object], last: str,
+             monkeypatch: pytest.MonkeyPatch) -> tuple[driver.RedfishDriver, Blink]:
+    fake = Blink(documents, without, last)
+    monkeypatch.setattr(driver, "Session", lambda *_unused: fake.as_session())
+    found = driver.RedfishDriver(FabricConfig.from_dict({"manager": "sunfish", "endpoint": "http://x.example"}))
+    found.machines()
+    fake.watching = True
+    return found, fake
+
+
+def test_a_device_that_one_reading_leaves_out_is_detached(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, fake = on_blink(composable([block("a", "Composed", on=["m0"])]), _unlinked, f"{BLOCKS}/a", monkeypatch)
+    assert [device.uid for device in found.detach(M0, "a").devices] == ["a"]
+    assert len(fake.asked("POST")) == 1
+
+
+def twins(*, on: str = "m1") -> Json:
+    """Two blocks with one Id on two machines."""
+    documents = composable([block("a", "Composed", on=["m0"], Id="1"), block("b", "Composed", on=[on], Id="1")],
+                           [system("m0", ["m0"]), system("m1", ["m1"])])
+    documents[BLOCKS]["Members"] = [{"@odata.id": f"{BLOCKS}/{name}"} for name in ("m0", "m1", "a", "b")]
+    return documents
+
+
+def test_one_machine_names_its_devices_as_the_whole_service_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = connected(twins(), monkeypatch)
+    listed = {machine.uid: [d.uid for d in machine.devices] for machine in found.machines()}
+    assert listed[M0] == [d.uid for d in found.machine(M0).devices] == [f"{BLOCKS}/a"]
+
+
+def test_a_device_is_detached_by_the_name_that_was_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeService(twins(), lambda fake, call: Blink._change(fake, call))
+    monkeypatch.setattr(driver, "Session", lambda *_unused: fake.as_session())
+    found = driver.RedfishDriver(FabricConfig.from_dict({"manager": "sunfish", "endpoint": "http://x.example"}))
+    found.detach(M0, f"{BLOCKS}/a")
+    assert [call.body["ResourceBlock"] for call in fake.asked("POST")] == [{"@odata.id": f"{BLOCKS}/a"}]
+
+
+def test_a_name_that_a_second_device_has_taken_is_not_detached(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Refused, match=f"several devices of this name.*{BLOCKS}/a"):
+        connected(twins(), monkeypatch).detach(M0, "1")
+
+
+def test_a_404_of_a_proxy_is_no_detach(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Unavailable("404: a page")
+    page.status = 404
+    documents = composable([block("a", "Composed", on=["m0"])])
+    for path in (f"{BLOCKS}/a", f"{SYSTEMS}/m0", SYSTEMS):
+        with pytest.raises(Unavailable, match="404"):
+            connected({**documents, path: page}, monkeypatch).detach(M0, "a")
+    links = switched([connection("c", ["i0"], ["t0"])], SHARED, ["t0"])
+    with pytest.raises(Unavailable, match="404"):
+        connected({**links, f"{FABRIC}/Connections/c": page}, monkeypatch).detach(M0, "1/t0")
+
+
+def test_a_connection_that_one_reading_leaves_out_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(documents: Json) -> None:
+        documents[f"{FABRIC}/Connections"] = {"Members": [], "Members@odata.count": 0}
+
+    documents = switched([connection("c", ["i0"], ["t0"])], SHARED, ["t0"])
+    found, fake = on_blink(documents, without, f"{FABRIC}/Connections", monkeypatch)
+    assert found.detach(M0, "1/t0").done
+    assert [call.path for call in fake.asked("DELETE")] == [f"{FABRIC}/Connections/c"]
+
+
+def test_a_device_that_no_reading_shows_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, fake = on_blink(composable([block("a")]), _unlinked, f"{BLOCKS}/a", monkeypatch)
+    assert found.detach(M0, "a") == Task(True)
+    with pytest.raises(Missing):
+        found.detach("nobody", "a")
+    assert fake.asked("POST") == []

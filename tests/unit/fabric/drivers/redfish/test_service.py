@@ -54,7 +54,8 @@ def uids(found: t.Iterable[ResourceBlock]) -> list[str | None]:
 
 def test_pages_are_followed_to_the_end() -> None:
     pages = {
-        BLOCKS: {**collection(BLOCKS, ["a", "b"]), "Members@odata.nextLink": f"{BLOCKS}?$skip=2"},
+        BLOCKS: {**collection(BLOCKS, ["a", "b"]), "Members@odata.count": 4,
+                 "Members@odata.nextLink": f"{BLOCKS}?$skip=2"},
         f"{BLOCKS}?$skip=2": {"Members": refs([f"{BLOCKS}/c"]), "Members@odata.nextLink": f"{BLOCKS}?$skip=3"},
         f"{BLOCKS}?$skip=3": {"Members": refs([f"{BLOCKS}/d"])},
     }
@@ -81,6 +82,74 @@ def test_a_resource_may_spell_its_own_name_otherwise(told: object) -> None:
     assert reading.read(ResourceBlock, f"{BLOCKS}/a") is not None
 
 
+def pages(names: list[str], count: int | None = None) -> dict[str, t.Any]:
+    """A collection in pages of two."""
+    found: dict[str, t.Any] = {}
+    for start in range(0, len(names), 2):
+        more = f"{BLOCKS}?$skip={start + 2}"
+        found[f"{BLOCKS}?$skip={start}" if start else BLOCKS] = {
+            "@odata.id": BLOCKS, "Members": refs(f"{BLOCKS}/{name}" for name in names[start:start + 2]),
+            "Members@odata.count": len(names) if count is None else count,
+            **({"Members@odata.nextLink": more} if start + 2 < len(names) else {})}
+    return found
+
+
+class Changing(FakeService):
+    """A service whose collection of blocks changes after its first page was read ``times`` times."""
+
+    def __init__(self, before: list[str], after: list[str], times: int = 1) -> None:
+        blocks = {f"{BLOCKS}/{name}": block(name) for name in (*before, *after)}
+        super().__init__({ROOT: root(), **pages(before), **blocks})
+        self.before, self.after, self.left = pages(before), pages(after), times
+
+    def get(self, path: str) -> t.Any:
+        if path == BLOCKS:
+            self.documents |= self.before if self.left else self.after
+        answer = super().get(path)
+        if path == BLOCKS and self.left:
+            self.left -= 1
+            beyond = {"Members": [], "Members@odata.count": len(self.after)}
+            self.documents |= {**dict.fromkeys(self.before, beyond), **self.after}
+        return answer
+
+
+@pytest.mark.parametrize("after", [["b", "c"], ["x", "a", "b", "c"]])
+def test_a_collection_that_changes_between_its_pages_is_read_again(after: list[str]) -> None:
+    fake = Changing(["a", "b", "c"], after)
+    assert uids(Service(fake.as_session()).members(ResourceBlock, BLOCKS)) == after
+
+
+def test_a_collection_that_never_has_what_it_says_is_not_believed() -> None:
+    fake = FakeService({ROOT: root(), **pages(["a", "b", "c"], count=4), **{f"{BLOCKS}/{n}": block(n) for n in "abc"}})
+    with pytest.raises(Unavailable, match="as many members as it says"):
+        Service(fake.as_session()).members(ResourceBlock, BLOCKS)
+    assert [call.path for call in fake.calls].count(BLOCKS) == 3
+
+
+def test_a_page_that_is_linked_and_absent_is_no_end() -> None:
+    gone = Missing("the page is gone")
+    gone.status = 404
+    fake = FakeService({ROOT: root(), **pages(["a", "b", "c"]), f"{BLOCKS}?$skip=2": gone})
+    with pytest.raises(Unavailable, match="as many members as it says"):
+        Service(fake.as_session()).members(ResourceBlock, BLOCKS)
+
+
+def foreign() -> Unavailable:
+    """A 404 that is not the service's own."""
+    error = Unavailable("the CDI Manager answered 404: text/html, not the form that is expected")
+    error.status = 404
+    return error
+
+
+def test_a_404_of_a_proxy_is_not_taken_for_absent() -> None:
+    reading, _fake = service({ROOT: root(), f"{BLOCKS}/a": foreign(), BLOCKS: foreign()})
+    with pytest.raises(Unavailable):
+        reading.read(ResourceBlock, f"{BLOCKS}/a")
+    with pytest.raises(Unavailable):
+        reading.members(ResourceBlock, BLOCKS)
+    assert reading.read_all(ResourceBlock, [f"{BLOCKS}/a"], known={})[0].unreadable
+
+
 def test_members_are_read_once_and_those_that_are_gone_are_left_out() -> None:
     reading, fake = service({ROOT: root(), BLOCKS: collection(BLOCKS, ["a", "b", "a"]), f"{BLOCKS}/a": block("a")})
     assert uids(reading.members(ResourceBlock, BLOCKS)) == ["a"]
@@ -102,7 +171,7 @@ def test_an_absent_collection_is_empty(uri: str | None) -> None:
 
 
 def test_expansion_is_used_where_it_is_offered() -> None:
-    whole = {**collection(BLOCKS, []), "Members": [block("a"), ref(f"{BLOCKS}/b")]}
+    whole = {**collection(BLOCKS, ["a", "b"]), "Members": [block("a"), ref(f"{BLOCKS}/b")]}
     documents = {ROOT: root(**EXPANDS), BLOCKS: whole, f"{BLOCKS}/a": block("a"), f"{BLOCKS}/b": block("b")}
     reading, fake = service(documents)
     assert uids(reading.members(ResourceBlock, BLOCKS, levels=2)) == ["a", "b"]

@@ -286,7 +286,10 @@ def test_a_model_never_fails_on_what_is_left_out(rng: random.Random) -> None:
                 body[key] = rng.choice([None, 7, "x", [], {}, [{}], {"@odata.id": 7}])
             if not body:
                 break
-        shown = seen({path: body for path, body in documents.items() if body})
+        try:
+            shown = seen({path: body for path, body in documents.items() if body})
+        except Unavailable:  # a collection without the members that it counts
+            continue
         for machine in shown.machines():
             assert all(device.machine == machine.uid for device in machine.devices)
         offers(shown)

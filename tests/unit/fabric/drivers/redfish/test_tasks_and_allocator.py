@@ -113,7 +113,7 @@ def test_the_operations_own_error_is_its_end(error: FabricError) -> None:
 
 def test_a_task_that_is_not_known() -> None:
     with pytest.raises(Missing):
-        wait(status(Unavailable("nothing there"), 404))
+        wait(status(Missing("nothing there"), 404))
 
 
 @pytest.mark.parametrize("handle", ["", "no-path", "4b8f0b9c-0000-4000-8000-000000000000", "//x.example/redfish"])
@@ -123,9 +123,11 @@ def test_a_handle_of_another_manager_is_not_known(handle: str) -> None:
         Monitor(replies.as_session()).wait(handle, "attach it", 5.0)
 
 
-def test_what_is_answered_by_something_else_is_no_task() -> None:
-    with pytest.raises(Unavailable):
-        wait(status(Unavailable("a page"), 400))
+@pytest.mark.parametrize("code", [302, 400, 404])
+def test_what_something_else_answers_says_nothing_of_the_task(code: int) -> None:
+    wait(status(Unavailable("a page"), code), JsonResponse(200, {}, None))
+    with pytest.raises(Uncertain):
+        wait(status(Unavailable("a page"), code), seconds=0.01)
 
 
 def test_a_task_that_takes_too_long() -> None:

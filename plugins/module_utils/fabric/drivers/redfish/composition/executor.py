@@ -63,6 +63,8 @@ class CompositionExecutor:
         error: FabricError | None = None
         for attempt in range(1, TRIES + 1):
             preconditions = self._read(dialect, operations, error)
+            if error is None and any(_seems_gone(dialect, preconditions, o.what) for o in operations):
+                preconditions = self._read(dialect, operations, error)  # nothing was asked: look twice
             operations = _open(dialect, preconditions, operations, asked=isinstance(error, Uncertain))
             if not operations:
                 return
@@ -174,6 +176,10 @@ def _finished(dialect: Dialect, preconditions: Preconditions, operation: Pending
     if done and not operation.finished.is_set():
         operation.fulfil()
     return operation.finished.is_set()
+
+
+def _seems_gone(dialect: Dialect, preconditions: Preconditions, change: Change) -> bool:
+    return not change.attach and not dialect.has(preconditions, change)
 
 
 def _open(

@@ -30,14 +30,68 @@ def service_model(tree: Tree, known: ServiceModel | None = None) -> ServiceModel
     hosts = {host.uid: host for host in _hosts(tree, numbers, places, uids)}
     of_system = {host.system.uri: host.uid for host in hosts.values()}
     owners = {uri: host.uid for host in hosts.values() for found in host.initiators.values() for uri in found}
-    units: dict[str, Unit] = {}
-    for unit, uris in (*_block_units(tree, of_system, places), *_endpoint_units(tree, hosts, owners)):
-        same = next((units[uri] for uri in uris if uri in units), None)
-        made = _merged(same, unit) if same else unit
-        # A unit whose parts are not linked is known by its own path only.
-        units.update(dict.fromkeys([*uris, *_own_paths(made)], made))
+    found = _merged_units(_block_units(tree, of_system, places), _endpoint_units(tree, hosts, owners))
+    units = _named(found, known.units.values() if known else ())
     everyone = {**known.owners, **owners} if known else owners
-    return ServiceModel(tree, hosts, {unit.uid: unit for unit in units.values()}, numbers, everyone)
+    return ServiceModel(tree, hosts, {unit.uid: unit for unit in units}, numbers, everyone)
+
+
+def _merged_units(
+    blocks: Iterable[tuple[Unit, tuple[str, ...]]], endpoints: Iterable[tuple[Unit, tuple[str, ...]]]
+) -> list[Unit]:
+    """Units, each thing once: a block and its endpoints share a link, two endpoints the most telling ones."""
+    things: list[_Thing] = []
+    at: defaultdict[str, list[_Thing]] = defaultdict(list)
+    for unit, uris in (*blocks, *endpoints):
+        same = next((thing for uri in uris for thing in at[uri] if thing.is_same(unit, uris)), None)
+        thing = same or _Thing(unit)
+        thing.add(unit, uris)
+        if same is None:
+            things.append(thing)
+        for uri in uris:
+            at[uri].append(thing)
+    return [thing.unit for thing in things]
+
+
+class _Thing:
+    """A unit while its endpoints are found: links that its block holds, and by type those of its endpoints."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self._held = frozenset[str]()
+        self._links: dict[str, set[str]] = {}
+
+    def add(self, unit: Unit, uris: tuple[str, ...]) -> None:
+        """Take a block, or one more endpoint of the same thing."""
+        if unit.endpoint is None:
+            self._held |= set(uris)
+            return
+        if unit is not self.unit:
+            self.unit = _merged(self.unit, unit)
+        for kind, found in device_kinds.entity_links(unit.endpoint).items():
+            self._links.setdefault(kind, set()).update(found)
+
+    def is_same(self, unit: Unit, uris: tuple[str, ...]) -> bool:
+        """Whether a unit that shares a link is this thing."""
+        if unit.endpoint is None:
+            return False
+        links = device_kinds.entity_links(unit.endpoint)
+        both = next((kind for kind in device_kinds.ENTITY_ORDER if kind in links and kind in self._links), None)
+        return bool(self._held & set(uris)) or (both is not None and bool(links[both] & self._links[both]))
+
+
+def _named(units: Iterable[Unit], known: Iterable[Unit]) -> list[Unit]:
+    """Units with the uids that the whole service, ``known``, gives them. A uid that several would have names none."""
+    names = {path: unit.uid for unit in known for path in _own_paths(unit)}
+    taken = frozenset(names.values())
+    listed = list(units)
+    often = Counter(unit.uid for unit in listed)
+    found = []
+    for unit in listed:
+        path = _own_paths(unit)[0]
+        own = path if often[unit.uid] > 1 or unit.uid in taken else unit.uid
+        found.append(replace(unit, uid=names.get(path, own)))
+    return found
 
 
 def number(ident: str | None, uri: str) -> int:
@@ -119,14 +173,13 @@ def _block_units(
     for system in tree.systems:
         for uri in system.blocks:
             listed[uri].append(system.uri)
-    idents = Counter(block.ident for block in tree.blocks)
     for block in tree.blocks:
         uris = device_kinds.block_uris(block)
         if device_kinds.is_machine(block):
             continue
         systems = dict.fromkeys([*block.systems, *listed[block.uri]])
         has = tuple(of_system[uri] for uri in systems if uri in of_system)
-        uid = block.ident if block.ident and idents[block.ident] == 1 else block.uri
+        uid = block.ident or block.uri
         held = bool(systems) and not has
         yield _block_unit(uid, block, _parts(tree, uris), has, held, places.get(block.uri, frozenset())), uris
 

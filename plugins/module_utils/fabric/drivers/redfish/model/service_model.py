@@ -58,6 +58,13 @@ class Unit:
     problem: str = ""
 
     @property
+    def names(self) -> tuple[str | None, ...]:
+        """What its uid may have been while no other unit had the same name."""
+        block, endpoint = self.block, self.endpoint
+        fabric = (self.fabric_uri or "").rpartition("/")[2]
+        return (block and block.ident, endpoint and endpoint.lasting_name(), endpoint and f"{fabric}/{endpoint.ident}")
+
+    @property
     def never_read(self) -> bool:
         """Whether only the path of its block is known: then even its uid is a guess."""
         return self.block is not None and self.block.is_bare

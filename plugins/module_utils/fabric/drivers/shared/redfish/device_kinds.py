@@ -56,6 +56,16 @@ def entity_uris(endpoint: Endpoint) -> tuple[str, ...]:
     return tuple(entity.target for entity in found if entity.target)
 
 
+def entity_links(endpoint: Endpoint) -> dict[str, set[str]]:
+    """The links of ``entity_uris`` by their EntityType."""
+    found: dict[str, set[str]] = {}
+    named = set(entity_uris(endpoint))
+    for entity in endpoint.entities():
+        if entity.entity_type and entity.target in named:
+            found.setdefault(entity.entity_type, set()).add(str(entity.target))
+    return found
+
+
 def is_machine(block: ResourceBlock) -> bool:
     """Whether a block is a machine, or a machine's own processors and memory."""
     return bool(MACHINE_BLOCKS & set(block.types) or block.own_systems)

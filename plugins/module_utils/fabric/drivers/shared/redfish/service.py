@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import threading
 import typing as t
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
-from ....errors import FabricError, Missing, Refused
+from ....errors import FabricError, Missing, Refused, Unavailable
 from ....http.http_status import malformed
 from ....http.request import ErrorBody, Request
 from ....http.session import Session
@@ -21,9 +21,12 @@ from .resources import Collection, ServiceRoot
 # DSP0266: the root's path, with its slash; some services redirect the other form, which a client must not follow.
 ROOT: t.Final = "/redfish/v1/"
 MOST_PAGES: t.Final = 10_000
-# Statuses of an answer about one resource: a form that cannot be understood, no right to read it, an error inside. Any
-# other is about the service, the login or the load.
-ABOUT_ONE: t.Final = (200, 403, 500, 501)
+GONE: t.Final = 410
+# How often a collection is read that does not have as many members as it says: somebody may change it meanwhile.
+READINGS: t.Final = 3
+# Statuses of an answer about one resource: a form that cannot be understood, no right to read it, a 404 that is not the
+# service's own, an error inside. Any other is about the service, the login or the load.
+ABOUT_ONE: t.Final = (200, 403, 404, 500, 501)
 
 R = t.TypeVar("R", bound=Resource)
 
@@ -76,12 +79,14 @@ class Service:
             return self._root
 
     def read(self, kind: type[R], uri: str) -> R | None:
-        """One resource, None when the service has none there."""
+        """One resource, None when the service itself says that it has none there."""
         request = Request("GET", uri, f"read {uri}")
         try:
             answer = self._session.call(request)
-        except FabricError as error:
-            if error.status in (404, 410):
+        except Missing:
+            return None
+        except Refused as error:
+            if error.status == GONE:
                 return None
             raise
         if not isinstance(answer.body, dict):
@@ -130,15 +135,24 @@ class Service:
         every = {**read, **whole}
         return tuple(every[where] for where in entries if where in every)
 
-    def _entries(self, uri: str, levels: int) -> Iterable[Mapping[str, t.Any]]:
+    def _entries(self, uri: str, levels: int) -> Sequence[Mapping[str, t.Any]]:
+        """Entries of all pages. Raise Unavailable if they are not as many as the collection says."""
+        for _reading in range(READINGS):
+            pages = [*self._pages(uri, levels)]
+            if all(pages) and _is_whole([page for page in pages if page]):
+                return [entry for page in pages if page for entry in page.entries()]
+        raise Unavailable(f"cannot read {uri}: it does not have as many members as it says, in {READINGS} readings")
+
+    def _pages(self, uri: str, levels: int) -> Iterable[Collection | None]:
+        """All pages, None for one that is linked and absent; nothing when there is no such collection."""
         page, seen = self._first_page(uri, levels), set[str]()
-        while page is not None:
-            yield from page.entries()
-            more = page.more
-            if more is None or more in seen or len(seen) > MOST_PAGES:
-                return
-            seen.add(more)
-            page = self.read(Collection, more)
+        if page is None:
+            return
+        yield page
+        while page is not None and page.more and page.more not in seen and len(seen) <= MOST_PAGES:
+            seen.add(page.more)
+            page = self.read(Collection, page.more)
+            yield page
 
     def _first_page(self, uri: str, levels: int) -> Collection | None:
         root = self.root()
@@ -155,6 +169,14 @@ class Service:
             if error.status not in ABOUT_ONE:
                 raise
         return self.read(Collection, uri)
+
+
+def _is_whole(pages: Sequence[Collection]) -> bool:
+    """Whether pages have as many members as each of them says. A page may name a member twice."""
+    told = {page.count for page in pages if page.count is not None}
+    entries = [entry for page in pages for entry in page.entries()]
+    different = len({path_of(entry) or number for number, entry in enumerate(entries)})
+    return told <= {different} or (len(pages) == 1 and told == {len(entries)})
 
 
 def _of_status(error: FabricError, status: int) -> FabricError:

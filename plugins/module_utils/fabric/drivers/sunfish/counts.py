@@ -151,6 +151,9 @@ class Counts:
 
     def _set(self, machine: Machine, model: str, count: int, proof: Proof | None) -> list[Device]:
         """The machine's devices of the model once the number is in force; repeated when the reply was lost."""
+        if [system.name for system, _uid in self._systems()].count(machine.name) != 1:
+            raise Refused(f"cannot give {count} {model} to machine {machine.uid}: Sunfish takes a machine's Name, and "
+                          f"not exactly one machine has the name {machine.name!r}. Give each machine its own name")
         member = {"@Redfish.RequestCount": count, "ProcessorType": "GPU", "Model": model}
         request = Request(
             "PATCH", COMPOSED, f"give {count} {model} to machine {machine.name}", effect=True, reads=False,

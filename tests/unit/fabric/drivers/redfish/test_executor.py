@@ -149,12 +149,29 @@ def test_a_block_is_removed_with_its_etag() -> None:
     assert call.body["ResourceBlockETag"] == etag(there)
 
 
-def test_what_is_so_already_is_not_asked_for() -> None:
-    for uid, attach in (("a", True), ("b", False)):
-        bench = Bench(composable([block("a"), block("b", "Composed", on=["m0"])]), adds)
-        compose(bench.fake, uid, "m0" if attach else None)
-        bench.move(uid, attach=attach)
-        assert bench.bodies() == []
+def test_what_has_left_already_is_not_asked_for() -> None:
+    bench = Bench(composable([block("b", "Composed", on=["m0"])]), adds)
+    compose(bench.fake, "b", None)
+    bench.move("b", attach=False)
+    assert bench.bodies() == []
+
+
+def test_what_another_client_has_attached_is_not_ours() -> None:
+    bench = Bench(composable([block("a")]), adds)
+    compose(bench.fake, "a", "m0")
+    with pytest.raises(Changed, match="another client has just attached it"):
+        bench.move("a")
+    assert bench.bodies() == []
+
+
+def test_what_another_client_attaches_at_the_last_moment_is_not_ours() -> None:
+    def theirs(fake: FakeService, call: Request) -> JsonResponse:
+        compose(fake, "a", "m0")
+        raise Changed("428")
+
+    bench = Bench(composable([block("a")]), theirs)
+    with pytest.raises(Changed, match="another client has just attached it"):
+        bench.move("a")
 
 
 def test_a_unit_that_was_taken_meanwhile_is_not_asked_for() -> None:
@@ -347,6 +364,13 @@ def test_a_target_that_endpoint_groups_may_give_to_another_machine_is_not_connec
 def test_a_connection_of_several_targets_is_not_deleted() -> None:
     bench = Bench(switched([connection("c", ["i0"], ["t0", "t1"])], EVERYONE, ["t0", "t1"]), in_turn(Refused("never")))
     with pytest.raises(Refused, match="other devices"):
+        bench.move("1/t0", attach=False)
+    assert bench.bodies() == []
+
+
+def test_a_connection_of_several_machines_is_not_deleted() -> None:
+    bench = Bench(switched([connection("c", ["i0", "i1"], ["t0"])], EVERYONE, ["t0"]), in_turn(Refused("never")))
+    with pytest.raises(Refused, match="other machines"):
         bench.move("1/t0", attach=False)
     assert bench.bodies() == []
 

@@ -224,6 +224,30 @@ def test_a_block_and_an_endpoint_of_one_thing_are_one_unit() -> None:
     assert shown.units["t1"].fabric_uri == FABRIC
 
 
+def pointing(name: str, **entities: str) -> t.Any:
+    """A target endpoint that stands for several things, by EntityType."""
+    found = endpoint(name, f"{PARTS}/{name}", "Target")
+    found["ConnectedEntities"] = [{"EntityType": kind, "EntityRole": "Target", "EntityLink": {"@odata.id": path}}
+                                  for kind, path in entities.items()]
+    return found
+
+
+@pytest.mark.parametrize(("one", "other", "units"), [
+    ({"Processor": f"{PARTS}/t0", "PCIeDevice": "/d/1"}, {"Processor": f"{PARTS}/t1", "PCIeDevice": "/d/1"}, 2),
+    ({"MemoryChunk": "/c/3", "CXLDevice": "/d/1"}, {"MemoryChunk": "/c/4", "CXLDevice": "/d/1"}, 2),
+    ({"Processor": f"{PARTS}/t0", "PCIeDevice": "/d/1"}, {"PCIeDevice": "/d/1"}, 1),
+    ({"Processor": f"{PARTS}/t0", "PCIeDevice": "/d/1"}, {"Processor": f"{PARTS}/t0", "PCIeDevice": "/d/2"}, 1),
+])
+def test_endpoints_are_one_thing_if_their_most_telling_links_agree(
+    one: dict[str, str], other: dict[str, str], units: int
+) -> None:
+    documents = switched([connection("c", ["i0"], ["t1"])], SHARED, ["t0", "t1"])
+    documents |= {found["@odata.id"]: found for found in (pointing("t0", **one), pointing("t1", **other))}
+    shown = seen(documents)
+    assert len(shown.units) == units
+    assert [machine.uid for machine in shown.machines() for _device in machine.devices] == [M0]
+
+
 def inside(box: str) -> t.Any:
     return {"Chassis": refs([f"{ROOT}/Chassis/{box}"])}
 

@@ -63,3 +63,17 @@ def test_after_a_lost_reply_a_failed_repeat_does_not_say_that_nothing_was_done(t
     with pytest.raises(Uncertain, match="no reply"):
         found.attach(UUIDS["m0"], "A100")
     assert answers == []
+
+
+@pytest.mark.parametrize("name", ["m0", None])
+def test_a_machine_whose_name_is_not_its_own_gets_no_number(name: str | None) -> None:
+    def never(fake: FakeService, call: Request) -> JsonResponse:
+        raise AssertionError(call)
+
+    documents = machines(m0=["a1", "a2"], m1=["b1"])
+    documents[f"{SYSTEMS}/m1"]["Name"] = name
+    found, _fake = counts(documents, never)
+    with pytest.raises(Refused, match="Give each machine its own name"):
+        found.detach(UUIDS["m1"], f"{SYSTEMS}/m1/Processors/b1")
+    with pytest.raises(Refused, match="Give each machine its own name"):
+        found.attach(UUIDS["m1"], "A100")

@@ -82,6 +82,8 @@ def _ask_disconnect(preconditions: Preconditions, change: Change) -> Ask:
     ours = _ours(preconditions, change)[0]
     if len(ours.targets) > 1 or ours.groups:
         raise Refused(f"connection {ours.uri} carries other devices than {change.unit.uid} too; it is not deleted")
+    if not set(ours.initiators) <= set(change.initiators):
+        raise Refused(f"connection {ours.uri} gives {change.unit.uid} to other machines too; it is not deleted")
     return Ask("DELETE", ours.uri, headers={"If-Match": ours.etag} if ours.etag else {})
 
 

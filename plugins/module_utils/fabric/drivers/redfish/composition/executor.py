@@ -185,9 +185,14 @@ def _seems_gone(dialect: Dialect, preconditions: Preconditions, change: Change) 
 def _open(
     dialect: Dialect, preconditions: Preconditions, operations: Operations, asked: bool
 ) -> list[PendingOperation[Change]]:
-    """Operations that are still to be asked for. ``asked``: the reply was lost, so what moves may be ours."""
+    """Operations that are still to be asked for. ``asked``: the reply was lost, so what moves or came may be ours.
+
+    What came without a request is another client's.
+    """
     found = []
     for operation in operations:
+        if operation.what.attach and not asked and dialect.has(preconditions, operation.what):
+            operation.fail(Changed(f"cannot {purpose(operation.what)}: another client has just attached it"))
         if _finished(dialect, preconditions, operation):
             continue
         maybe_ours = asked and dialect.moving(preconditions, operation.what)

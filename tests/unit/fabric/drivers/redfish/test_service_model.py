@@ -248,6 +248,22 @@ def test_endpoints_are_one_thing_if_their_most_telling_links_agree(
     assert [machine.uid for machine in shown.machines() for _device in machine.devices] == [M0]
 
 
+def test_a_block_of_cpus_without_a_type_is_the_machines_own() -> None:
+    documents = composable([block("a"), block("cpus", "Composed", on=["m0"], ResourceBlockType=[])])
+    documents[f"{PARTS}/cpus"] = {**documents[f"{PARTS}/cpus"], "ProcessorType": "CPU"}
+    shown = seen(documents)
+    assert set(shown.units) == {"a"}
+    assert [machine.devices for machine in shown.machines()] == [(), ()]
+
+
+def test_a_target_of_nvme_over_fabrics_is_storage() -> None:
+    target = {**pointing("t0", NetworkController="/n/1"), "EndpointProtocol": "NVMeOverFabrics"}
+    documents = switched([], SHARED, ["t0"])
+    documents |= {target["@odata.id"]: target, "/n/1": {"@odata.id": "/n/1", "Id": "1", "Name": "controller",
+                  "@odata.type": "#NetworkDeviceFunction.v1_9_0.NetworkDeviceFunction"}}
+    assert [unit.traits.kind for unit in seen(documents).units.values()] == ["storage"]
+
+
 def inside(box: str) -> t.Any:
     return {"Chassis": refs([f"{ROOT}/Chassis/{box}"])}
 

@@ -20,6 +20,8 @@ from .service_model import Host, ServiceModel, Unit
 # Numbers of zones and fabrics whose Id is no number: above what people number by hand, and always the same.
 FIRST_MADE_UP: t.Final = 10_000
 MADE_UP: t.Final = 90_000
+# EndpointProtocol of a target that serves namespaces.
+NVME_OF: t.Final = "NVMeOverFabrics"
 
 
 def service_model(tree: Tree, known: ServiceModel | None = None) -> ServiceModel:
@@ -148,7 +150,8 @@ def _own_blocks(tree: Tree) -> Mapping[str, set[str]]:
     found: defaultdict[str, set[str]] = defaultdict(set)
     listed = {uri: system.uri for system in tree.systems for uri in system.blocks}
     for block in tree.blocks:
-        if not device_kinds.is_machine(block):
+        cpus = device_kinds.holds_cpus(_parts(tree, device_kinds.block_uris(block)))
+        if not (device_kinds.is_machine(block) or cpus):
             continue
         for system_uri in {*block.systems, *block.own_systems, listed.get(block.uri, "")}:
             found[system_uri].add(block.uri)
@@ -175,7 +178,7 @@ def _block_units(
             listed[uri].append(system.uri)
     for block in tree.blocks:
         uris = device_kinds.block_uris(block)
-        if device_kinds.is_machine(block):
+        if device_kinds.is_machine(block) or device_kinds.holds_cpus(_parts(tree, uris)):
             continue
         systems = dict.fromkeys([*block.systems, *listed[block.uri]])
         has = tuple(of_system[uri] for uri in systems if uri in of_system)
@@ -221,8 +224,11 @@ def _endpoint_units(
 def _endpoint_unit(fabric: FabricTree, endpoint: Endpoint, parts: list[Part], has: tuple[str, ...]) -> Unit:
     statuses = [endpoint.status, *(part.status for part in parts)]
     chunks = (e.target for e in endpoint.entities() if e.entity_type == "MemoryChunk")
+    traits = device_kinds.traits(parts)
+    if endpoint.protocol == NVME_OF and traits.kind in ("", "network"):
+        traits = replace(traits, kind="storage")  # the controller that serves the target is all that some tell
     return Unit(
-        uid=endpoint.lasting_name() or f"{fabric.fabric.ident}/{endpoint.ident}", traits=device_kinds.traits(parts),
+        uid=endpoint.lasting_name() or f"{fabric.fabric.ident}/{endpoint.ident}", traits=traits,
         name=endpoint.name or endpoint.uri, health=device_kinds.worst(*statuses),
         usable=not device_kinds.is_gone(*statuses) and not _problem((endpoint, *parts)),
         hosts=has, endpoint=endpoint, fabric_uri=fabric.fabric.uri, chunk=next(chunks, None),

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator
 
 from ....errors import Missing, Refused
-from ..composition.dialects import dialect_for
+from ..composition.dialects import DIALECTS, dialect_for
 from ..composition.preconditions import Change
 from .service_model import Host, ServiceModel, Unit
 
@@ -74,6 +74,13 @@ class UnitAllocator:
         service_model = self.service_model(OLDEST)
         if machine not in service_model.hosts:
             return Missing(f"cannot attach a {model} to machine {machine}: the CDI Manager knows no such machine")
+        found = service_model.units.values()
+        free = sum(unit.is_free and (unit.traits.model, unit.traits.kind) == (model, kind) for unit in found)
+        host = service_model.hosts[machine]
+        if free and not any(dialect_for(Change(service_model, host, unit, attach=True)) for unit in found):
+            ways = ", ".join(dialect.name for dialect in DIALECTS)
+            return Refused(f"cannot attach a {model} to machine {machine}: {free} are free, but the CDI Manager offers "
+                           f"none of {ways} for this machine")
         return Refused(f"cannot attach a {model} to machine {machine}: no free {kind} of this model is left that the "
                        "machine can be given", exhausted=True)
 

@@ -71,6 +71,11 @@ def is_machine(block: ResourceBlock) -> bool:
     return bool(MACHINE_BLOCKS & set(block.types) or block.own_systems)
 
 
+def holds_cpus(parts: Sequence[Part]) -> bool:
+    """Whether parts are a machine's CPUs: then their block is the machine's own, also if it tells no type."""
+    return bool(parts) and all(part.processor_type == "CPU" for part in parts)
+
+
 def block_uris(block: ResourceBlock) -> tuple[str, ...]:
     """Links of what a block holds, of the most telling list that is not empty."""
     return next((found for name in BLOCK_LISTS if (found := block.within(name))), ())

@@ -31,6 +31,11 @@ class Patience:
         """Whether no time is left."""
         return time.monotonic() >= self._end
 
+    @property
+    def left(self) -> float:
+        """Seconds that are left, 0 if none are."""
+        return max(self._end - time.monotonic(), 0.0)
+
     def pause(self, at_least: float = 0.0) -> None:
         """Sleep until the next look; never beyond the end."""
         self._looks += 1

@@ -22,6 +22,10 @@ _FAILED: t.Final = frozenset({"Exception", "Killed", "Cancelled"})
 _NOT_NOW: t.Final = frozenset({423, 429})
 
 
+class StillAtWork(Uncertain):
+    """The service has the request and did not end it in time: no lost reply, so nothing is asked again."""
+
+
 def handle_of(answer: JsonResponse) -> str | None:
     """The monitor's path of a reply that was accepted but is not done; None when it is done."""
     if answer.status != 202:
@@ -50,7 +54,7 @@ class Monitor:
             if answer is not None and self._is_done(answer, purpose):
                 return
             if patience.over:
-                raise Uncertain(f"cannot {purpose}: the CDI Manager is still at work on {handle} after {seconds:g} s")
+                raise StillAtWork(f"cannot {purpose}: the CDI Manager is still at work on {handle} after {seconds:g} s")
             patience.pause(_asked_pause(answer.headers) if answer else 0.0)
 
     def _look(self, handle: str, purpose: str) -> JsonResponse | None:

@@ -75,12 +75,13 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 class Bench:
     """A service in memory and a executor on it."""
 
-    def __init__(self, documents: Json, react: Reaction) -> None:
+    def __init__(self, documents: Json, react: Reaction, attach_timeout: float = 2) -> None:
         self.fake = FakeService(documents, react)
         service = Service(self.fake.as_session())
         self.shown = service_model(Reader(service).tree())
         self.fake.calls.clear()
-        config = FabricConfig.from_dict({"manager": "sunfish", "endpoint": "http://x.example", "attach_timeout": 2})
+        options = {"manager": "sunfish", "endpoint": "http://x.example", "attach_timeout": attach_timeout}
+        config = FabricConfig.from_dict(options)
         self.executor = CompositionExecutor(self.fake.as_session(), service, config)
         self.handles: list[str] = []
 
@@ -296,6 +297,24 @@ def test_a_task_is_followed_and_told() -> None:
     assert bench.move("a") == MONITOR
     assert bench.handles == [MONITOR]
     assert MONITOR in [call.path for call in bench.fake.calls]
+
+
+def test_a_task_that_hangs_is_asked_for_once_and_has_one_deadline() -> None:
+    def accept(fake: FakeService, call: Request) -> JsonResponse:
+        fake.documents[MONITOR] = {"@odata.type": "#Task.v1_7_0.Task", "TaskState": "Running"}
+        return JsonResponse(202, {"location": MONITOR}, None)
+
+    bench = Bench(composable([block("a")]), accept, attach_timeout=0.05)
+    with pytest.raises(Uncertain, match="still at work"):
+        bench.move("a")
+    assert len(bench.bodies()) == 1
+
+
+def test_what_is_never_seen_has_one_deadline() -> None:
+    bench = Bench(composable([block("a")]), lambda fake, call: DONE, attach_timeout=0.01)
+    with pytest.raises(Uncertain, match="does not show it"):
+        bench.move("a")
+    assert len(bench.bodies()) == 1
 
 
 def test_a_task_that_the_service_forgot_is_judged_by_what_is_seen() -> None:

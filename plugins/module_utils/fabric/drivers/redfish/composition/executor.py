@@ -20,12 +20,14 @@ from ....http.session import Session
 from ....operations.batches import Batches, PendingOperation, proof_of
 from ....operations.polling import NOTICE_SECONDS, Patience, tolerant
 from ...shared.redfish.service import Service
-from ..tasks import Monitor, handle_of
+from ..tasks import Monitor, StillAtWork, handle_of
 from .dialects import dialect_for
 from .preconditions import Ask, Change, Dialect, Preconditions
 
 # How often a precondition may fail, or a harmless request be repeated, before the caller must decide.
 TRIES: t.Final = 8
+# Seconds that a request has for its reply at least.
+SHORTEST: t.Final = 1.0
 BACKOFF: t.Final = Backoff(0.05, factor=1.5, longest=0.25, jitter=1.0)
 
 Operations = Sequence[PendingOperation[Change]]
@@ -58,8 +60,9 @@ class CompositionExecutor:
         """Wait for an operation that another process began."""
         self._monitor.wait(handle, f"wait for operation {handle}", self._seconds)
 
-    def _carry(self, dialect: Dialect, operations: Operations) -> None:
-        """Finish every operation, or raise what the others ended with."""
+    def _carry(self, dialect: Dialect, operations: Operations, patience: Patience | None = None) -> None:
+        """Finish every operation within the attach timeout, or raise what the others ended with."""
+        patience = patience or Patience(self._seconds)
         error: FabricError | None = None
         for attempt in range(1, TRIES + 1):
             preconditions = self._read(dialect, operations, error)
@@ -69,11 +72,14 @@ class CompositionExecutor:
             if not operations:
                 return
             try:
-                self._once(dialect, preconditions, operations, error)
+                self._once(dialect, preconditions, operations, error, patience)
             except (Changed, Uncertain) as failure:
                 error = failure
+                if isinstance(failure, StillAtWork) or patience.over:
+                    raise
             except (Refused, Missing, Busy) as failure:
-                self._one_by_one(dialect, operations, error if isinstance(error, Uncertain) else failure)
+                self._one_by_one(dialect, operations, error if isinstance(error, Uncertain) else failure,
+                                 patience)
                 return
             except FabricError as failure:  # this attempt did nothing, but the one before may have
                 raise (error if isinstance(error, Uncertain) else failure) from None
@@ -83,16 +89,17 @@ class CompositionExecutor:
         raise error or AssertionError("the last attempt finishes or raises")
 
     def _once(
-        self, dialect: Dialect, preconditions: Preconditions, operations: Operations, error: FabricError | None
+        self, dialect: Dialect, preconditions: Preconditions, operations: Operations, error: FabricError | None,
+        patience: Patience,
     ) -> None:
         """One attempt. After a lost reply only what cannot take effect twice is asked again."""
         if any(dialect.moving(preconditions, o.what) for o in operations):
-            self._confirm(dialect, operations)
+            self._confirm(dialect, operations, patience)
         elif isinstance(error, Uncertain) and not dialect.swaps:
             raise error
         else:
-            self._ask(dialect, replace(preconditions, strict=isinstance(error, Changed)), operations)
-            self._confirm(dialect, operations)
+            self._ask(dialect, replace(preconditions, strict=isinstance(error, Changed)), operations, patience)
+            self._confirm(dialect, operations, patience)
 
     def _read(self, dialect: Dialect, operations: Operations, error: FabricError | None) -> Preconditions:
         """While it may have happened, not being able to look leaves it so."""
@@ -103,29 +110,32 @@ class CompositionExecutor:
                 raise error from None
             raise
 
-    def _ask(self, dialect: Dialect, preconditions: Preconditions, operations: Operations) -> None:
+    def _ask(
+        self, dialect: Dialect, preconditions: Preconditions, operations: Operations, patience: Patience
+    ) -> None:
         changes = [o.what for o in operations]
         ask, words = dialect.ask(preconditions, changes), "; ".join(map(purpose, changes))
-        answer = self._session.call(replace(_call(ask, words, self._seconds), proof=proof_of(operations)))
+        request = _call(ask, words, max(patience.left, SHORTEST))
+        answer = self._session.call(replace(request, proof=proof_of(operations)))
         handle = handle_of(answer)
         if handle is None:
             return
         for operation in operations:
             operation.accept(handle)
         try:
-            self._monitor.wait(handle, words, self._seconds)
+            self._monitor.wait(handle, words, patience.left)
         except Missing:
             # The service forgot the operation, for instance by a restart: what it did is still to be seen.
             return
 
-    def _confirm(self, dialect: Dialect, operations: Operations) -> None:
+    def _confirm(self, dialect: Dialect, operations: Operations, patience: Patience) -> None:
         """A service may say done before it shows it."""
-        patience, notice = Patience(self._seconds), Patience(NOTICE_SECONDS)
+        notice = Patience(NOTICE_SECONDS)
         while True:
             changes = [o.what for o in operations]
             preconditions = tolerant(functools.partial(dialect.read, self._service, changes))
             if preconditions is not None:
-                self._give_back(dialect, preconditions, operations)
+                self._give_back(dialect, preconditions, operations, patience)
                 operations = [o for o in operations if not _finished(dialect, preconditions, o)]
             if not operations:
                 return
@@ -135,20 +145,24 @@ class CompositionExecutor:
                 raise Uncertain(f"cannot {words}: the CDI Manager took the request, but does not show it as done")
             patience.pause()
 
-    def _give_back(self, dialect: Dialect, preconditions: Preconditions, operations: Operations) -> None:
+    def _give_back(
+        self, dialect: Dialect, preconditions: Preconditions, operations: Operations, patience: Patience
+    ) -> None:
         """Two machines got one unit at the same moment: the later one returns it."""
         for operation in operations:
             change = operation.what
             if change.attach and dialect.has(preconditions, change) and dialect.taken(preconditions, change):
-                self._ask(dialect, preconditions, [PendingOperation(replace(change, attach=False))])
+                self._ask(dialect, preconditions, [PendingOperation(replace(change, attach=False))], patience)
                 operation.fail(_lost(change))
 
-    def _one_by_one(self, dialect: Dialect, operations: Operations, failure: FabricError) -> None:
+    def _one_by_one(
+        self, dialect: Dialect, operations: Operations, failure: FabricError, patience: Patience
+    ) -> None:
         """A refusal of several says nothing about each; a refusal of one may mean that it was just taken."""
         if len(operations) > 1:
             for operation in operations:
                 try:
-                    self._carry(dialect, [operation])
+                    self._carry(dialect, [operation], patience)
                 except FabricError as error:
                     operation.fail(error)
             return

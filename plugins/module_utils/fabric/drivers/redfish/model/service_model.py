@@ -60,9 +60,11 @@ class Unit:
     @property
     def names(self) -> tuple[str | None, ...]:
         """What its uid may have been while no other unit had the same name."""
-        block, endpoint = self.block, self.endpoint
-        fabric = (self.fabric_uri or "").rpartition("/")[2]
-        return (block and block.ident, endpoint and endpoint.lasting_name(), endpoint and f"{fabric}/{endpoint.ident}")
+        found: list[str | None] = [self.block.ident] if self.block else []
+        if self.endpoint:
+            fabric = (self.fabric_uri or "").rpartition("/")[2]
+            found += [self.endpoint.lasting_name(), f"{fabric}/{self.endpoint.ident}"]
+        return tuple(found)
 
     @property
     def never_read(self) -> bool:

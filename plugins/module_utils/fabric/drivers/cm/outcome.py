@@ -56,6 +56,12 @@ def _failed(key: Key, entry: Entry, health: str) -> Refused:
     return refusal
 
 
+def nameless(key: Key, reasons: tuple[str, ...]) -> Refused:
+    """CM could not attach a device and named none."""
+    why = "; ".join(dict.fromkeys(reasons))
+    return Refused(f"cannot attach a {key.model} to machine {key.machine}: {ADD_FAILED}: {why}", detail=why)
+
+
 def stuck(key: Key, entry: Entry) -> Refused:
     """A removal failed."""
     return Refused(

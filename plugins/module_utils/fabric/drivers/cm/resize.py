@@ -23,7 +23,7 @@ from ...http.request import Request
 from ...operations import polling
 from ...operations.batches import PendingOperation, Take, proof_of
 from ...operations.polling import Patience, tolerant
-from .outcome import Key, finish_added, handle, not_done, slots_of, stuck
+from .outcome import Key, finish_added, handle, nameless, not_done, slots_of, stuck
 from .wire import REMOVE_FAILED, MachineDocument, Spec, increase_body, remove_body
 
 # What an operation is: the uid of a device to remove, or None for one more.
@@ -84,7 +84,8 @@ class Resizer:
         before = sorted(e.uid for e in spec.entries if e.device)
         for slot, operation in enumerate(operations):
             operation.accept(handle(key, before=before, slot=slot, count=len(operations)))
-        self.await_added(key, frozenset(before), len(operations), dict(enumerate(operations)))
+        self.await_added(key, frozenset(before), len(operations), dict(enumerate(operations)),
+                         len(spec.nameless_failures))
 
     def _within_limit(self, key: Key, spec: Spec, operations: Operations) -> Operations:
         most = spec.size.maximum
@@ -123,13 +124,22 @@ class Resizer:
             patience.pause()
         return False
 
-    def await_added(self, key: Key, before: frozenset[str], count: int, waiting: dict[int,
-                                                                                      PendingOperation[t.Any]]) -> None:
-        """Finish the operations by their slots among the devices that were not there ``before``."""
+    def await_added(
+        self, key: Key, before: frozenset[str], count: int, waiting: dict[int, PendingOperation[t.Any]],
+        failed: int | None = None,
+    ) -> None:
+        """Finish the operations by their slots among the devices that were not there ``before``.
+
+        ``failed``: how many had failed without a name before; each one more is a refusal. None: it is not known.
+        """
         patience, notice = Patience(self._timeout), Patience(min(polling.NOTICE_SECONDS, self._timeout))
         slots: tuple[str, ...] = ()
         while waiting and not patience.over:
             if spec := tolerant(lambda: self.spec(key)):
+                if failed is not None and (reasons := spec.nameless_failures[failed:]):
+                    failed, count = failed + len(reasons), count - len(reasons)
+                    for slot in sorted(waiting)[-len(reasons):]:
+                        waiting.pop(slot).fail(nameless(key, reasons))
                 slots = slots or slots_of(spec, before, count, few=notice.over)
                 for slot in [s for s in waiting if s < len(slots)]:
                     entry = spec.entry(slots[slot])

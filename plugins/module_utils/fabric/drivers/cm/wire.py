@@ -91,6 +91,12 @@ class Spec:
     def _failed(self) -> int:
         return sum(e.status == ADD_FAILED for e in self.entries)
 
+    @property
+    def nameless_failures(self) -> tuple[str, ...]:
+        """Reasons of devices that failed before CM named them."""
+        found = (e for e in self.entries if e.device is None and e.status == ADD_FAILED)
+        return tuple(e.reason or "no reason" for e in found)
+
     def without(self, uids: Iterable[str]) -> int:
         """``device_count`` of a request that removes these; one that failed to come may not be counted."""
         entries = [e for e in self.entries if e.uid in set(uids)]

@@ -282,6 +282,20 @@ def test_a_device_that_is_not_there_is_done_and_nothing_is_asked(monkeypatch: Pa
     assert fake.posts == []
 
 
+@pytest.mark.parametrize("old", [0, 1])
+@pytest.mark.parametrize("good", [0, 2])
+def test_a_failure_without_a_name_is_a_refusal(old: int, good: int, monkeypatch: Patch) -> None:
+    fake = FakeCm(items=[Item("old", "ADD_FAILED", named=False, reason="long ago")] * old)
+
+    def fail(call: t.Any) -> None:
+        fake.items[-1] = Item("x", "ADD_FAILED", named=False, reason="no free gpu in the pool")
+
+    fake.after_post = fail
+    with pytest.raises(Refused, match="ADD_FAILED: no free gpu in the pool") as refused:
+        connected(fake, monkeypatch, attach_timeout=60.0).attach(MACHINE, MODEL, good + 1)
+    assert len(refused.value.devices) == good
+
+
 def test_two_who_detach_the_same_device_are_both_served(monkeypatch: Patch) -> None:
     fake = FakeCm(items=[Item("a", "ADD_COMPLETE")], looks=4)
     manager = connected(fake, monkeypatch)

@@ -40,9 +40,10 @@ SLOW = ("test_agreement", "test_bad_input", "test_bootstrap", "test_cluster_api"
         "test_managers", "test_mixes", "test_modules", "test_move_driver", "test_node_leaves",
         "test_older_definitions", "test_other_kinds", "test_outage_rulebook", "test_over_ssh",
         "test_own_driver", "test_partial_refusal", "test_playbooks", "test_pod_groups",
-        "test_random_returns", "test_real_autoscaler", "test_restore", "test_role_cohdi", "test_role_controllers",
-        "test_role_monitoring", "test_rounds", "test_secrets", "test_shares", "test_ssh_playbooks",
-        "test_stack_objects", "test_thefts", "test_two_leaders", "test_whatif")
+        "test_random_returns", "test_real_autoscaler", "test_renamed_node", "test_restore", "test_role_cohdi",
+        "test_role_controllers", "test_role_monitoring", "test_rounds", "test_secrets", "test_shares",
+        "test_ssh_playbooks", "test_stack_objects", "test_thefts", "test_two_leaders", "test_version_skew",
+        "test_whatif")
 QUICK: dict[str, t.Any] = {"attach": 0.3, "detach": 0.1, "hold": 0.5, "scan_interval": 0.5}
 
 

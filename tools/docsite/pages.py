@@ -24,7 +24,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Guides": ("guides/connect-a-manager", "guides/redfish", "guides/operating", "guides/defragment",
                "guides/moving-drivers", "guides/page", "guides/metrics", "guides/alerts", "guides/tracing", "whatif",
                "guides/event-driven", "guides/awx", "guides/node-agent", "guides/tenants", "guides/permissions",
-               "guides/air-gap", "guides/moving-from-cohdi", "guides/troubleshooting"),
+               "guides/air-gap", "guides/moving-from-cohdi", "guides/troubleshooting", "guides/what-happens-when"),
     "Background": ("handover", "gated", "autoscaling", "architecture", "managers", "gpu_stack", "compatibility",
                    "performance", "reliability", "limits"),
 }

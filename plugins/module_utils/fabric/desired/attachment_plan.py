@@ -138,8 +138,9 @@ class AttachmentPlan:
 
     def _result(self, planned: AttachmentResult, outcome: StepOutcome) -> AttachmentResult:
         """After a failure the machine is looked at: the manager may have attached some of several devices."""
+        planned = replace(planned, seconds=outcome.seconds)
         if outcome.error is None:
-            return replace(planned, devices=outcome.devices, handles=outcome.handles, seconds=outcome.seconds)
+            return replace(planned, devices=outcome.devices, handles=outcome.handles)
         try:
             there = lookup.machine(self.fabric, t.cast(Machine, planned.machine).uid)
         except FabricError:

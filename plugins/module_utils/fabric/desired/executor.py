@@ -58,15 +58,18 @@ class Executor:
 
     def _timed(self, step: Step) -> StepOutcome:
         began = time.monotonic()
+        devices, handles = tuple[Device, ...](), tuple[str, ...]()
+        failure: FabricError | None = None
         try:
             devices, handles = self._carry_out(step)
-        except Refused as error:
-            raise (lookup.not_enough(self.fabric, step.model, error) if error.exhausted else error) from None
+        except FabricError as error:
+            wants = isinstance(error, Refused) and error.exhausted
+            failure = lookup.not_enough(self.fabric, step.model, error) if wants else error
         finally:
             with self._lock:
                 self._done += 1
                 self.say(f"{self._done} of {self._total} {self.said_of_each} after {time.monotonic() - began:.1f} s")
-        return StepOutcome(devices, handles, round(time.monotonic() - began, 3))
+        return StepOutcome(devices, handles, round(time.monotonic() - began, 3), failure)
 
     def _carry_out(self, step: Step) -> tuple[tuple[Device, ...], tuple[str, ...]]:
         """Devices that came or left, and handles of what still goes on."""

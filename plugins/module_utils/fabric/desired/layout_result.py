@@ -71,9 +71,10 @@ def _step_row(step: Step) -> Json:
 
 
 def _outcome_row(step: Step, outcome: StepOutcome) -> Json:
+    row = _step_row(step) | {"seconds": outcome.seconds}
     if outcome.error is None:
-        return _step_row(step) | {"failed": False, "seconds": outcome.seconds}
-    return _step_row(step) | {"failed": True, "msg": str(outcome.error), "error": type(outcome.error).__name__}
+        return row | {"failed": False}
+    return row | {"failed": True, "msg": str(outcome.error), "error": type(outcome.error).__name__}
 
 
 def _plain(side: Mapping[str, Mapping[str, int]]) -> Json:

@@ -142,6 +142,13 @@ def test_detach_whose_replies_are_always_lost_ends(fake: FakeManager) -> None:
     assert (type(found.error), found.changed, len(fake.log)) == (Uncertain, False, 3)
 
 
+def test_step_that_failed_says_how_long_it_took(fake: FakeManager) -> None:
+    fake.fails["uid-n0"] = [Uncertain("lost") for _unused in range(9)]
+    (found,) = AttachmentPlan(fake, 0.01).apply([AttachmentSpec("n0", model=A)])
+    assert type(found.error) is Uncertain
+    assert found.seconds > 0
+
+
 def test_partial_success_is_counted(fake: FakeManager, monkeypatch: pytest.MonkeyPatch) -> None:
     def partly(machine_uid: str, model: str, count: int = 1, **more: t.Any) -> t.Any:
         fake.put("n0", model)

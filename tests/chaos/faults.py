@@ -9,7 +9,8 @@ import random
 import typing as t
 from collections.abc import Callable, Mapping
 
-from ansible_collections.composable.infra.tests.chaos.models import cdi_manager, transport
+from ansible_collections.composable.infra.tests.chaos.models import cdi_manager, kernel, transport
+from ansible_collections.composable.infra.tests.chaos.models.node import address
 from ansible_collections.composable.infra.tests.chaos.scenario import Step
 from ansible_collections.composable.infra.tests.chaos.workload import SECONDS
 
@@ -31,6 +32,11 @@ OTHERS: t.Final = ("delete composableresources", "create composabilityrequests",
 POINTS: t.Final = tuple(f"{side} {what}" for side in ("before", "after") for what in (*ABOUT_DEVICES * 2, *OTHERS))
 # A process cannot be frozen between its last look at its Lease and the request that follows at once.
 FREEZE_POINTS: t.Final = tuple(point for point in POINTS if point.startswith("after ") or point.endswith("tach"))
+# Whose clock is set: that of all controllers, as on one host, or of one process. Hours as well as moments.
+CLOCKS: t.Final = ("controllers", "controller-0", "controller-1", "gate-reaper", "agent")
+CLOCK_STEPS: t.Final = tuple(sign * seconds for sign in (-1.0, 1.0) for seconds in (2.0, 30.0, 180.0, 3600.0))
+# Seconds since the backup. The watches come back sooner than as many versions are written again.
+BACKUP_AGES: t.Final = (15.0, 30.0, 60.0)
 API_FATES = (transport.LOST, transport.REPLY_LOST, transport.BUSY, transport.CONFLICT)
 
 
@@ -50,13 +56,18 @@ def _any(rng: random.Random, nodes: int) -> Step:
         "manager down": {"seconds": seconds}, "api down": {"seconds": seconds},
         "manager": {"fate": rng.choice(cdi_manager.FATES), "part": rng.choice((0.3, 1.0)), "seconds": seconds},
         "api": {"fate": rng.choice(API_FATES), "part": rng.choice((0.05, 0.3)), "seconds": seconds},
-        "watches end": {}, "watches too old": {}, "clock": {"by": rng.choice((-30.0, -2.0, 2.0, 30.0))},
+        "watches end": {}, "watches too old": {},
+        "manager lies": {"fate": rng.choice(cdi_manager.LIES), "part": rng.choice((0.3, 1.0)), "seconds": seconds},
+        "forged log": {"node": node, "how": rng.choice(tuple(kernel.FORGED))},
+        "restore": {"age": rng.choice(BACKUP_AGES), "seconds": rng.choice((0.5, 3.0, 8.0))},
+        "clock_step": {"process": rng.choice(CLOCKS), "by": rng.choice(CLOCK_STEPS), "node": node},
         "agent": {"node": node, "seconds": rng.choice((seconds, seconds, 150.0))}, "plugin": {"node": node},
         "scheduler": {"seconds": seconds}}
     return Step(at, kind, with_[kind])
 
 
-OFTEN: t.Final = ("kill at", "kill at", "kill at", "freeze at", "freeze at", "manager", "manager", "api")
+OFTEN: t.Final = ("kill at", "kill at", "kill at", "freeze at", "freeze at", "manager", "manager", "api",
+                  "clock_step", "clock_step")
 
 
 def _kill(world: World, with_: With) -> None:
@@ -67,6 +78,25 @@ def _kill(world: World, with_: With) -> None:
 def _freeze(world: World, with_: With) -> None:
     if leader := world.controllers.leader():
         world.freeze(leader.process, with_["seconds"])
+
+
+def _forge(world: World, with_: With) -> None:
+    """A program of a tenant has the kernel log say that each device of the node is lost."""
+    node = world.node(with_)
+    for minor in node.bus.values():
+        node.kernel.log.forge(str(with_["how"]), address(minor))
+
+
+def _restore(world: World, with_: With) -> None:
+    """The API servers are stopped, etcd is restored from a copy, and the API servers start again."""
+    world.network.down = True
+
+    def back() -> None:
+        if not world.healed:
+            world.restore(with_["age"])
+            world.network.down = False
+
+    world.later(with_["seconds"], back)
 
 
 def _at_point(world: World, with_: With) -> None:
@@ -102,11 +132,17 @@ def _fates(part: str) -> Callable[[World, With], None]:
     return do
 
 
-def _clock(world: World, with_: With) -> None:
-    """The wall clock of all controllers is set; monotonic clocks go on."""
-    world.controllers.clock_offset += with_["by"]
-    for replica in world.controllers.replicas.values():
-        replica.process.clock_offset = world.controllers.clock_offset
+def _clock_step(world: World, with_: With) -> None:
+    """Set the wall clock of a process. Monotonic clocks go on."""
+    process, controllers = str(with_["process"]), world.controllers
+    if process == "agent":
+        world.node(with_).process.clock_offset += with_["by"]
+    elif process == "gate-reaper":
+        controllers.reaper.clock_offset += with_["by"]
+    else:
+        one = process.removeprefix("controller-")
+        for slot in (int(one) % controllers.count,) if one.isdecimal() else range(controllers.count):
+            controllers.step_clock(slot, with_["by"])
 
 
 def _agent(world: World, with_: With) -> None:
@@ -123,7 +159,9 @@ def _agent(world: World, with_: With) -> None:
 DO: t.Final[Mapping[str, Callable[[World, With], object]]] = {
     "kill": _kill, "freeze": _freeze, "kill at": _at_point, "freeze at": _at_point,
     "manager down": _down("manager"), "api down": _down("api"), "scheduler": _down("scheduler"),
-    "manager": _fates("manager"), "api": _fates("api"), "clock": _clock, "agent": _agent,
+    "manager": _fates("manager"), "manager lies": _fates("wire"),
+     "api": _fates("api"), "clock_step": _clock_step, "restore": _restore, "forged log": _forge,
+    "agent": _agent,
     "watches end": lambda world, with_: world.server.drop_watches(),
     "watches too old": lambda world, with_: world.server.forget_history(),
     "plugin": lambda world, with_: world.node(with_).restart_plugin(),

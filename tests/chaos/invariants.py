@@ -16,6 +16,7 @@ from ansible_collections.composable.infra.emulator.pool.pool import FREE
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, pods
 from ansible_collections.composable.infra.tests.chaos.models.cdi_manager import Entry
 from ansible_collections.composable.infra.tests.chaos.models.patches import Json
+from ansible_collections.composable.infra.tests.chaos.models.restored import Restored
 from ansible_collections.composable.infra.tests.chaos.world import HOLD_TIMEOUT, PLACEMENT_TIMEOUT, World
 
 DOUBLE, LEAK, LOST, THEFT, HELD, FENCE, BROKEN = (
@@ -40,6 +41,8 @@ class Judge:
         self._mistaken: Counter[tuple[str, str]] = Counter()
         self._held: dict[str, float] = {}
         self._led_by = ""
+        self.restored = Restored(world)
+        world.on_restore.append(self._note_restored)
         world.manager.listeners.append(self._on_entry)
         world.server.on_change.append(self._on_change)
 
@@ -56,7 +59,7 @@ class Judge:
 
     def _asked(self, entry: Entry) -> None:
         raw = self._resource(entry.token)
-        if raw is None or not cohdi.read_intent(raw)[1]:
+        if (raw is None or not cohdi.read_intent(raw)[1]) and not self.restored.asked(entry.token):
             self.say(LEAK, f"{entry.process} asked for a device without an intent on record ({entry.token})")
         if raw and (raw.get("status") or {}).get("cdi_device_id"):
             self.say(DOUBLE, f"asked again for {entry.token}, which has a device")
@@ -74,11 +77,12 @@ class Judge:
 
     def _attached(self, entry: Entry) -> None:
         """Every device that nobody has written down yet belongs to a request that has none: there are never more."""
+        self.restored.attached(entry.device, entry.token)
         pool, listed = self._world.manager.pool, self._world.server.of("composableresources")
         model = pool.devices[entry.device].spec.model
         known = {str((raw.get("status") or {}).get("cdi_device_id") or "") for raw in listed}
         unknown = [d.spec.uid for d in pool.on(entry.machine)
-                   if d.spec.model == model and d.spec.uid not in known | self.foreign]
+                   if d.spec.model == model and d.spec.uid not in known | self.foreign | self.restored.orphans]
         asked = [raw for raw in listed if raw["spec"]["model"] == model and not (raw.get("status") or {}).get(
             "cdi_device_id") and cohdi.read_intent(raw)[0] == entry.machine]
         adopted = [uid for uid in self.ambiguous & known if pool.devices[uid].spec.model == model]
@@ -97,6 +101,7 @@ class Judge:
     def _detach(self, entry: Entry) -> None:
         self._must_lead(entry)
         uid = entry.device
+        self.restored.orphans.discard(uid)
         uuid = self._world.manager.pool.devices[uid].spec.serial
         if uid in self.ambiguous:
             self._mistaken[entry.machine, self._world.manager.pool.devices[uid].spec.model] += 1
@@ -109,7 +114,7 @@ class Judge:
         for node in self._world.nodes:
             if uuid in node.open:
                 self.say(THEFT, f"{uid} was detached, a pod on {node.name} uses it")
-            if uuid in node.bus:
+            if uuid in node.bus and uid not in self.ambiguous:
                 self.say(THEFT, f"{uid} was detached, {node.name} had not let it go")
 
     def _on_change(self, plural: str, kind: str, obj: Json, old: Json | None) -> None:
@@ -122,7 +127,7 @@ class Judge:
         if not device:
             return
         owners = [r["metadata"]["name"] for r in self._world.server.of(plural)
-                  if (r.get("status") or {}).get("cdi_device_id") == device]
+                  if (r.get("status") or {}).get("cdi_device_id") == device and self.restored.has(r)]
         if len(owners) > 1:
             self.say(DOUBLE, f"device {device} belongs to {' and '.join(sorted(owners))}")
         if device in self.foreign and device not in self.ambiguous:
@@ -133,6 +138,12 @@ class Judge:
         machine, asked, present = cohdi.read_intent(raw)
         if asked and not (raw.get("status") or {}).get("cdi_device_id"):
             self.ambiguous |= {uid for uid in self.foreign if self._on(uid) == machine and uid not in present}
+
+    def _note_restored(self) -> None:
+        """A restored ComposableResource asks for a device anew, or has one that came back by hand meanwhile."""
+        for raw in self._world.server.of("composableresources"):
+            self._note_unseen(raw)
+            self.ambiguous |= self.foreign & {str((raw.get("status") or {}).get("cdi_device_id"))}
 
     def look(self) -> None:
         """What is judged by time, now and then: how long pods are held, and what nodes lost."""
@@ -162,7 +173,8 @@ class Judge:
     def waiting(self) -> list[str]:
         """Pods that do not run, and could."""
         return [pod["metadata"]["name"] for pod in self._world.server.of("pods")
-                if pods.phase(pod) != "Running" and self._servable(pod)]
+                if pods.phase(pod) != "Running" and pod["metadata"]["uid"] not in self.restored.pods
+                and self._servable(pod)]
 
     def _servable(self, pod: Json) -> bool:
         """Whether some node can have all that the pod asks for: what it has idle there, and what is free for it."""
@@ -186,8 +198,9 @@ class Judge:
         used = {uuid for claim in world.server.of("resourceclaims")
                 for key in claims.device_keys(claim)
                 if (uuid := world.scheduler.granted.get(claim["metadata"]["uid"], {}).get(key))}
+        others = self.foreign | self.restored.orphans
         idle = [d for d in world.manager.pool.on(machine)
-                if d.spec.model == model and d.spec.serial not in used and d.spec.uid not in self.foreign]
+                if d.spec.model == model and d.spec.serial not in used and d.spec.uid not in others]
         return world.manager.pool.free(machine, model, "gpu") + len(idle)
 
     def left_over(self) -> list[str]:
@@ -196,7 +209,7 @@ class Judge:
         mistaken = Counter(self._mistaken)
         found = []
         for uid, device in world.manager.pool.devices.items():
-            if device.state == FREE or uid in self.foreign:
+            if device.state == FREE or uid in self.foreign | self.restored.orphans:
                 continue
             if mistaken[device.machine or "", device.spec.model]:
                 mistaken[device.machine or "", device.spec.model] -= 1

@@ -49,7 +49,8 @@ def scenario(seed: int) -> Scenario:
         agents_read_claims=rng.random() < 0.6,
         attach=rng.choice((0.1, 1.0, 4.0)), detach=rng.choice((0.1, 1.0)), hold=rng.choice((0.5, 5.0, 20.0)),
         scan=rng.choice((1.0, 5.0)), lag=rng.choice((0.01, 0.02, 0.3)),
-        steps=tuple(sorted(steps, key=lambda step: step.at)), direct=rng.choice(((), (), (T4,), (A100, T4))))
+        steps=tuple(sorted(steps, key=lambda step: step.at)), direct=rng.choice(((), (), (T4,), (A100, T4))),
+        wired=rng.random() < 0.1 or any(step.kind == "manager lies" for step in steps))
 
 
 def run(found: Scenario) -> Outcome:

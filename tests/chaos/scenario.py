@@ -29,7 +29,8 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """``seed``: of everything that the steps leave open, latencies above all. Times in seconds. ``direct``: models with
-    this handover; the plugin is then the node agents' own in all respects that a controller sees."""
+    this handover; the plugin is then the node agents' own in all respects that a controller sees. ``wired``: the CDI
+    Manager is reached by the shipped driver of FM and HTTP; only then it can lie."""
 
     seed: int
     nodes: int = 3
@@ -45,6 +46,7 @@ class Scenario:
     scan: float = 3.0
     lag: float = 0.02
     direct: tuple[str, ...] = ()
+    wired: bool = False
     steps: tuple[Step, ...] = ()
 
     def without(self, dropped: set[int]) -> Scenario:

@@ -156,3 +156,20 @@ def test_reflector_misses_nothing_whatever_becomes_of_its_watch(network: Network
     assert sorted(pod["metadata"]["name"] for pod in store.list()) == [f"q-{number}" for number in range(9)]
     assert reflector.relists > 1
     reflector.stop()
+
+
+def test_reflector_has_what_there_is_after_a_restore(network: Network, client: Client) -> None:
+    store, simulation = Store({}), network.simulation
+    reflector = Reflector(client, PODS, store, lambda kind, new, old: None)
+    reflector.start()
+    client.create(PODS, {"metadata": {"name": "kept", "namespace": "n"}, "spec": {}})
+    simulation.sleep(5.0)
+    made = [client.create(PODS, {"metadata": {"name": f"lost-{number}", "namespace": "n"}, "spec": {}})
+            for number in range(3)]
+    simulation.sleep(1.0)
+    network.server.rewind(3.0)
+    again = client.create(PODS, {"metadata": {"name": "made-again", "namespace": "n"}, "spec": {}})
+    assert again["metadata"]["resourceVersion"] == made[0]["metadata"]["resourceVersion"]
+    simulation.sleep(20.0)
+    assert sorted(pod["metadata"]["name"] for pod in store.list()) == ["kept", "made-again"]
+    reflector.stop()

@@ -28,5 +28,6 @@ def test_broken_guard_is_noticed(mutant: Mutant) -> None:
 
 
 def test_mutant_without_its_place_in_the_source_is_an_error() -> None:
-    with pytest.raises(LookupError, match="is 0 times"), replace(MUTANTS[0], old="no such text").alive():
+    edit = replace(MUTANTS[0].edits[0], old="no such text")
+    with pytest.raises(LookupError, match="is 0 times"), replace(MUTANTS[0], edits=(edit,)).alive():
         pass

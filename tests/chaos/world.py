@@ -27,6 +27,8 @@ from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Ki
 from ansible_collections.composable.infra.tests.chaos.workload import NAMESPACES
 from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER, rows
 
+# No backup is older than the cluster with its nodes.
+FIRST_BACKUP = 1.0
 ATTACH_TIMEOUT, HOLD_TIMEOUT, PLACEMENT_TIMEOUT = 15.0, 10.0, 40.0
 _FABRIC = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
            "password": "p", "realm": "r", "client_id": "c", "client_secret": "s", "attach_timeout": ATTACH_TIMEOUT}
@@ -35,13 +37,15 @@ _FABRIC = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-
 @dataclass
 class World:
     """Everything that a run has. ``fates``: which part of the requests to whom go wrong now, and how. ``armed``: what
-    happens to the controller that next comes to a point."""
+    happens to the controller that next comes to a point. ``on_restore``: called after each restore of etcd."""
 
     simulation: Simulation
     scenario: Scenario
     fates: list[tuple[str, str, float]] = field(default_factory=list)
     armed: list[dict[str, t.Any]] = field(default_factory=list)
     frozen: list[float] = field(default_factory=list)
+    healed: bool = False
+    on_restore: list[Callable[[], object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         scenario = self.scenario
@@ -57,8 +61,9 @@ class World:
         self.nodes = [Node(self.simulation, self.network, self.manager, DRIVER, name, machine_uuid(name),
                            reads_claims=scenario.agents_read_claims) for name in names]
         self.controllers = Controllers(self.simulation, self.network, self.manager, self._config(),
-                                       scenario.replicas)
+                                       scenario.replicas, scenario.wired)
         self.manager.fate, self.network.fate = self._fate_at_manager, self._fate_at_server
+        self.manager.lie = lambda: self._drawn("wire") or ""
         self.manager.at_point = self.network.at_point = self._at_point
 
     def start(self) -> None:
@@ -82,6 +87,7 @@ class World:
 
     def heal(self) -> None:
         """No fault goes on, and none is waiting for its moment."""
+        self.healed = True
         self.fates.clear()
         self.armed.clear()
         self.manager.down = self.network.down = self.scheduler.down = False
@@ -105,6 +111,16 @@ class World:
         self.simulation.freeze(process)
         self.frozen.append(self.simulation.now + seconds)
         self.later(seconds, lambda: self.simulation.thaw(process))
+
+    def restore(self, seconds: float) -> None:
+        """etcd is restored from a copy that is so old. Fabric and nodes stay as they are, and so do our processes."""
+        self.server.rewind(min(seconds, self.simulation.now - FIRST_BACKUP))
+        self.scheduler.restart()
+        self.claims.changed.set()
+        for node in self.nodes:
+            node.restart_kubelet()
+        for listener in self.on_restore:
+            listener()
 
     def processes(self) -> list[Process]:
         """All that there are."""

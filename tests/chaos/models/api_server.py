@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An API server in memory that is as strict as the real one where the engine depends on it.
 
-resourceVersions and uids are never given twice; preconditions hold; finalizers keep what is deleted; status is a
-subresource; a change that changes nothing makes no event; a watch begins at its version, ends, and may be too old.
+uids are never given twice, resourceVersions only after a restore of etcd; preconditions hold; finalizers keep what is
+deleted; status is a subresource; a change that changes nothing makes no event; a watch begins at its version, ends, and
+may be too old, or of the future.
 """
 
 from __future__ import annotations
@@ -30,16 +31,17 @@ OnChange = Callable[[str, str, Json, "Json | None"], object]
 
 
 class Refusal(Exception):
-    """An answer that is no 2xx."""
+    """An answer that is no 2xx. ``cause``: the reason of its only cause."""
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    def __init__(self, status: int, reason: str, message: str, cause: str = "") -> None:
         super().__init__(message)
-        self.status, self.reason = status, reason
+        self.status, self.reason, self.cause = status, reason, cause
 
     def body(self, name: str = "x") -> bytes:
         """The metav1.Status."""
+        causes = {"causes": [{"reason": self.cause, "message": str(self)}]} if self.cause else {}
         return json.dumps({"kind": "Status", "code": self.status, "reason": self.reason, "message": str(self),
-                           "details": {"name": name}}).encode()
+                           "details": {"name": name, **causes}}).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,15 @@ class Call:
 
 @dataclass
 class Watch:
-    """An open watch; ``put`` is called with each event, None for its end."""
+    """An open watch. ``put`` is called with each event, None for its end.
+
+    ``since``: the version that it begins after.
+    """
 
     kind: str
     selects: Callable[[Json], bool]
     put: Callable[[bytes | None], object]
+    since: int = 0
     known: set[Key] = field(default_factory=set)
 
 
@@ -84,7 +90,8 @@ class ApiServer:
     version: int = 1000
     oldest: int = 1000
     _made: int = 0
-    _history: deque[tuple[int, str, Key, str, Json, Json | None]] = field(default_factory=deque)
+    # Version, key, type, object, what it was before, and when.
+    _history: deque[tuple[int, Key, str, Json, Json | None, float]] = field(default_factory=deque)
     _watches: list[Watch] = field(default_factory=list)
 
     def of(self, plural: str) -> list[Json]:
@@ -166,6 +173,23 @@ class ApiServer:
             watch.put(b'{"type": "ERROR", "object": ' + gone.body() + b"}\n")
         self.drop_watches()
 
+    def rewind(self, seconds: float) -> None:
+        """Have what there was so long ago, as after a restore of etcd. Every watch ends.
+
+        Versions are given again, to other objects. A watch that begins at a version of the future is silent until then.
+        """
+        since = self.wall() - seconds
+        while self._history and self._history[-1][-1] > since:
+            version, key, _kind, _obj, old, _when = self._history.pop()
+            self.version = version - 1
+            if old is None:
+                del self.objects[key]
+            else:
+                self.objects[key] = old
+        self._history.clear()
+        self.oldest = self.version
+        self.drop_watches()
+
     def drop_watches(self) -> None:
         """Every watch ends."""
         watches, self._watches = self._watches, []
@@ -179,9 +203,9 @@ class ApiServer:
         since = int(call.query.get("resourceVersion") or self.version)
         if since < self.oldest:
             raise Refusal(410, "Expired", f"too old resource version: {since}")
-        made = Watch(call.kind.plural, _selector(call.query), put)
-        for version, plural, key, kind, obj, old in self._history:
-            if version > since and plural == made.kind:
+        made = Watch(call.kind.plural, _selector(call.query), put, since)
+        for version, key, kind, obj, old, _when in self._history:
+            if version > since and key[0] == made.kind:
                 _tell(made, key, kind, obj, old)
         self._watches.append(made)
         return made
@@ -205,6 +229,10 @@ class ApiServer:
     def _read(self, call: Call) -> Json:
         if call.name:
             return self._found(call.kind.plural, call.name, call.namespace)
+        asked = call.query.get("resourceVersion", "0")
+        if call.query.get("resourceVersionMatch") == "NotOlderThan" and int(asked) > self.version:
+            raise Refusal(504, "Timeout", f"Too large resource version: {asked}, current: {self.version}",
+                          "ResourceVersionTooLarge")
         selects = _selector(call.query)
         items = [obj for key, obj in self.objects.items()
                  if key[0] == call.kind.plural and call.namespace in ("", key[1]) and selects(obj)]
@@ -263,11 +291,11 @@ class ApiServer:
         self._tell((plural, namespace, name), "DELETED", last, old)
 
     def _tell(self, key: Key, kind: str, obj: Json, old: Json | None) -> None:
-        self._history.append((self.version, key[0], key, kind, obj, old))
+        self._history.append((self.version, key, kind, obj, old, self.wall()))
         if len(self._history) > 2000:
             self.oldest = self._history.popleft()[0]
         for watch in self._watches:
-            if watch.kind == key[0]:
+            if watch.kind == key[0] and self.version > watch.since:
                 _tell(watch, key, kind, obj, old)
         for listener in self.on_change:
             listener(key[0], kind, obj, old)

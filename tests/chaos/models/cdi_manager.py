@@ -46,6 +46,10 @@ LATENCY = (0.001, 0.02)
 # What happens to a request for a change.
 FINE, BUSY, REFUSED, LOST, REPLY_LOST, LATE, OLD_REPLY, HANGS = (
     "fine", "busy", "refused", "lost", "reply lost", "late", "old reply", "hangs")
+# What is wrong with an answer, where the manager is reached by HTTP.
+DRIPS, ANOTHER_MACHINE, INCOMPLETE, PROXY_404, UNAVAILABLE_AFTER = (
+    "drips", "another machine", "incomplete", "404 of a proxy", "503 after the effect")
+LIES = (DRIPS, ANOTHER_MACHINE, INCOMPLETE, PROXY_404, UNAVAILABLE_AFTER)
 FATES = (BUSY, REFUSED, LOST, REPLY_LOST, LATE, OLD_REPLY, HANGS)
 
 
@@ -74,6 +78,7 @@ class CdiManager:
     down: bool = False
     late_seconds: float = 5.0
     fate: Callable[[str], str] = lambda what: FINE
+    lie: Callable[[], str] = lambda: ""
     at_point: Callable[[str, Process], object] = lambda point, process: None
     listeners: list[Callable[[Entry], object]] = field(default_factory=list)
     log: list[Entry] = field(default_factory=list)
@@ -158,6 +163,10 @@ class Driver:
         self._way()
         return found
 
+    def now(self, uid: str) -> Machine:
+        """One machine at this moment, as the end of an answer tells it."""
+        return self._machine(uid)
+
     def free(self, machine_uid: str, model: str) -> int:
         self._way()
         return self._manager.pool.free(machine_uid, model, "gpu")
@@ -176,11 +185,19 @@ class Driver:
 
     def attach(self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu",
                started: Started | None = None, proof: Proof | None = None) -> Task:
-        manager, mark = self._manager, token or ""
+        self._come_to("before attach", proof)
+        return self.accept_attach(machine_uid, model, token or "", started)
+
+    def _come_to(self, point: str, proof: Proof | None) -> None:
+        manager = self._manager
         manager.simulation.sleep(manager.rng.uniform(*LATENCY))
-        manager.at_point("before attach", self._process)
+        manager.at_point(point, self._process)
         if proof:
             proof()
+
+    def accept_attach(self, machine_uid: str, model: str, mark: str, started: Started | None = None) -> Task:
+        """Carry out a request that has come to the manager."""
+        manager = self._manager
         fate = self._sent("attach")
         manager.note("asked", machine_uid, token=mark, process=self._process.name)
         if fate == BUSY:
@@ -227,11 +244,12 @@ class Driver:
 
     def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
                proof: Proof | None = None) -> Task:
+        self._come_to("before detach", proof)
+        return self.accept_detach(machine_uid, device_uid)
+
+    def accept_detach(self, machine_uid: str, device_uid: str) -> Task:
+        """Carry out a request that has come to the manager."""
         manager = self._manager
-        manager.simulation.sleep(manager.rng.uniform(*LATENCY))
-        manager.at_point("before detach", self._process)
-        if proof:
-            proof()
         fate = self._sent("detach")
         if fate in (BUSY, REFUSED):
             raise Busy("the machine is being changed") if fate == BUSY else Refused("the manager refuses")

@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
 from ansible_collections.composable.infra.tests.chaos.models.cdi_manager import CdiManager
+from ansible_collections.composable.infra.tests.chaos.models.fm_wire import WiredDriver
 from ansible_collections.composable.infra.tests.chaos.models.node import NAMESPACE
 from ansible_collections.composable.infra.tests.chaos.models.transport import Network
 from ansible_collections.composable.infra.tests.chaos.simulation import stand_ins
@@ -41,25 +42,26 @@ class Replica:
 
 @dataclass
 class Controllers:
-    """``count`` replicas, of which one leads."""
+    """``count`` replicas, of which one leads. ``wired``: they reach the CDI Manager by the shipped driver and HTTP."""
 
     simulation: Simulation
     network: Network
     manager: CdiManager
     config: EngineConfig
     count: int = 2
-    clock_offset: float = 0.0
+    wired: bool = False
+    clock_offsets: dict[int, float] = field(default_factory=dict)
     replicas: dict[int, Replica] = field(default_factory=dict)
     processes: list[Process] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
+    reaper: Process = field(default_factory=lambda: Process("gate-reaper"))
 
     def start(self) -> None:
         """Begin them all, and keep them alive."""
         for slot in range(self.count):
             self.simulation.spawn(self.simulation.outside, f"kubelet-{slot}", partial(self._keep, slot))
-        reaper = Process("gate-reaper")
-        self.processes.append(reaper)
-        self.simulation.spawn(reaper, "reaper", lambda: self._reap(reaper))
+        self.processes.append(self.reaper)
+        self.simulation.spawn(self.reaper, "reaper", lambda: self._reap(self.reaper))
 
     def leader(self) -> Replica | None:
         """The one whose Lease the API server has; it may be frozen or dead by now."""
@@ -67,6 +69,11 @@ class Controllers:
             if replica.engine and replica.engine.fence._held is not None and replica.engine.fence.open:
                 return replica
         return None
+
+    def step_clock(self, slot: int, by: float) -> None:
+        """Set the wall clock of a replica's host by so many seconds. Its monotonic clock goes on."""
+        self.clock_offsets[slot] = self.clock_offsets.get(slot, 0.0) + by
+        self.replicas[slot].process.clock_offset = self.clock_offsets[slot]
 
     def of(self, process: Process) -> Replica | None:
         """The replica of a process."""
@@ -76,7 +83,7 @@ class Controllers:
         number = 0
         while True:
             process = Process(f"controller-{slot}.{number}")
-            process.clock_offset = self.clock_offset
+            process.clock_offset = self.clock_offsets.get(slot, 0.0)
             self.processes.append(process)
             replica = Replica(process, self.simulation.spawn(process, "main", partial(self._main, slot, process)))
             self.replicas[slot] = replica
@@ -91,7 +98,8 @@ class Controllers:
 
     def _main(self, slot: int, process: Process) -> None:
         client = self.network.client(process)
-        driver = t.cast(FabricManager, self.manager.driver(process))
+        driver = (WiredDriver(self.manager, process, self.config.fabric) if self.wired
+                  else t.cast(FabricManager, self.manager.driver(process)))
         engine = ControllerManager(client, driver, self.config, events=False)
         stop = t.cast(threading.Event, stand_ins.Event())
         leadership = LeaderElection(client, NAMESPACE, sorted(ROLES), stop.set)

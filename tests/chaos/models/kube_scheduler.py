@@ -96,9 +96,18 @@ class KubeScheduler:
             known.until = self.simulation.now + 0.01
             return
         if not all(claims.results(claim) for claim in wanted) and not self._allocate(pod, wanted):
+            self._drop_one(pod, wanted)
             self._failed(pod, known, "0/3 nodes are available: cannot allocate all claims")
             return
         self._pre_bind(pod, wanted, known)
+
+    def _drop_one(self, pod: Json, wanted: list[Json]) -> None:
+        """Deallocate a claim that ties the pod to a node where its others find no device (PostFilter of the plugin)."""
+        mine = {pod["metadata"]["uid"]}
+        for claim in wanted:
+            if claims.results(claim) and {consumer["uid"] for consumer in claims.consumers(claim)} <= mine:
+                self._status(claim, {"allocation": None, "reservedFor": None})
+                return
 
     def _given_up(self, claim: Json) -> bool:
         """Allocated, reserved for nobody, and its devices never came."""

@@ -11,30 +11,35 @@ import random
 from dataclasses import dataclass, field
 
 from ansible_collections.composable.infra.controller.agent.agent import TICK_SECONDS
-from ansible_collections.composable.infra.controller.agent.agent_lease import DURATION_SECONDS
+from ansible_collections.composable.infra.controller.agent.agent_lease import AgentLease
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, cohdi, device_users, pods
-from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_micro_time
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     CLAIM_IN_USE,
+    LOST_ON_BUS,
     OPEN_ON_NODE,
     READY,
     REMOVED,
     Evidence,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import (
-    AGENT_LABELS,
-    AGENT_LEASE,
-)
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.work_queue import WorkQueue
 from ansible_collections.composable.infra.tests.chaos.models.cdi_manager import CdiManager
+from ansible_collections.composable.infra.tests.chaos.models.kernel import Kernel
 from ansible_collections.composable.infra.tests.chaos.models.patches import Json
 from ansible_collections.composable.infra.tests.chaos.models.transport import Network
+from ansible_collections.composable.infra.tests.chaos.simulation import stand_ins
 from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Process, Simulation
 
 NAMESPACE = "composable-infra"
-RENEW_SECONDS = 30.0
+LEASE, TICK = "lease", "tick"
+AWAY_SECONDS = 0.5
 # Seconds from the ask to the last look at the claims, and from that look to the removal. On a busy machine of the lab
 # 2.8 and 0.6 were seen.
 TO_DRAIN, TO_REMOVE = (0.0, 0.3, 1.0, 4.0), (0.0, 0.0, 0.2, 0.6)
+
+
+def address(minor: int) -> str:
+    """PCI address of the device with a minor number."""
+    return f"0000:{16 + minor:02x}:00.0"
 
 
 @dataclass
@@ -55,16 +60,17 @@ class Node:
     pulled: list[str] = field(default_factory=list)
     agent_down: bool = False
     reads_claims: bool = True
+    kernel: Kernel = field(default_factory=Kernel)
+    _lost: set[str] = field(default_factory=set)
     _removed: set[str] = field(default_factory=set)
     _drained: dict[str, float] = field(default_factory=dict)
     _proven: set[str] = field(default_factory=set)
-    _ticked: float = 0.0
     _ticks: bool = False
     _seen: dict[str, float] = field(default_factory=dict)
     _announced: dict[str, int] = field(default_factory=dict)
     _minors: dict[str, int] = field(default_factory=dict)
     _plugin_starts: float = 0.0
-    _renewed: float = -1e9
+    _kubelet_starts: float = 0.0
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.simulation.rng.random())
@@ -74,6 +80,7 @@ class Node:
     def start(self) -> None:
         """Begin."""
         self.simulation.spawn(self.process, "node", self._run)
+        self.simulation.spawn(self.process, "agent", self._attend)
 
     def restart_plugin(self) -> None:
         """The plugin's pod is deleted: it comes back in a moment, and looks."""
@@ -87,6 +94,24 @@ class Node:
         self._proven.clear()
         self._removed &= {uuid for uuid in self._removed if uuid not in self.bus}
 
+    def restart_kubelet(self) -> None:
+        """The kubelet is restarted in a moment, and with it the plugin, as the runbook says after a restore of etcd.
+
+        Until then the containers of pods that are gone run on.
+        """
+        self._kubelet_starts = self.simulation.now + self.rng.uniform(0.5, 5.0)
+
+    def _start_kubelet(self) -> None:
+        """End the containers of pods that the API server does not have. Pods that have none begin again."""
+        self._kubelet_starts = 0.0
+        self.restart_plugin()
+        mine = {pod["metadata"]["uid"]: pod for pod in self.server.of("pods") if pods.bound(pod) == self.name}
+        self.open = {uuid: uid for uuid, uid in self.open.items() if uid in mine}
+        for uid, pod in mine.items():
+            if pods.phase(pod) == "Running" and uid not in self.open.values():
+                self.server.update("pods", pod["metadata"]["name"], pod["metadata"]["namespace"],
+                                   {"status": {"phase": "Pending"}})
+
     def _run(self) -> None:
         while True:
             self.simulation.sleep(self.rng.uniform(0.15, 0.3))
@@ -96,8 +121,21 @@ class Node:
             self._plugin()
             self._kubelet()
             if not self.agent_down:
-                self._lease()
                 self._agent()
+
+    def _attend(self) -> None:
+        """The agent's duties as it has them: its queue and its Lease are the shipped ones."""
+        lease = AgentLease(self.network.client(self.process), NAMESPACE, self.name)
+        duties: WorkQueue[str] = WorkQueue()
+        duties.add(LEASE)
+        duties.add(TICK)
+        while (duty := duties.get()) is not None:
+            seconds = AWAY_SECONDS
+            if not self.agent_down:
+                seconds = lease.renew() if duty == LEASE else TICK_SECONDS
+                self._ticks |= duty == TICK
+            duties.add_at(duty, stand_ins.Time.time() + seconds)
+            duties.done(duty)
 
     def _kernel(self) -> None:
         """What comes is seen a moment later; what goes while it has a driver is pulled from under it."""
@@ -106,6 +144,7 @@ class Node:
             self.pulled.append(uuid)
             del self.bus[uuid]
         self._removed &= there
+        self._lost &= there
         self._minors = {uuid: minor for uuid, minor in self._minors.items() if uuid in there}
         self._seen = {uuid: when for uuid, when in self._seen.items() if uuid in there}
         for uuid in sorted(there - self.bus.keys() - self._removed):
@@ -130,7 +169,7 @@ class Node:
         """
         kept = set(self._kept().values())
         hidden = kept | (self.bus.keys() - self._announced.keys() - self._known() if "" in kept else set())
-        return {uuid: minor for uuid, minor in self.bus.items() if uuid not in hidden}
+        return {uuid: minor for uuid, minor in self.bus.items() if uuid not in hidden | self._lost}
 
     def _known(self) -> set[str]:
         return {str((raw.get("status") or {}).get("device_id") or "")
@@ -153,6 +192,10 @@ class Node:
             self.server.create("resourceslices", {"metadata": {"name": name}, "spec": spec})
 
     def _kubelet(self) -> None:
+        if self._kubelet_starts:
+            if self._kubelet_starts > self.simulation.now:
+                return
+            self._start_kubelet()
         for pod in self.server.of("pods"):
             if pods.bound(pod) != self.name:
                 continue
@@ -179,26 +222,16 @@ class Node:
                 found.append(uuid)
         return found
 
-    def _lease(self) -> None:
-        if self.simulation.now - self._renewed < RENEW_SECONDS:
-            return
-        self._renewed = self.simulation.now
-        name = AGENT_LEASE + self.name
-        spec = {"holderIdentity": self.name, "renewTime": format_micro_time(self.server.wall()),
-                "leaseDurationSeconds": DURATION_SECONDS}
-        if self.server.find("leases", name, NAMESPACE):
-            self.server.update("leases", name, NAMESPACE, {"spec": spec})
-        else:
-            self.server.create("leases", {"metadata": {"name": name, "labels": AGENT_LABELS}, "spec": spec}, NAMESPACE)
-
     def _agent(self) -> None:
-        self._ticks = self.simulation.now - self._ticked >= TICK_SECONDS
-        self._ticked = self.simulation.now if self._ticks else self._ticked
+        if self._ticks:
+            addresses = {address(minor): uuid for uuid, minor in self.bus.items()}
+            self._lost |= {addresses[each] for each in self.kernel.lost(set(addresses))}
         label = cohdi.node_label(self.name)
         for raw in self.server.of("composableresources"):
             device = (raw.get("status") or {}).get("cdi_device_id")
             if device and (raw["metadata"].get("labels") or {}).get(cohdi.TARGET_NODE) == label:
                 self._work(raw, device)
+        self._ticks = False
         if self._announced.keys() != self._shown().keys():
             self.restart_plugin()
 
@@ -213,6 +246,11 @@ class Node:
         self._removed.discard(uuid)
         self._drained.pop(uuid, None)
         self._proven.discard(uuid)
+        if uuid in self._lost:
+            if known and known.phase == READY and not known.trouble:
+                said = f"{device} was lost while the driver had it"
+                self._write(raw, known.with_trouble(LOST_ON_BUS, said, self.server.wall()))
+            return
         ready = known and known.phase == READY and not known.trouble
         seen = uuid in self._announced or uuid in self._kept().values()
         if uuid in self.bus and seen and not ready:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import time as real_time
 import typing as t
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from ansible_collections.composable.infra.tests.chaos.simulation.tasks import Killed, Simulation, Task
 
-# The moment at which a simulation begins, in seconds since the epoch.
+# The moment at which a simulation begins, in seconds since the epoch, and by the monotonic clock.
 EPOCH = 1_800_000_000.0
+MONOTONIC = 1000.0
 # What reading a clock takes: no two moments are the same, and who waits in a loop gets on.
 _TICK = 1e-6
 _running: list[Simulation] = []
@@ -50,7 +51,7 @@ class Time:
     def monotonic() -> float:
         found = simulation()
         found.now += _TICK
-        return 1000.0 + found.now
+        return MONOTONIC + found.now
 
     @classmethod
     def clock_gettime(cls, _clock: int) -> float:
@@ -289,6 +290,16 @@ class ThreadPoolExecutor:
             self._running += 1
             simulation().spawn(self._process, self._name, self._work)
         return future
+
+    def map(self, work: Callable[[t.Any], t.Any], keys: Iterable[t.Any]) -> Iterator[t.Any]:
+        futures = [self.submit(work, key) for key in keys]
+        return (future.result() for future in futures)
+
+    def __enter__(self) -> ThreadPoolExecutor:
+        return self
+
+    def __exit__(self, *_unused: object) -> None:
+        self.shutdown()
 
     def shutdown(self, wait: bool = True, cancel_futures: bool = False) -> None:
         self._closed = True

@@ -62,9 +62,10 @@ class Executor:
         failure: FabricError | None = None
         try:
             devices, handles = self._carry_out(step)
+        except Refused as error:
+            failure = lookup.not_enough(self.fabric, step.model, error) if error.exhausted else error
         except FabricError as error:
-            wants = isinstance(error, Refused) and error.exhausted
-            failure = lookup.not_enough(self.fabric, step.model, error) if wants else error
+            failure = error
         finally:
             with self._lock:
                 self._done += 1

@@ -24,7 +24,12 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.conne
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.gate_lease import NAME
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.lease import Observed, observe
-from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, BadKubeconfig, NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import (
+    ApiError,
+    BadKubeconfig,
+    NotFound,
+    NotServed,
+)
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 
 log = logging.getLogger("composable.infra")
@@ -106,7 +111,7 @@ class Reaper:
         """
         try:
             lease = self._client.get(GATE_LEASES, NAME, namespace=self._namespace)
-        except NotFound:
+        except (NotFound, NotServed):  # without its CRD nobody can renew it, and gated pods must not wait for ever
             lease = {}
         before, self._seen = self._seen, observe(lease, self._seen, self._clock())
         if before and before.renewed != self._seen.renewed and self._seen.holder:

@@ -70,9 +70,7 @@ class AgentLease:
                       "spec": {"holderIdentity": holder, "renewTime": now, "leaseDurationSeconds": DURATION_SECONDS}}
         try:
             self._client.merge_patch(LEASES, self.name, body, self._namespace)
-        except NotFound as absent:
-            if absent.unserved:
-                raise
+        except NotFound:
             self._create(body, now)
 
     def _create(self, body: Json, now: str) -> None:

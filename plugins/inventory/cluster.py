@@ -77,7 +77,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     Object,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotServed
 from ansible_collections.composable.infra.plugins.plugin_utils.cluster_hosts import Cluster, node_hosts
 from ansible_collections.composable.infra.plugins.plugin_utils.hosts import Host, HostsPlugin, options
 
@@ -109,7 +109,7 @@ def _all(client: Client, kind: ApiResource) -> list[Object]:
     """All objects of a kind; CoHDI's need not be served."""
     try:
         return client.list(kind).items
-    except NotFound:
+    except NotServed:
         if kind == COMPOSABLE_RESOURCES:
             return []
         raise

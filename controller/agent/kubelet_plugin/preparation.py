@@ -176,8 +176,8 @@ class Preparation:
         """
         try:
             now = self._client.get(CLAIMS, prepared.name, prepared.namespace)
-        except NotFound as absent:
-            return not absent.unserved
+        except NotFound:
+            return True
         except ApiError:
             return False
         return bool(now["metadata"].get("uid") != prepared.uid or not claims.results(now))

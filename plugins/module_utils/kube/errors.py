@@ -32,9 +32,14 @@ class ApiError(Exception):
 
 
 class NotFound(ApiError):
-    """404: the object is absent, or (``unserved``) the API server does not know the resource at all."""
+    """404: the API server serves the resource, and says by name that the object is absent."""
 
-    unserved = False
+
+class NotServed(ApiError):
+    """404 without the name of an object. It does not prove that an object is absent.
+
+    The API server does not serve the resource, or a load balancer or proxy answered in its place.
+    """
 
 
 class AlreadyExists(ApiError):
@@ -140,20 +145,21 @@ def from_status(body: dict[str, Any], status: int = 0, request: str = "") -> Api
     reason = str(body.get("reason") or "")
     message = str(body.get("message") or f"{request}: HTTP {code} {reason}".strip())
     details = body.get("details") or {}
-    error = (_by_cause(details) or _class_of(code, reason))(code, reason, message)
+    kind = _by_cause(details) or _class_of(code, reason)
+    if kind is NotFound and not details.get("name"):
+        return _not_served(code, reason, request)
+    error = kind(code, reason, message)
     if details.get("retryAfterSeconds"):
         error.retry_after = float(details["retryAfterSeconds"])
-    if isinstance(error, NotFound) and not details.get("name"):
-        _mark_unserved(error, request)
     return error
 
 
 def _from_text(status: int, body: bytes, request: str) -> ApiError:
+    kind = _class_of(status, "")
+    if kind is NotFound:
+        return _not_served(status, "", request)
     text = " ".join(body[:_TEXT_LIMIT].decode("utf-8", "replace").split())
-    error = _class_of(status, "")(status, "", f"{request}: HTTP {status}: {text}")
-    if isinstance(error, NotFound):
-        _mark_unserved(error, request)
-    return error
+    return kind(status, "", f"{request}: HTTP {status}: {text}")
 
 
 def _by_cause(details: dict[str, Any]) -> type[ApiError] | None:
@@ -168,7 +174,6 @@ def _class_of(code: int, reason: str) -> type[ApiError]:
     return _BY_REASON.get(reason) or _BY_STATUS.get(code, ApiError)
 
 
-def _mark_unserved(error: NotFound, request: str) -> None:
-    error.unserved = True
+def _not_served(code: int, reason: str, request: str) -> NotServed:
     hint = "the API server does not serve this resource (is its CRD installed, is its API version enabled?)"
-    error.reword(f"{request}: {hint}" if request else hint)
+    return NotServed(code, reason, f"{request}: {hint}" if request else hint)

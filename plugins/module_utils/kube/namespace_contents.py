@@ -28,8 +28,6 @@ class NamespaceContents:
         for kind in self._listed():
             try:
                 found += self._client.list(kind, namespace).items
-            except NotFound:
-                continue
             except Unreachable:
                 raise
             except ApiError as error:
@@ -65,8 +63,6 @@ class NamespaceContents:
             path = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
             try:
                 served = self._client.raw("GET", path).get("resources") or []
-            except NotFound:
-                continue
             except Unreachable:
                 raise
             except ApiError as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from ..kube.api_resources import CLAIMS, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, SLICES, ApiResource
 from ..kube.client.verbs import Client
-from ..kube.errors import Forbidden, NotFound, Unreachable
+from ..kube.errors import Forbidden, NotServed, Unreachable
 from .config import BadConfig
 from .state.watches import WATCHED
 
@@ -30,7 +30,7 @@ def check_cluster(client: Client, roles: Iterable[str], stop: threading.Event | 
             try:
                 client.raw("GET", resource.path(), query={"limit": 1})
                 break
-            except NotFound:
+            except NotServed:
                 raise BadConfig(_missing(resource)) from None
             except Forbidden as error:
                 raise BadConfig(f"{resource.plural} may not be listed: {error.message}; apply deploy/rbac") from None

@@ -24,7 +24,7 @@ from ..kube.api_resources import (
     ApiResource,
 )
 from ..kube.client.verbs import Client
-from ..kube.errors import ApiError, NotFound
+from ..kube.errors import ApiError, NotFound, NotServed
 from ..reconcile.state.node_hands import AGENT_LABELS
 from . import facts
 
@@ -148,7 +148,7 @@ class Reader:
     def _tried(self, what: str, get: Callable[[], t.Any], otherwise: t.Any) -> t.Any:
         try:
             return get()
-        except NotFound:
+        except (NotFound, NotServed):
             return otherwise
         except ApiError as error:
             self.problems.append(f"{what} could not be read: {error}")

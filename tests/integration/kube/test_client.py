@@ -23,6 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
     Conflict,
     Gone,
     NotFound,
+    NotServed,
 )
 from ansible_collections.composable.infra.tests.integration.kube.api_server import (
     FakeApi,
@@ -169,9 +170,8 @@ def test_a_list_that_stays_expired_raises(api: FakeApi, client: Client) -> None:
 
 
 def test_a_missing_crd_is_said_in_a_sentence(client: Client) -> None:
-    with pytest.raises(NotFound, match=r"composabilityrequests: .*CRD installed") as raised:
+    with pytest.raises(NotServed, match=r"composabilityrequests: .*CRD installed"):
         client.list(COMPOSABILITY_REQUESTS)
-    assert raised.value.unserved
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[1]", b'{"cut": ', b""])

@@ -15,7 +15,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.gate_lease import NAME
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
-from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi, answered_by_a_proxy
 from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import pod
 
 FUTURE, PAST = "2999-01-01T00:00:00.000000Z", "1999-01-01T00:00:00.000000Z"
@@ -96,3 +96,18 @@ def test_command_ends_when_the_pods_were_let_go(scene: Scene, monkeypatch: pytes
     monkeypatch.setattr(gate_reaper, "set_up_logging", lambda *args: None)
     assert gate_reaper.main(options) == 0
     assert scene.gates() == []
+
+
+def test_gates_go_after_the_grace_period_where_the_lease_is_not_served() -> None:
+    """Without the CRD nobody can renew the GateLease, and gated pods must not wait for ever."""
+    scene = Scene()
+    scene.lease(FUTURE)
+    reaper = scene.reaper()
+    assert reaper.look() == 0
+    scene.api.fail("get", GATE_LEASES, answered_by_a_proxy())
+    scene.now += 100
+    assert reaper.look() == 0  # one such answer alone proves nothing
+    scene.now += 29
+    assert reaper.look() == 0
+    scene.now += 2
+    assert reaper.look() == 1

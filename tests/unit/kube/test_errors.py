@@ -23,7 +23,7 @@ CLASSES = [
     (400, "BadRequest", errors.Invalid),
     (401, "Unauthorized", errors.Unauthorized),
     (403, "Forbidden", errors.Forbidden),
-    (404, "NotFound", errors.NotFound),
+    (404, "NotFound", errors.NotServed),
     (409, "AlreadyExists", errors.AlreadyExists),
     (409, "Conflict", errors.Conflict),
     (409, "", errors.Conflict),
@@ -54,7 +54,7 @@ def test_class_of_a_status(code: int, reason: str, kind: type[ApiError]) -> None
     assert error.reason == reason
 
 
-@pytest.mark.parametrize(("code", "kind"), [(404, errors.NotFound), (502, ApiError), (503, errors.Unavailable)])
+@pytest.mark.parametrize(("code", "kind"), [(404, errors.NotServed), (502, ApiError), (503, errors.Unavailable)])
 def test_class_of_plain_text(code: int, kind: type[ApiError]) -> None:
     error = errors.from_response(code, b"page\n  text \xff", "GET /x")
     assert error.__class__ is kind
@@ -69,8 +69,8 @@ def test_absent_object_and_unserved_resource_differ() -> None:
     absent = errors.from_status(status(404, "NotFound", details={"name": "n0", "kind": "nodes"}), 404, "GET /n")
     unserved = errors.from_response(404, b"404 page not found\n", "GET /apis/cro/v1/x")
     assert isinstance(absent, errors.NotFound)
-    assert isinstance(unserved, errors.NotFound)
-    assert (absent.unserved, unserved.unserved) == (False, True)
+    assert isinstance(unserved, errors.NotServed)
+    assert not isinstance(unserved, errors.NotFound)
     assert absent.message == "why"
     assert "GET /apis/cro/v1/x" in str(unserved)
     assert "CRD" in str(unserved)

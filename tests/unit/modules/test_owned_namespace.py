@@ -19,7 +19,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client impor
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, Unavailable, Unreachable
 from ansible_collections.composable.infra.plugins.module_utils.module_base import TaskContext
 from ansible_collections.composable.infra.plugins.modules import owned_namespace
-from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi, answered_by_a_proxy
 
 Json = dict[str, t.Any]
 RunModule = Callable[..., Json]
@@ -167,6 +167,14 @@ def test_what_cannot_be_read_keeps_it(run_module: RunModule, api: FakeApi) -> No
     api.paths["/apis/metrics.k8s.io/v1beta1"] = Unavailable(503, "ServiceUnavailable", "no answer")
     assert absent(run_module)["left"] == ["metrics.k8s.io/v1beta1, which could not be read (no answer)",
                                           "secrets, which could not be read (secrets is forbidden)"]
+    assert names(api) == ["gpu"]
+
+
+@pytest.mark.usefixtures("ours")
+def test_404_of_a_load_balancer_keeps_it(run_module: RunModule, api: FakeApi) -> None:
+    api.fail("list", SECRETS, answered_by_a_proxy())
+    (left,) = absent(run_module)["left"]
+    assert left.startswith("secrets, which could not be read (")
     assert names(api) == ["gpu"]
 
 

@@ -21,6 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
     Conflict,
     Invalid,
     NotFound,
+    from_response,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 
@@ -324,6 +325,11 @@ def _merged(old: t.Any, patch: t.Any) -> t.Any:
         else:
             new[key] = _merged(new.get(key), value)
     return new
+
+
+def answered_by_a_proxy() -> ApiError:
+    """The 404 of a load balancer, which knows nothing about any object."""
+    return from_response(404, b"<html>404 Not Found</html>", "GET /x")
 
 
 def unreachable() -> ApiError:

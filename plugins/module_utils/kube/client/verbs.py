@@ -81,8 +81,8 @@ class Client:
     ) -> Object:
         """One object.
 
-        ``namespace``: None for resources of the cluster. ``subresource``: such as ``status``. Raises NotFound, whose
-        ``unserved`` tells that the resource itself is not known to the API server.
+        ``namespace``: None for resources of the cluster. ``subresource``: such as ``status``. Raises NotFound, and
+        NotServed where the API server does not know the resource itself.
         """
         return self.raw("GET", res.path(name, namespace, subresource))
 

@@ -154,9 +154,7 @@ class Lease:
         """
         try:
             seen = observe(self._client.raw("GET", self._path, limits=self._limits), None, now)
-        except NotFound as absent:
-            if absent.unserved:
-                raise
+        except NotFound:
             return ""
         alive = parse_time(seen.renewed) + seen.duration > now and not self._dead(seen.holder, self.identity)
         return seen.holder if alive else ""
@@ -185,9 +183,7 @@ class Lease:
     def _take_if_free(self) -> bool:
         try:
             current = self._client.raw("GET", self._path, limits=self._limits)
-        except NotFound as absent:
-            if absent.unserved:
-                raise
+        except NotFound:
             self._write(None)
             return True
         self._seen = observe(current, self._seen, self._clock())

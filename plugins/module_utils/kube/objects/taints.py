@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from ..api_resources import ApiResource
 from ..client.verbs import Client
-from ..errors import AlreadyExists, Forbidden, NotFound
+from ..errors import AlreadyExists, Forbidden, NotFound, NotServed
 from .claims import DeviceKey
 
 Json = dict[str, t.Any]
@@ -83,7 +83,7 @@ class DeviceTaints:
         """Entries of slices that are tainted, as (driver, pool, device), by ComposableResource, also one that is gone;
         none where rules are not served or may not be listed."""
         rules, found = self._rules(), dict[str, frozenset[DeviceKey]]()
-        with contextlib.suppress(NotFound, Forbidden):
+        with contextlib.suppress(NotFound, NotServed, Forbidden):
             for rule in self._client.list(rules).items if rules else ():
                 resource, ours, _part = rule["metadata"]["name"].rpartition(_rule_name("", ""))
                 ours = ours and (rule["spec"].get("taint") or {}).get("key") == KEY
@@ -96,7 +96,7 @@ class DeviceTaints:
         rules = self._rules()
         if rules is None:
             return
-        with contextlib.suppress(NotFound, Forbidden):
+        with contextlib.suppress(NotFound, NotServed, Forbidden):
             self._client.delete(rules, _rule_name(name, ""))
         self._delete(rules, name, lambda _key: True)
 
@@ -106,7 +106,7 @@ class DeviceTaints:
             self._delete(rules, name, lambda key: key in devices)
 
     def _delete(self, rules: ApiResource, name: str, chosen: Callable[[DeviceKey | None], bool]) -> None:
-        with contextlib.suppress(NotFound, Forbidden):
+        with contextlib.suppress(NotFound, NotServed, Forbidden):
             for rule in self._client.list(rules).items:
                 if rule["metadata"]["name"].startswith(_rule_name(name, "")) and chosen(_key_of(rule)):
                     with contextlib.suppress(NotFound):
@@ -123,7 +123,7 @@ class DeviceTaints:
         group_version = f"resource.k8s.io/{version}"
         try:
             listed = self._client.raw("GET", f"/apis/{group_version}").get("resources") or []
-        except (NotFound, Forbidden):
+        except (NotFound, NotServed, Forbidden):
             return None
         found = any(r.get("name") == "devicetaintrules" for r in listed)
         return ApiResource(group_version, "devicetaintrules", "DeviceTaintRule", False) if found else None

@@ -22,7 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.coordination
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import (
     ApiError,
     Forbidden,
-    NotFound,
+    NotServed,
     Unreachable,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
@@ -347,11 +347,9 @@ def test_a_lost_reply_is_recognized_as_ours(server: FakeLeases, make: Make) -> N
 
 @pytest.mark.parametrize(
     "error",
-    [Forbidden(403, "Forbidden", "no lease for you"), NotFound(404, "NotFound", 'namespaces "ns" not found')],
+    [Forbidden(403, "Forbidden", "no lease for you"), NotServed(404, "", "404 page not found")],
 )
 def test_a_refusal_is_raised(server: FakeLeases, make: Make, error: ApiError) -> None:
-    if isinstance(error, NotFound):
-        error.unserved = True
     server.fail = error
     with pytest.raises(type(error)):
         make().acquire(5)

@@ -29,7 +29,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.n
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import Call, unreachable
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import Call, answered_by_a_proxy, unreachable
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
 CREATE = CreateResource("node-0", "wanted", "gpu-new", "request", A100, "machine-0", ("foreign",))
@@ -279,8 +279,9 @@ def test_device_that_another_resource_owns_is_not_taken(bench: Bench) -> None:
     assert "which gpu-owner already owns" in bench.status("gpu-a")["error"]
 
 
-def test_device_is_remembered_until_the_api_server_is_back(bench: Bench) -> None:
-    bench.api.fail("merge_patch", COMPOSABLE_RESOURCES, unreachable())
+@pytest.mark.parametrize("error", [unreachable(), answered_by_a_proxy()])
+def test_device_is_remembered_until_the_api_server_is_back(bench: Bench, error: ApiError) -> None:
+    bench.api.fail("merge_patch", COMPOSABLE_RESOURCES, error)
     bench.operations.create(CREATE)
     bench.wait(lambda: len([c for c in bench.api.calls if c.subresource == "status"]) >= 3, "three tries")
     assert len(bench.state.operations) == 1

@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.cl
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import answered_by_a_proxy
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import FakeFabric, device
 
 OUT = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
@@ -60,6 +61,13 @@ def test_device_of_a_node_that_is_gone_is_returned(agent: Bench) -> None:
     assert agent.fabric.detaches == [("machine-0", "d1")]
     assert agent.api.of(COMPOSABLE_RESOURCES) == []
     assert agent.api.one(COMPOSABILITY_REQUESTS, "request")["spec"]["resource"]["size"] == 0
+
+
+def test_404_of_a_load_balancer_does_not_prove_that_a_node_is_gone(agent: Bench) -> None:
+    gone(agent, 301)
+    agent.api.fail("get", NODES, answered_by_a_proxy())
+    reconcile(agent)
+    assert agent.fabric.detaches == []
 
 
 def test_device_of_a_node_that_just_went_stays_and_is_looked_at_again(agent: Bench) -> None:

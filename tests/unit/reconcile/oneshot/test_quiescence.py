@@ -15,7 +15,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     COMPOSABILITY_REQUESTS,
     ApiResource,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, NotFound, Unreachable
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, NotServed, Unreachable
 from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claims import Json
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
@@ -207,7 +207,7 @@ def test_cluster_that_has_everything() -> None:
 ])
 def test_api_that_is_not_served(resource: ApiResource, said: str) -> None:
     api = FakeApi()
-    served(api, resource, NotFound(404, "NotFound", "no"))
+    served(api, resource, NotServed(404, "NotFound", "no"))
     with pytest.raises(BadConfig, match=r"^the API server does not serve ") as caught:
         check_cluster(api.client, ["operator"])
     assert str(caught.value).endswith(said)
@@ -215,7 +215,7 @@ def test_api_that_is_not_served(resource: ApiResource, said: str) -> None:
 
 def test_role_needs_only_its_own() -> None:
     api = FakeApi()
-    served(api, COMPOSABILITY_REQUESTS, NotFound(404, "NotFound", "no"))
+    served(api, COMPOSABILITY_REQUESTS, NotServed(404, "NotFound", "no"))
     check_cluster(api.client, ["publisher"])
 
 

@@ -22,7 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     SLICES,
     ApiResource,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, NotFound, Unreachable
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden, NotServed, Unreachable
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile import keys
@@ -217,7 +217,7 @@ def test_manager_that_is_away_is_said(made: tuple[Run, Bench]) -> None:
 
 def test_cluster_without_the_kinds_is_said_before_anything_starts(made: tuple[Run, Bench]) -> None:
     run, bench = made
-    bench.api.paths[COMPOSABILITY_REQUESTS.path()] = NotFound(404, "NotFound", "no")
+    bench.api.paths[COMPOSABILITY_REQUESTS.path()] = NotServed(404, "NotFound", "no")
     with pytest.raises(BadConfig, match="apply deploy/crds"):
         run.carry_out(10.0)
     assert FakeLeadership.left == []

@@ -53,8 +53,24 @@ def install(lab: Lab) -> None:
     for document in documents:
         lab.api.apply(document)
     lab.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    for permission in _permissions():
+        lab.api.apply(permission)
     lab.processes.wait_until("the resources of Cluster API", lambda: all(_served(lab.api, each) for each in documents),
                              60.0)
+
+
+def _permissions() -> list[Json]:
+    """What the role autoscaler permits the provider of Cluster Autoscaler for this MachineDeployment."""
+    meta = {"name": "composable-infra-autoscaler-machines", "namespace": NAMESPACE}
+    group = "rbac.authorization.k8s.io"
+    account = {"name": "composable-infra-autoscaler", "namespace": "composable-infra"}
+    rules = [{"apiGroups": ["cluster.x-k8s.io"], "resources": ["machinedeployments"], "resourceNames": [DEPLOYMENT],
+              "verbs": ["get", "patch"]},
+             {"apiGroups": ["cluster.x-k8s.io"], "resources": ["machines"], "verbs": ["list", "patch"]}]
+    return [{"apiVersion": f"{group}/v1", "kind": "Role", "metadata": meta, "rules": rules},
+            {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": meta,
+             "roleRef": {"apiGroup": group, "kind": "Role", "name": meta["name"]},
+             "subjects": [{"kind": "ServiceAccount", **account}]}]
 
 
 def _crd(kind: str) -> Json:

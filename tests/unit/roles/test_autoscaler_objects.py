@@ -149,3 +149,35 @@ def test_flags_are_those_of_the_page() -> None:
     given = values()["autoscaler_chart_values"]["extraArgs"].keys() - {"cloud-config"}
     assert [flag for flag in given if f"`--{flag}" not in rows] == []
     assert not {"cores-total", "max-nodes-total"} & given
+
+
+def machine_permissions(*providers: Json) -> list[Json]:
+    """What the role permits for the providers of these groups."""
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)
+    environment.filters.update(FilterModule().filters())
+    given = variables(autoscaler_groups={"nodes": [{"provider": each} for each in providers]},
+                      autoscaler_machine_labels=values()["autoscaler_machine_labels"])
+    for name in ("autoscaler_machines", "autoscaler_machine_permissions"):
+        given[name] = yaml.safe_load(environment.from_string(values()[name]).render(given))
+    found: list[Json] = given["autoscaler_machine_permissions"]
+    return found
+
+
+def test_machines_are_permitted_with_their_provider_only_and_by_name() -> None:
+    assert machine_permissions({"kind": "awx"}, {}) == []
+    made = [{"kind": "cluster-api", "namespace": "capi", "machine_deployment": name} for name in ("b", "a")]
+    other = {"kind": "cluster-api", "namespace": "more", "machine_deployment": "c"}
+    found = machine_permissions(*made, {"kind": "none"}, other)
+    roles = {each["metadata"]["namespace"]: each["rules"] for each in found if each["kind"] == "Role"}
+    named = {where: rules[0]["resourceNames"] for where, rules in roles.items()}
+    assert named == {"capi": ["a", "b"], "more": ["c"]}
+    bindings = [each for each in found if each["kind"] == "RoleBinding"]
+    assert {each["subjects"][0]["namespace"] for each in bindings} == {"gpus"}
+    assert sorted(each["metadata"]["namespace"] for each in bindings) == ["capi", "more"]
+
+
+def test_role_of_the_whole_cluster_has_no_machines() -> None:
+    rules = yaml.safe_load_all((ROOT / "deploy/autoscaler/rbac.yaml").read_text(encoding="utf-8"))
+    groups = {group for document in rules for item in document["items"] for rule in item.get("rules", ())
+              for group in rule["apiGroups"]}
+    assert "cluster.x-k8s.io" not in groups

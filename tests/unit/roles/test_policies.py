@@ -20,11 +20,10 @@ from ansible_collections.composable.infra.lab.control_plane.bootstrap import DEP
 Json = dict[str, t.Any]
 OPERATIONS = {"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE"}
 # What a policy has no part in: resourceclaims/driver and /binding are asked of RBAC alone, a ConfigMap is named by it,
-# reviews store nothing, and machines are another project's. Whoever writes the status of a custom resource changes
-# nothing else of it, and it is the operator's.
+# and reviews store nothing. Whoever writes the status of a custom resource changes nothing else of it, and it is the
+# operator's.
 BY_RBAC_ALONE = {"resourceclaims/driver", "resourceclaims/binding", "configmaps", "tokenreviews",
-                 "subjectaccessreviews", "machines", "machinedeployments", "composabilityrequests/status",
-                 "composableresources/status"}
+                 "subjectaccessreviews", "composabilityrequests/status", "composableresources/status"}
 
 
 @dataclass(frozen=True)

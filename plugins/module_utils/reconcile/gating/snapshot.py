@@ -45,6 +45,8 @@ SAMPLES = 4
 MAX_FAILURES = 8
 # A label that was just written may come after the pod that it was written for.
 OPT_IN_SECONDS = 2.0
+# A pod ends within 30 s unless it says otherwise. The scheduler keeps its room until it is gone.
+ROOM_SECONDS = 30.0
 
 
 def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
@@ -188,7 +190,10 @@ def _facts(state: ClusterState, raw: Json) -> NodeFacts:
 
 
 def _counts(state: ClusterState, pod: Json) -> bool:
-    """True for a pod that takes room on its node. One that is held without a reservation only has an old nomination."""
+    """Return whether a pod takes room on its node. A gated pod without a reservation only has an old nomination."""
+    if end := pod["metadata"].get("deletionTimestamp"):
+        runs = bool(gates.bound(pod)) and gates.phase(pod) not in ("Succeeded", "Failed")
+        return runs and parse_time(end) > state.now() + ROOM_SECONDS
     return not gates.ended(pod) and not (gates.held(pod) and state.reservations.get(pod["metadata"]["uid"]) is None)
 
 

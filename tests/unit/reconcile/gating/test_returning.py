@@ -18,7 +18,13 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import ask, gate_names, reserved
+from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
+    ask,
+    claim,
+    gate_names,
+    pod,
+    reserved,
+)
 
 Json = dict[str, t.Any]
 
@@ -173,3 +179,16 @@ class TestOnItsWayBack:
         leaving.state.returns.gone(uid)
         leaving.state.returns.since(time.time() + 3600)
         assert uid not in leaving.state.returns
+
+
+@pytest.mark.parametrize(("leaves_in", "chosen"), [(None, []), (3600.0, []), (20.0, [("train", "node-0")])])
+def test_room_of_a_pod_that_leaves_is_free_only_if_it_leaves_soon(held: Bench, leaves_in: float | None,
+                                                                  chosen: list[tuple[str, str]]) -> None:
+    """A tenant says how long its pods may take to end, and kube-scheduler keeps their room until they are gone."""
+    large = old(leaves_in)
+    large["spec"] |= {"nodeName": "node-0", "containers": [{"name": "c", "resources": {"requests": {"cpu": "8"}}}]}
+    small = pod("train")
+    small["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    held.put(large, claim("train"), small)
+    held.reconcile(GatesKey())
+    assert reserved(held) == chosen

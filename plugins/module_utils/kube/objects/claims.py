@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Iterator
 
@@ -18,6 +19,8 @@ DeviceKey = tuple[str, str, str]
 FINALIZER: t.Final = "resource.kubernetes.io/delete-protection"
 # ``resourceapi.ExtendedResourceClaimAnnotation``
 SPECIAL: t.Final = "resource.kubernetes.io/extended-resource-claim"
+# The API server makes UIDs of this form, and takes any text for the UID of an owner.
+_UID: t.Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 def is_special(claim: Json) -> bool:
@@ -27,10 +30,14 @@ def is_special(claim: Json) -> bool:
 
 def identity(claim: Json) -> str:
     """By what a claim is known: its uid. A special claim is made anew in each cycle of the scheduler, so it is known by
-    its namespace and the uid of its pod."""
+    its namespace and the uid of its pod.
+
+    A tenant may write annotation and owner itself, so that a uid that cannot be one counts for nothing.
+    """
     meta = claim["metadata"]
     owner = next((ref for ref in meta.get("ownerReferences") or () if ref.get("controller")), None)
-    if owner is None or owner.get("kind") != "Pod" or not is_special(claim):
+    if owner is None or owner.get("kind") != "Pod" or not is_special(claim) \
+            or not _UID.fullmatch(str(owner.get("uid"))):
         return str(meta["uid"])
     return f"{meta['namespace']}/{owner['uid']}"
 

@@ -19,6 +19,9 @@ GROUP_SIZE: t.Final = "composable.infra/group-size"
 # As the label's value: the pods of one Job are the group, each run of a CronJob its own.
 OF_JOB: t.Final = "job"
 _SIZE: t.Final = re.compile(r"[1-9][0-9]{0,3}")
+# Of objects that the API server made. It takes any text in a reference, and both stand in logs and messages.
+_NAME: t.Final = re.compile(r"[a-z0-9.-]{1,253}")
+_UID: t.Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 # What is read of a pod, by the filters in planning/scheduling too.
 _CONTAINER: t.Final = ("name", "resources", "ports", "restartPolicy", "restartPolicyRules")
 _BOUND: t.Final = ("nodeName", "schedulingGates", "overhead", "resources", "affinity", "hostNetwork", "priority",
@@ -126,7 +129,8 @@ def job(pod: Json) -> Json | None:
     """The reference to the Job that the pod belongs to, None for none."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((each for each in owners if each.get("controller") and each.get("kind") == "Job"
-                 and str(each.get("apiVersion")).startswith("batch/")), None)
+                 and str(each.get("apiVersion")).startswith("batch/")
+                 and _NAME.fullmatch(str(each.get("name"))) and _UID.fullmatch(str(each.get("uid")))), None)
 
 
 def removal(uid: str) -> Json:

@@ -15,10 +15,11 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.node.sna
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "pod-uid", "controller": True}
 
 
-def claim(special: str | None = "true", uid: str = "one", namespace: str = "team-a", **owner: Any) -> dict[str, Any]:
+def claim(special: str | None = "true", uid: str = "one", namespace: str = "team-a", owner_uid: str = "pod-uid",
+          **owner: Any) -> dict[str, Any]:
     notes = {} if special is None else {"resource.kubernetes.io/extended-resource-claim": special}
     return {"metadata": {"uid": uid, "namespace": namespace, "annotations": notes,
-                         "ownerReferences": [{**OWNER, **owner}]}}
+                         "ownerReferences": [{**OWNER, "uid": owner_uid, **owner}]}}
 
 
 def test_a_special_claim_is_known_by_its_pod() -> None:
@@ -36,3 +37,9 @@ def test_any_other_is_known_by_its_uid(other: dict[str, Any]) -> None:
 def test_nobody_passes_for_the_claim_of_another_namespace() -> None:
     """Whoever may create claims may write annotation and owner."""
     assert claims.identity(claim(namespace="team-b")) != PodRef("team-a", "p", "pod-uid").special_claim
+
+
+@pytest.mark.parametrize("forged", ["pod-uid uid-of-another", "pod-uid\n", "a/pod-uid", "x" * 300_000, ""])
+def test_owner_that_no_api_server_named_is_not_believed(forged: str) -> None:
+    """The identity is written into annotations that others' claims share, whose parts and length count."""
+    assert claims.identity(claim(owner_uid=forged)) == "one"

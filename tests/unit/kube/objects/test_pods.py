@@ -73,7 +73,8 @@ def test_group(labels: dict[str, str], size: str | None, group: tuple[str, int] 
 
 @pytest.mark.parametrize(("owner", "group"), [
     ({}, ("ns/run/u1", 4)), ({"controller": False}, ("ns/job", 4)), ({"kind": "ReplicaSet"}, ("ns/job", 4)),
-    ({"apiVersion": "example.com/v1"}, ("ns/job", 4))])
+    ({"apiVersion": "example.com/v1"}, ("ns/job", 4)), ({"uid": "u1\nGateOpened"}, ("ns/job", 4)),
+    ({"name": "run " * 100_000}, ("ns/job", 4))])
 def test_the_pods_of_a_job_are_a_group_of_their_own(owner: Json, group: tuple[str, int]) -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "name": "run", "uid": "u1", "controller": True}
     raw = pod(labels={"composable.infra/group": "job"}, annotations={pods.GROUP_SIZE: "4"},

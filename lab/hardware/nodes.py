@@ -113,6 +113,10 @@ class SimulatedNodes:
         cgroup = self._options.real_nodes.get(name)
         kernel = NodeKernel(self._folder / name, self._options.slots, self._options.rescan == "auto", offer,
                             partial(on_lost, name), partial(is_open_in, cgroup))
+        # By this a program that works on the node knows the machine.
+        hostname = self._folder / name / "proc/sys/kernel/hostname"
+        hostname.parent.mkdir(parents=True, exist_ok=True)
+        hostname.write_text(f"{name}\n", encoding="ascii")
         offer(kernel.bus.pci, RESCAN, "")
         for address, folder in kernel.bus.ports():
             offer(folder, RESCAN, address)

@@ -77,6 +77,15 @@ options:
     description: Seconds to wait for the device, and for each answer of the kernel or of a tool.
     type: float
     default: 30.0
+  node:
+    description:
+      - Name of the Kubernetes node that this machine must be.
+      - If the machine is another one, the module fails before it touches anything. The system UUID decides if
+        O(system_uuid) is set and the machine's own can be read. Otherwise the host name decides.
+    type: str
+  system_uuid:
+    description: System UUID of the machine, as the Node has it in C(status.nodeInfo.systemUUID).
+    type: str
   root:
     description: Folder that contains the node's C(/sys) and C(/proc). Only tests need another folder than the default.
     type: path
@@ -97,6 +106,8 @@ attributes:
 requirements:
   - python >= 3.8
 notes:
+  - Only one task works on a machine at a time. While another one works, the module fails and changes nothing. The lock
+    is C(/run/composable.infra/node_device.lock). The kernel frees it when the task ends, however that happens.
   - Needs root to read the open files of all processes and to write to C(/sys). A device whose use cannot be read never
     counts as idle.
   - A device that a process has open, such as a CUDA program or vLLM, counts as in use. C(nvidia-persistenced) and a
@@ -118,6 +129,7 @@ EXAMPLES = r"""
   composable.infra.node_device:
     state: absent
     device: GPU-2f6c1d9e-7a3b-4f5e-9c8d-1a2b3c4d5e6f
+    node: worker-1
   become: true
 """
 
@@ -176,6 +188,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.composable.infra.plugins.module_utils.host import machine
 from ansible_collections.composable.infra.plugins.module_utils.node import bus, pci
 from ansible_collections.composable.infra.plugins.module_utils.node.bring_up import bring_up
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
@@ -223,7 +236,17 @@ class Task:
         return found
 
     def work(self) -> dict[str, t.Any]:
-        """Do as ``state`` says. Returns the module's result; raises NodeTrouble, NotProven, UnknownDevice."""
+        """Do as ``state`` says. Returns the module's result.
+
+        Raises NodeTrouble, NotProven, UnknownDevice, machine.OtherMachine or machine.Busy.
+        """
+        machine.check(self.host.root, self.params.get("node") or "", self.params.get("system_uuid") or "")
+        if self.check_mode:
+            return self._work()
+        with machine.alone(self.host.root):
+            return self._work()
+
+    def _work(self) -> dict[str, t.Any]:
         for port in self.options.ports:
             if not _ADDRESS.fullmatch(port):
                 raise BadOption(f"ports: {port!r} is not usable: must be a PCI address such as 0000:00:01.0")
@@ -312,6 +335,8 @@ def main() -> None:
             "force": {"type": "bool", "default": False},
             "event_timeout": {"type": "float", "default": 2.0},
             "timeout": {"type": "float", "default": 30.0},
+            "node": {"type": "str"},
+            "system_uuid": {"type": "str"},
             "root": {"type": "path", "default": "/"},
         },
         required_if=[("state", "absent", ("device", "uid"), True)],
@@ -322,6 +347,8 @@ def main() -> None:
         module.fail_json(msg=str(error), error="BadOption")
     try:
         result = task.work()
+    except (machine.OtherMachine, machine.Busy) as error:
+        module.fail_json(msg=str(error), error=type(error).__name__)
     except (NodeTrouble, NotProven, pci.UnknownDevice, BadOption) as error:
         module.fail_json(**task.failed(error))
     module.exit_json(**result)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.composable.infra.plugins.module_utils.host import machine
 from ansible_collections.composable.infra.plugins.module_utils.node import bus
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host, Output
@@ -39,7 +40,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     return made
 
 
-def run(run_module: RunModule, node: FakeNode, check: bool = False, **args: t.Any) -> dict[str, t.Any]:
+def run(run_module: RunModule, node: FakeNode, /, check: bool = False, **args: t.Any) -> dict[str, t.Any]:
     return run_module(node_device, check=check, root=str(node.root), timeout=0.3, event_timeout=0.05, **args)
 
 
@@ -177,3 +178,61 @@ def travelling() -> list[Path]:
 def test_nothing_but_the_standard_library_and_ansible_travels() -> None:
     room = Path(node_device.__file__).parents[1] / "module_utils/node"
     assert set(travelling()) == {Path(node_device.__file__), *room.glob("*.py")}
+
+
+def be_machine(node: FakeNode, name: str, uuid: str = "") -> None:
+    """Give the machine a host name, and a system UUID unless it is empty."""
+    for path, text in (("proc/sys/kernel/hostname", name), ("sys/class/dmi/id/product_uuid", uuid)):
+        if text:
+            (node.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (node.root / path).write_text(f"{text}\n", encoding="ascii")
+
+
+@pytest.mark.parametrize(("name", "uuid", "wanted"), [
+    ("worker-1", "", {"node": "worker-1", "system_uuid": "4C4C"}), ("worker-1.example.com", "", {"node": "worker-1"}),
+    ("renamed", "4c4c", {"node": "worker-1", "system_uuid": "4C4C"}), ("db-7", "4c4c", {})])
+def test_machine_of_the_node_is_worked_on(
+    run_module: RunModule, node: FakeNode, name: str, uuid: str, wanted: dict[str, t.Any]
+) -> None:
+    be_machine(node, name, uuid)
+    assert run(run_module, node, state="absent", device="GPU-a", **wanted)["changed"] is True
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("state", ["present", "absent"])
+@pytest.mark.parametrize(("name", "uuid"), [("worker-1", "5d5d"), ("db-7", ""), ("", "")])
+def test_other_machine_is_refused_before_anything_is_touched(
+    run_module: RunModule, node: FakeNode, name: str, uuid: str, state: str, check: bool
+) -> None:
+    be_machine(node, name, uuid)
+    found = run(run_module, node, check=check, state=state, device="GPU-b", uid="cdi-b", force=True, node="worker-1",
+                system_uuid="4c4c")
+    assert (found["failed"], found["error"], node.did) == (True, "OtherMachine", [])
+    assert "evidence" not in found
+    assert all(text in found["msg"] for text in ("worker-1", "4c4c", name, uuid))
+
+
+def test_system_uuid_that_cannot_be_read_proves_nothing(run_module: RunModule, node: FakeNode) -> None:
+    """The file after it is not read in its place, and the name decides."""
+    (node.root / "sys/class/dmi/id/product_uuid").mkdir(parents=True)
+    (node.root / "etc").mkdir()
+    (node.root / "etc/machine-id").write_text("4c4c\n", encoding="ascii")
+    be_machine(node, "db-7")
+    wanted: dict[str, t.Any] = {"node": "worker-1", "system_uuid": "4c4c"}
+    assert run(run_module, node, state="absent", device="GPU-a", **wanted)["error"] == "OtherMachine"
+
+
+def test_one_task_at_a_time_works_on_a_machine(run_module: RunModule, node: FakeNode) -> None:
+    with machine.alone(node.root):
+        found = run(run_module, node, state="absent", device="GPU-a")
+        assert run(run_module, node, check=True, state="absent", device="GPU-a")["changed"] is True
+    assert (found["failed"], found["error"], node.did) == (True, "Busy", [])
+    assert "evidence" not in found
+    assert run(run_module, node, state="absent", device="GPU-a")["changed"] is True
+
+
+def test_lock_that_cannot_be_opened_is_not_had(run_module: RunModule, node: FakeNode) -> None:
+    (node.root / "run").write_text("a file", encoding="ascii")
+    found = run(run_module, node, state="absent", device="GPU-a")
+    assert (found["error"], node.did) == ("Busy", [])
+    assert "Run the task as root" in found["msg"]

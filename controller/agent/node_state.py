@@ -24,6 +24,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.devi
     whole,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
+from ansible_collections.composable.infra.plugins.module_utils.kube.watch.parts import picked
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.reflector import Reflector
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
@@ -132,8 +133,12 @@ class NodeDriver:
 def trimmed_pod(pod: Json) -> Json:
     """What is kept of a pod. A new object; ``pod`` is left as it is."""
     meta, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+    folders = [volume for volume in spec.get("volumes") or () if volume.get("hostPath")]
+    contexts = {kind: [picked(each, ("name", "securityContext")) for each in spec[kind]]
+                for kind in ("initContainers", "containers") if spec.get(kind)}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {k: meta[k] for k in _META if k in meta},
-            "spec": {k: spec[k] for k in ("nodeName", "resourceClaims") if k in spec},
+            "spec": {**picked(spec, ("nodeName", "resourceClaims")), **contexts,
+                     "volumes": folders},
             "status": {k: status[k] for k in _STATUS if k in status}}
 
 

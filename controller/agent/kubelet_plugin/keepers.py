@@ -4,14 +4,15 @@
 """Prove on the node that nothing uses a claim's devices, or say what may use them.
 
 A claim or a pod that is gone from the API server proves nothing: its tenant may delete both while
-the container runs. The proof reads the node's processes instead.
+the container runs. Nor does a container that ended: it may have passed its open device to a
+container of another pod, through a socket in a volume. The proof reads the node's processes.
 """
 
 from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
@@ -43,12 +44,36 @@ class Keepers:
         except NotProven as error:
             return f"whether its devices are idle cannot be told: {error}"
 
-    def _openers(self, claim: PreparedClaim) -> str:
-        """Name the processes that have a device of the claim open. Raise NotProven."""
+    def strangers(self, claim: PreparedClaim, prepared: Iterable[PreparedClaim]) -> str:
+        """Return in a sentence which pods still use the claim's devices once its containers ended.
+
+        ``prepared``: all claims. Processes of the host do not count, nor pods that may open any
+        device of the node by themselves, as the vendor's monitoring may, nor pods of another claim
+        for the same device.
+        """
+        others = {(each.namespace, each.name) for each in prepared
+                  if each.uid != claim.uid and _overlap(each, claim)}
+        try:
+            return self._openers(claim, lambda user: self._is_stranger(user, others))
+        except NotProven as error:
+            return f"whether its devices are idle cannot be told: {error}"
+
+    def _is_stranger(self, user: str, others: Collection[tuple[str, str]]) -> bool:
+        uid = self._pod_uid(self._cgroup_of(user))
+        pod = self._pod_of(uid) if uid else None
+        if pod is None:
+            return bool(uid)
+        namespace = str(pod["metadata"].get("namespace"))
+        claimed = {(namespace, str(name)) for name in pods.claim_names(pod).values()}
+        return not (pods.has_host_access(pod) or claimed & {*others})
+
+    def _openers(self, claim: PreparedClaim, counts: Callable[[str], bool] = bool) -> str:
+        """Name the processes that have a device of the claim open and count. Raise NotProven."""
         for device in pci.devices(self._root):
             if not any(_is(device, each) for each in claim.devices):
                 continue
-            users = [self._described(user) for user in pci.users(self._root, device)]
+            users = [self._described(user) for user in pci.users(self._root, device)
+                     if counts(user)]
             if users:
                 return f"{device.address} is open by {', '.join(users)}"
         return ""
@@ -71,16 +96,27 @@ class Keepers:
 
     def _described(self, user: str) -> str:
         """Add to ``pid <n> (<name>)`` the process's control group, and whether its pod is gone."""
-        pid = _PID.match(user)
-        cgroup = _cgroup(self._root / "proc" / pid.group(1)) if pid else ""
+        cgroup = self._cgroup_of(user)
         said = f"{user} in cgroup {cgroup}" if cgroup else user
         vanished = " of a pod that the API server does not have"
         return f"{said}{vanished}" if self._has_vanished(cgroup) else said
 
+    def _cgroup_of(self, user: str) -> str:
+        pid = _PID.match(user)
+        return _cgroup(self._root / "proc" / pid.group(1)) if pid else ""
+
     def _has_vanished(self, cgroup: str) -> bool:
+        uid = self._pod_uid(cgroup)
+        return bool(uid) and self._pod_of(uid) is None
+
+    def _pod_of(self, uid: str) -> Json | None:
+        return next((pod for pod in self._node_pods() if pod["metadata"].get("uid") == uid), None)
+
+    @staticmethod
+    def _pod_uid(cgroup: str) -> str:
+        """Return the UID of the pod of a control group, empty for one of the host."""
         found = _POD.search(cgroup)
-        known = {str(pod["metadata"].get("uid")) for pod in self._node_pods()} if found else set()
-        return found is not None and found.group(1).replace("_", "-") not in known
+        return found.group(1).replace("_", "-") if found else ""
 
 
 def _is(device: pci.PciDevice, prepared: PreparedDevice) -> bool:
@@ -89,6 +125,11 @@ def _is(device: pci.PciDevice, prepared: PreparedDevice) -> bool:
         return False
     same_uuid = bool(prepared.uuid) and device.uuid == prepared.uuid
     return same_uuid or device.address == prepared.address
+
+
+def _overlap(one: PreparedClaim, other: PreparedClaim) -> bool:
+    """Whether two claims have a device in common."""
+    return bool({each.address for each in one.devices} & {each.address for each in other.devices})
 
 
 def _cgroup(process: Path) -> str:

@@ -73,7 +73,16 @@ class Preparation:
         return found
 
     def unprepare(self, uid: str) -> None:
-        """Take back what was prepared for the claim with this uid, also for one that is not known. Raises OSError."""
+        """Take back what was prepared for the claim with this uid, also for one that is not known.
+
+        Raises Refused while a container of another pod has a device of the claim open. The pod
+        does not end until then, so that the claim keeps its devices. Raises OSError.
+        """
+        claims = self.claims()
+        for claim in claims:
+            if claim.uid == uid and (reason := self._keepers.strangers(claim, claims)):
+                raise Refused(
+                    f"the claim {claim.namespace}/{claim.name} keeps its devices: {reason}")
         with self._lock:
             self._drop(uid)
 

@@ -142,7 +142,9 @@ def _simulated_number(root: Path) -> Callable[[str], str]:
             return ""
         except OSError as error:
             raise NotProven(f"{link} cannot be read: {error.strerror}") from None
-        return _text(f"{root}/{target.lstrip('/')}") or _text(link)
+        # The mount of an ended container has no place, so that the file's name alone is left.
+        unmounted = f"{root}/dev/{target[1:]}" if target.rfind("/") == 0 else link
+        return _text(f"{root}/{target.lstrip('/')}") or _text(link) or _text(unmounted)
 
     return number
 

@@ -71,6 +71,12 @@ def test_holder_is_named(root: Path) -> None:
     assert openers(root, [DEVICE]) == ["pid 42 (python)"]
 
 
+def test_file_of_a_stand_in_counts_by_its_name_when_its_mount_is_gone(root: Path) -> None:
+    process(root, 41, "first", "/dev/nvidia0")
+    process(root, 42, "taker", "/nvidia0")
+    assert openers(root, [DEVICE]) == ["pid 41 (first)", "pid 42 (taker)"]
+
+
 def test_all_holders_are_named_by_their_number(root: Path) -> None:
     for pid in (100, 9, 20):
         process(root, pid, f"p{pid}", "/dev/nvidia0")

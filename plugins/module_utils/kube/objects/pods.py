@@ -64,6 +64,18 @@ def _is_extended(resource: str) -> bool:
         "/" in resource and "kubernetes.io/" not in resource)
 
 
+def has_host_access(pod: Json) -> bool:
+    """Return whether a container of the pod may open devices of its node without a claim.
+
+    It is privileged, or has a folder of the node. The level ``baseline`` of Kubernetes' Pod
+    Security Standards permits neither.
+    """
+    spec = pod.get("spec") or {}
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    return any(volume.get("hostPath") for volume in spec.get("volumes") or ()) or any(
+        (each.get("securityContext") or {}).get("privileged") for each in containers)
+
+
 def phase(pod: Json) -> str:
     """``status.phase``."""
     return str((pod.get("status") or {}).get("phase") or "")

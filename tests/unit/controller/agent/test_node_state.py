@@ -5,7 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.composable.infra.controller.agent.node_state import NodeState
+import typing as t
+
+import pytest
+
+from ansible_collections.composable.infra.controller.agent.node_state import NodeState, trimmed_pod
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import NAMESPACE, pod
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
@@ -48,3 +53,19 @@ def test_claims_of_pods_that_have_not_ended() -> None:
         state.pods.upsert(raw)
     assert state.claim_names() == {(NAMESPACE, f"{name}-{kind}") for name in ("runs", "waits")
                                    for kind in ("own", "made")}
+
+
+@pytest.mark.parametrize(("spec", "access"), [
+    ({"volumes": [{"name": "v", "emptyDir": {}}],
+      "containers": [{"name": "c", "securityContext": {}}]}, False),
+    ({"volumes": [{"name": "v", "hostPath": {"path": "/dev"}}]}, True),
+    ({"containers": [{"name": "c", "image": "i"},
+                     {"name": "d", "securityContext": {"privileged": True}}]}, True),
+    ({"initContainers": [{"name": "c", "securityContext": {"privileged": True}}]}, True),
+    ({}, False)])
+def test_trimmed_pod_tells_whether_it_may_open_devices_without_a_claim(
+    spec: dict[str, t.Any], access: bool
+) -> None:
+    raw = {"metadata": {"name": "p", "uid": "u"}, "spec": spec}
+    assert (pods.has_host_access(raw), pods.has_host_access(trimmed_pod(raw))) == (access, access)
+    assert "image" not in str(trimmed_pod(raw))

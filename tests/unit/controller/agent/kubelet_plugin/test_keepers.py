@@ -111,6 +111,7 @@ def test_device_is_free_after_unprepare_or_a_proof(
     driver.sweep()
     assert driver.withheld()
     if how == "unprepare":
+        (process / "fd/0").unlink()
         driver.unprepare("uid-tenant-a")
     else:
         shutil.rmtree(process)
@@ -134,3 +135,59 @@ def test_404_of_a_load_balancer_is_no_claim_that_is_gone(
     node.api.heal()
     driver.sweep()
     assert driver.claims() == []
+
+
+def pod(node: PluginNode, claim: str = "", **spec: t.Any) -> None:
+    """The API server has the pod with UID."""
+    claims = [{"name": "g", "resourceClaimName": claim}] if claim else []
+    node.pods.append({"metadata": {"name": "p", "namespace": "default", "uid": UID},
+                      "spec": {"resourceClaims": claims, **spec}, "status": {"phase": "Running"}})
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_device_that_was_passed_to_another_pod_is_not_unprepared(
+    node: PluginNode, driver: Preparation, known: bool
+) -> None:
+    """A container passes its open device through a socket in a volume that both pods have."""
+    if known:
+        pod(node, volumes=[{"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}}])
+    process = node.process(4242, "taker", "/dev/nvidia0", cgroup=CGROUP)
+    with pytest.raises(Refused, match=r"default/tenant-a.*open by pid 4242 \(taker\)"):
+        driver.unprepare("uid-tenant-a")
+    assert node.specs() == [SPEC]
+    (process / "fd/0").unlink()
+    driver.unprepare("uid-tenant-a")
+    assert driver.claims() == []
+
+
+@pytest.mark.parametrize("spec", [
+    {"volumes": [{"name": "dev", "hostPath": {"path": "/dev"}}]},
+    {"containers": [{"name": "c", "securityContext": {"privileged": True}}]}],
+    ids=["a folder of the node", "privileged"])
+def test_monitoring_keeps_no_claim(
+    node: PluginNode, driver: Preparation, spec: dict[str, t.Any]
+) -> None:
+    pod(node, **spec)
+    node.process(4242, "exporter", "/dev/nvidia0", cgroup=CGROUP)
+    node.process(7, "persistenced", "/dev/nvidia0", cgroup="/system.slice/nvidia.service")
+    driver.unprepare("uid-tenant-a")
+    assert driver.claims() == []
+
+
+def test_pod_of_another_claim_for_the_device_keeps_no_claim(
+    node: PluginNode, driver: Preparation
+) -> None:
+    node.claim("gpu-a", name="watcher", adminAccess=True)
+    driver.prepare("default", "watcher", "uid-watcher")
+    pod(node, claim="watcher")
+    node.process(4242, "watcher", "/dev/nvidia0", cgroup=CGROUP)
+    driver.unprepare("uid-tenant-a")
+    assert [claim.name for claim in driver.claims()] == ["watcher"]
+
+
+def test_claim_is_not_unprepared_where_the_processes_are_not_all_shown(
+    node: PluginNode, driver: Preparation
+) -> None:
+    shutil.rmtree(node.root / "proc/1")
+    with pytest.raises(Refused, match=r"cannot be told.*process 1 is missing"):
+        driver.unprepare("uid-tenant-a")

@@ -33,7 +33,7 @@ if module.params["kind"] == "Node":
     answers = json.load(open({answers!r}))
     found = [answers[0]]
     json.dump(answers[1:] or answers, open({answers!r}, "w"))
-module.exit_json(changed=False, resources=found)
+module.exit_json(changed=False, resources=found, api_found=True)
 """
 
 

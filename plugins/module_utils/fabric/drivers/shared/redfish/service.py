@@ -172,11 +172,14 @@ class Service:
 
 
 def _is_whole(pages: Sequence[Collection]) -> bool:
-    """Whether pages have as many members as each of them says. A page may name a member twice."""
-    told = {page.count for page in pages if page.count is not None}
+    """Whether pages have at least as many members as each of them says. A page may name a member twice.
+
+    More members than the count lose nothing. Published examples of the standard have them.
+    """
+    told = max((page.count for page in pages if page.count is not None), default=0)
     entries = [entry for page in pages for entry in page.entries()]
     different = len({path_of(entry) or number for number, entry in enumerate(entries)})
-    return told <= {different} or (len(pages) == 1 and told == {len(entries)})
+    return told <= different or (len(pages) == 1 and told <= len(entries))
 
 
 def _of_status(error: FabricError, status: int) -> FabricError:

@@ -93,14 +93,14 @@ def test_plain_file_with_a_number_in_it_is_no_device_on_a_real_node(tmp_path: Pa
 def test_files_that_the_kernel_does_not_show_prove_nothing(
         tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "text").touch()
-    root, read = start(OPEN + READY, tmp_path / "text"), os.stat
+    root, read = start(OPEN + READY, tmp_path / "text"), probe._file
 
-    def refuse(path: t.Any, **options: t.Any) -> os.stat_result:
-        if "map_files" in str(path):
-            raise PermissionError(1, "Operation not permitted", path)
-        return read(path, **options)
+    def refuse(link: str) -> tuple[int, int, int]:
+        if "map_files" in link:
+            raise PermissionError(1, "Operation not permitted", link)
+        return read(link)
 
-    monkeypatch.setattr(os, "stat", refuse)
+    monkeypatch.setattr(probe, "_file", refuse)
     with pytest.raises(NotProven, match=r"map_files/\S+ cannot be read: Operation not permitted"):
         openers(root, [ZERO])
 

@@ -218,7 +218,7 @@ class DeviceWork:
     def _look(self, ask: Ask, turn: _Turn) -> float | None:
         """A device that was ready before this process began: still there, or to be found and touched again."""
         assert ask.evidence is not None
-        if self._hands.on_bus(ask.evidence) and self._hands.was_used(ask.evidence) and self._state.shows(ask.evidence):
+        if self._hands.on_bus(ask.evidence) and self._state.shows(ask.evidence):
             self._checked.add(ask.uid)
             return None
         return self._bring_up(ask, turn)

@@ -83,9 +83,6 @@ class Hands(t.Protocol):
     def on_bus(self, evidence: Evidence) -> bool:
         """Whether the bus shows the device that the evidence is about."""
 
-    def was_used(self, evidence: Evidence) -> bool:
-        """Whether the device was used since the boot. Without that it has no files, and no container can have it."""
-
     def dead_device(self) -> bool:
         """Whether the bus shows a device that answers nothing any more; a plugin does not start beside it."""
 

@@ -125,16 +125,9 @@ class HostHands:
 
     def on_bus(self, evidence: Evidence) -> bool:
         """See the protocol; a device that answers nothing any more is not there."""
-        return any(not pci.is_lost(self._root, d.address) for d in self._matching(evidence))
-
-    def was_used(self, evidence: Evidence) -> bool:
-        """See the protocol."""
-        return any(up.was_used(self._root, device) for device in self._matching(evidence))
-
-    def _matching(self, evidence: Evidence) -> list[pci.PciDevice]:
-        """What the bus shows under the device's UUID, or at its address without another UUID. Raises NodeTrouble."""
-        return [d for d in self._devices(LOOK_SECONDS)
-                if d.uuid == evidence.uuid or (d.address == evidence.address and not (d.uuid and evidence.uuid))]
+        found = [d for d in self._devices(LOOK_SECONDS)
+                 if d.uuid == evidence.uuid or (d.address == evidence.address and not (d.uuid and evidence.uuid))]
+        return any(not pci.is_lost(self._root, d.address) for d in found)
 
     def dead_device(self) -> bool:
         """See the protocol; a bus that cannot be read is judged by whoever acts on it."""

@@ -94,8 +94,7 @@ class _Asked:
         if done is None or not done.has(TOUCHED) or done.phase not in (PREPARING, READY):
             return "bring_up"
         if done.phase == PREPARING:
-            # Also where a slice shows it: a plugin that looked before its first use can give it to no container.
-            return "restart"
+            return "write" if shown else "restart"
         return "write" if shown and not done.has(ANNOUNCED) else ""
 
     def user(self) -> str:

@@ -50,7 +50,6 @@ def test_killed_at_a_step_up_and_at_a_step_down(
     victim.bring_back()
     await_served(stage, timeline, "one")
     assert len(attached(stage)) == 1
-    assert by_hand.empty(stage.lab.node_folder(NODE)) == [], "a container gets what is announced"
     with StepTrap(stage, down, going_up=False, spring=victim.kill) as trap:
         stage.delete_pod("one")
         trap.wait()

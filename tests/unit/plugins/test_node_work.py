@@ -100,9 +100,10 @@ def test_plugin_is_restarted_once_for_all_that_are_up() -> None:
     assert plugin_restarted(up, ["node-1"], NOW) == []
 
 
-def test_plugin_that_shows_a_device_may_have_looked_before_its_first_use() -> None:
-    """It announces what is bound, and could give no container a device that had no file when it looked."""
-    assert todo(resource(done=TOUCHED), slices=[slice_of("node-0", "GPU-a")]) == {"restart": ["node-0"]}
+def test_device_that_is_announced_already_is_ready() -> None:
+    work = node_work([resource(done=TOUCHED)], HOSTS, [slice_of("node-0", "GPU-a")], [], NOW)
+    told = work["write"][0]["evidence"]
+    assert (told["phase"], [s["step"] for s in told["steps"]]) == ("Ready", ["Touched", "Announced"])
 
 
 def test_announcement_is_written_once() -> None:

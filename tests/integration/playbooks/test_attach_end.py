@@ -29,7 +29,8 @@ def test_the_last_line_sums_up(tmp_path: Path, result: Json, sentence: str) -> N
     begin = [task["name"] for task in attach["tasks"]].index("Do the nodes' part meanwhile")
     meanwhile = attach["tasks"][begin]
     meanwhile["ansible.builtin.include_tasks"] = str(ROOT / "playbooks/tasks/node_meanwhile.yml")
+    (tmp_path / "tasks").symlink_to(ROOT / "playbooks/tasks")
     book = [{**attach, "vars": {**attach["vars"], "attach_pass": result}, "tasks": attach["tasks"][begin:]}]
     done = well(play(tmp_path, book, {}))
     assert done.result("Say how the run ended")["msg"] == sentence
-    assert len([name for name, task in done.tasks if task.get("skipped")]) <= 3
+    assert len([name for name, task in done.tasks if task.get("skipped")]) <= 4

@@ -42,10 +42,12 @@ class ServerClock:
         except ValueError:
             return
         with self._lock:
-            offset = moment + HALF - self._steady()
+            steady = self._steady()
+            offset = moment + HALF - steady
             self._said = date
-            if self._offset is None or abs(offset - self._offset) > TOLERANCE:
-                self._offset = offset
+            # Our own clock is taken as long as the dates do not contradict it: it tells more than whole seconds.
+            known = self._wall() - steady if self._offset is None else self._offset
+            self._offset = offset if abs(offset - known) > TOLERANCE else known
 
     def now(self) -> float:
         """Seconds since the epoch at the API server, exact to about two seconds.

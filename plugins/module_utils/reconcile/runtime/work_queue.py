@@ -25,6 +25,10 @@ MOST_REPLACED = 64
 K = t.TypeVar("K", bound=Hashable)
 
 
+def _wall() -> float:
+    return time.time()
+
+
 class WorkQueue(t.Generic[K]):
     """Coalescing queue with delayed keys. Thread-safe.
 
@@ -35,7 +39,7 @@ class WorkQueue(t.Generic[K]):
 
     def __init__(self, gather_seconds: Callable[[K], float | None] = lambda key: None,
                  waited: Callable[[K, float], None] = lambda key, seconds: None,
-                 clock: Callable[[], float] = lambda: time.time()) -> None:
+                 clock: Callable[[], float] = _wall) -> None:
         self._gather_seconds, self._waited, self._clock = gather_seconds, waited, clock
         self._priority: OrderedDict[K, float] = OrderedDict()
         self._background: OrderedDict[K, float] = OrderedDict()

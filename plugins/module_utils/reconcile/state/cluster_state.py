@@ -57,6 +57,10 @@ class DeviceSight:
     drivers: tuple[str, ...] = ()
 
 
+def _wall() -> float:
+    return time.time()
+
+
 class ClusterState:
     """Stores of raw JSON by kind, ``snapshot`` of the fabric (None until it was seen), and memory.
 
@@ -82,12 +86,16 @@ class ClusterState:
         self.refused_models: dict[str, str] = {}
         self.held_pods_planned = False
         self.tainted: dict[str, frozenset[DeviceKey]] = {}
-        self.clock: Callable[[], float] = lambda: time.time()
-        self.holds, self.reservations = DeviceHolds(self.resources, lambda: self.clock()), Reservations()
+        self.clock: Callable[[], float] = _wall
+
+        def clock() -> float:  # whichever is set by then
+            return self.clock()
+
+        self.holds, self.reservations = DeviceHolds(self.resources, clock), Reservations()
         self._shown, self.handovers = ShownDevices(), Handovers()
         self.absent_nodes, self.doubts = FirstSeen(), FirstSeen()
         self.operations, self.last_uses = OperationsUnderWay(), LastUses()
-        self.blocks = AttachBlocks(clock=lambda: self.clock())
+        self.blocks = AttachBlocks(clock=clock)
         self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
         self.shares, self.floor_shares = NodeShares(), FloorShares()
         self.arrivals = Arrivals(settings.floors)

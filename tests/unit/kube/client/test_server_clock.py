@@ -38,6 +38,16 @@ def test_time_is_the_servers_however_far_ours_is_ahead(ahead: float) -> None:
     assert clock.now() == pytest.approx(MOMENT + 5, abs=1.0)
 
 
+@pytest.mark.parametrize("ahead", [-0.4, 0.0, 0.3, 0.9])
+def test_our_clock_is_taken_while_the_dates_do_not_contradict_it(ahead: float) -> None:
+    """Two processes of one host then tell the same time, and a span of one does not begin after its root ended."""
+    clocks = Clocks(ahead)
+    clock = clocks.made()
+    clock.note(DATE)
+    clocks.passed += 3
+    assert clock.now() == pytest.approx(clocks.wall())
+
+
 @pytest.mark.parametrize("step", [-3600.0, -30.0, 30.0, 3600.0])
 def test_time_stays_the_servers_while_our_clock_is_set(step: float) -> None:
     """A request written before the next answer must not have a time that is wrong by the step."""

@@ -17,6 +17,7 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
     await_served,
     changes_asked,
     delete_all,
+    holds_new_pods,
     mark,
     wait_for,
 )
@@ -41,6 +42,7 @@ def test_a_pod_gets_an_idle_device_and_the_floor_is_filled_again(
 ) -> None:
     open_process(front_doors.controller, stage)
     (ready,) = online(stage, 1)
+    wait_for("new pods are held", lambda: holds_new_pods(stage))
     since = mark(stage)
     stage.pod("one", A100)
     await_served(stage, timeline, "one")

@@ -129,17 +129,29 @@ def cohdi_operator(case: Case) -> Iterator[Finding]:
         )
 
 
+def feature_gates(case: Case) -> Iterator[Finding]:
+    """The DRA driver starts with the planned gates, and does not hold the GPUs itself."""
+    for found, change in _gate_faults(case.matrix["nvidia_dra_driver"], case.plan.get("dra_feature_gates") or {}):
+        yield stop("feature gates of the DRA driver", found, f"{change} nvidia_dra_driver_feature_gates")
+
+
+def _gate_faults(known: dict[str, t.Any], planned: dict[str, bool]) -> Iterator[tuple[str, str]]:
+    """What is wrong with the planned gates, and the beginning of what to do about it."""
+    on = {name for name, is_on in {**dict.fromkeys(known["gates_on"], True), **planned}.items() if is_on}
+    for pair in known["exclusive_gates"]:
+        if on.issuperset(pair):
+            yield f"{pair[0]} and {pair[1]} exclude each other", "Remove one of them from"
+    for gate, required in known["required_gates"]:
+        if gate in on and required not in on:
+            yield f"{gate} requires {required}, which is off", f"Set {required} to true or {gate} to false in"
+    for gate in sorted(on.intersection(known["holding_gates"])):
+        yield (f"with {gate} the plugin has every GPU open, so no GPU can be removed from its node",
+               f"Remove {gate} from")
+
+
 def sharing(case: Case) -> Iterator[Finding]:
     """Ways to split GPUs that exclude each other."""
     method, dra = case.plan.get("sharing", "none"), bool(case.plan.get("dra_driver"))
-    gates = {name for name, on in (case.plan.get("dra_feature_gates") or {}).items() if on}
-    for pair in case.matrix["nvidia_dra_driver"]["exclusive_gates"]:
-        if gates.issuperset(pair):
-            yield stop(
-                "feature gates of the DRA driver",
-                f"{pair[0]} and {pair[1]} exclude each other",
-                "Remove one of them from nvidia_dra_driver_feature_gates",
-            )
     if method in ("time_slicing", "mps") and not case.plan.get("gpu_operator_device_plugin"):
         yield stop(
             "sharing",
@@ -149,4 +161,4 @@ def sharing(case: Case) -> Iterator[Finding]:
         )
 
 
-RULES = (branch, dra_driver, dra_downgrade, plugin_name, cohdi_operator, sharing)
+RULES = (branch, dra_driver, dra_downgrade, plugin_name, cohdi_operator, feature_gates, sharing)

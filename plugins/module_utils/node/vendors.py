@@ -71,9 +71,10 @@ NVIDIA = Vendor(
     drained=("nvidia-smi", "drain", "-p", "{address}", "-q"), drained_says="draining",
     remove=("nvidia-smi", "drain", "-p", "{address}", "-r"),
     last_unloads=("nvidia_drm", "nvidia_modeset", "nvidia_uvm"),
-    # The charts 25.x, 0.4.x, and the GPU Operator's GPUCluster.
-    plugin_selectors=tuple({"app.kubernetes.io/name": name}
-                           for name in ("nvidia-dra-driver-gpu", "dra-driver-nvidia-gpu", "nvidia-dra-driver")),
+    # The charts 25.x, 0.4.x, and the GPU Operator's GPUCluster. The name of the chart is that of its controller, too.
+    plugin_selectors=({"nvidia-dra-driver-gpu-component": "kubelet-plugin"},
+                      {"dra-driver-nvidia-gpu-component": "kubelet-plugin"},
+                      {"app.kubernetes.io/component": "nvidia-dra-driver-kubelet-plugin"}),
     dra_driver="gpu.nvidia.com")
 
 # They have no UUID, and no tool that drains or removes one: the driver is unbound. Users are told by their DRM files.

@@ -30,11 +30,15 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.conne
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden, Invalid
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import NODE, TARGET_NODE
+from ansible_collections.composable.infra.plugins.module_utils.node.vendors import VENDORS
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
 
 Json = dict[str, t.Any]
 PLUGINS = "dra-driver-nvidia-gpu"
-PLUGIN = {"app.kubernetes.io/name": "dra-driver-nvidia-gpu"}
+# The lab's DaemonSet would take a pod with all labels of the chart for its own.
+PLUGIN = {"app.kubernetes.io/component": "nvidia-dra-driver-kubelet-plugin"}
+CONTROLLER = {"app.kubernetes.io/name": "dra-driver-nvidia-gpu", "dra-driver-nvidia-gpu-component": "controller"}
+LABELS = [labels for vendor in VENDORS for labels in vendor.plugin_selectors]
 CRO = "/apis/cro.hpsys.ibm.ie.com/v1alpha1/composableresources"
 DAEMON_SETS = ApiResource("apps/v1", "daemonsets", "DaemonSet", True)
 ROLES = ApiResource("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", False)
@@ -59,6 +63,7 @@ def lab(stage_factory: StageFactory) -> Lab:
                          "annotations": {"example.com/note": "as it was"}},
             "spec": {"type": "gpu", "model": "A100 40G", "target_node": node}})
         made.api.apply(pod(f"plugin-{node}", node, PLUGIN))
+        made.api.apply(pod(f"controller-{node}", node, CONTROLLER))
         made.api.apply(pod(f"other-{node}", node, {"app": "other"}))
     return made
 
@@ -117,6 +122,12 @@ def test_what_an_agent_needs_is_granted(lab: Lab, agent: Client) -> None:
     assert f"plugin-{MINE}" not in left
 
 
+@pytest.mark.parametrize("number", range(len(LABELS)))
+def test_the_plugins_of_all_vendors_are_restarted(lab: Lab, agent: Client, number: int) -> None:
+    lab.api.apply(pod(f"plugin-{number}", MINE, {**LABELS[number]}))
+    agent.delete(PODS, f"plugin-{number}", PLUGINS)
+
+
 def patched(name: str, patch: Json, **more: t.Any) -> Try:
     return lambda client: client.merge_patch(COMPOSABLE_RESOURCES, name, patch, **more)
 
@@ -136,6 +147,7 @@ POLICY: dict[str, Try] = {
     "all annotations away": patched(f"gpu-{MINE}", {"metadata": {"annotations": None}}),
     "the evidence and more": patched(f"gpu-{MINE}", {**EVIDENCE, "spec": {"model": "H100"}}),
     "the plugin's pod of another node": lambda client: client.delete(PODS, f"plugin-{OTHER}", PLUGINS),
+    "the controller of the plugin's chart": lambda client: client.delete(PODS, f"controller-{MINE}", PLUGINS),
     "another pod of its node": lambda client: client.delete(PODS, f"other-{MINE}", PLUGINS),
     "another node's Lease": lambda client: client.create(LEASES, lease(f"node-agent-{OTHER}")),
     "the Lease of the controllers": lambda client: client.create(LEASES, lease("composable-infra-operator")),

@@ -20,7 +20,7 @@ from ansible_collections.composable.infra.tests.e2e.support.fake_fabric import F
 from ansible_collections.composable.infra.tests.e2e.support.lab_support import wait_for
 
 PLUGIN_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-_LABEL = "app.kubernetes.io/name"
+_LABEL = "dra-driver-nvidia-gpu-component"
 
 
 class Plugged:

@@ -64,7 +64,7 @@ def agents(*args: str) -> Json:
 
 def plugin(**spec: t.Any) -> Json:
     """The vendor's plugin."""
-    labels = {"app.kubernetes.io/name": "dra-driver-nvidia-gpu"}
+    labels = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}
     return {"metadata": {"namespace": "dra", "name": "plugin"},
             "spec": {"template": {"metadata": {"labels": labels}, "spec": {"containers": [{}], **spec}}}}
 

@@ -8,6 +8,7 @@ A policy is evaluated for every write that its rules match, whoever writes; only
 
 from __future__ import annotations
 
+import ast
 import typing as t
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import DEPLOY, documents
+from ansible_collections.composable.infra.plugins.module_utils.node.vendors import VENDORS
 
 Json = dict[str, t.Any]
 OPERATIONS = {"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE"}
@@ -104,3 +106,10 @@ def test_heartbeats_of_kubelets_are_judged_by_none(write: Write) -> None:
 
 def test_a_pods_status_is_judged_by_one() -> None:
     assert matching(Write("", "pods/status", "UPDATE", "default")) == {"composable-infra-pods"}
+
+
+def test_an_agent_may_restart_the_plugins_of_all_vendors() -> None:
+    (said,) = [each["expression"] for each in POLICIES["composable-infra-agent"]["validations"]
+               if ".exists(plugin" in each["expression"]]
+    listed = ast.literal_eval(said[said.index("[{"):said.index(".exists(plugin")])
+    assert listed == [{**labels} for vendor in VENDORS for labels in vendor.plugin_selectors]

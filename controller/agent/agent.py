@@ -36,7 +36,7 @@ from .evidence_book import EvidenceBook
 from .hands import Hands
 from .metrics import AgentMetrics, new_steps
 from .node_state import NodeDriver, NodeState
-from .plugin_work import ANNOUNCE_SECONDS, PluginWork
+from .vendor_plugin.plugin_work import ANNOUNCE_SECONDS, PluginWork
 
 Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
@@ -163,6 +163,7 @@ class NodeAgent:
         if not self._all_read():
             return
         self.plugins.find_leavers()
+        self._hands.tell_feature_discovery()
         self.lane.start()
         self._ready.set()
         for duty in (_Duty.LEASE, _Duty.PLUGIN, _Duty.TICK):

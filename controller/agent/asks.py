@@ -84,8 +84,12 @@ def read(obj: Json, known: Evidence | None = None) -> Ask:
         pool_device=annotation(obj, POOL_DEVICE))
 
 
-def work_of(ask: Ask, checked: bool) -> Work:
-    """What to do on the bus; ``checked``: this process has seen the device there since the evidence was written."""
+def work_of(ask: Ask, checked: bool, shown: bool = False) -> Work:
+    """What to do on the bus.
+
+    ``checked``: this process has seen the device there since the evidence was written. ``shown``: a slice of the node
+    shows the device, so a claim may have it.
+    """
     phase = ask.evidence.phase if ask.evidence else ""
     if not ask.device:
         return Work.NOTHING
@@ -94,9 +98,15 @@ def work_of(ask: Ask, checked: bool) -> Work:
         return Work.NOTHING if done else Work.RELEASE
     if phase == RELEASING:
         return Work.TAKE_BACK
-    if not ask.wanted and phase != REMOVED:  # one whose release was taken back is some claim's
+    if not ask.wanted and phase != REMOVED and not (shown and _is_unused(ask.evidence)):
         return Work.NOTHING
+    # One whose release was taken back is some claim's.
     return _upwards(ask.evidence, checked)
+
+
+def _is_unused(evidence: Evidence | None) -> bool:
+    """Whether the device was never brought up, so that it has no file and no container can get it."""
+    return evidence is None or not evidence.has(TOUCHED)
 
 
 def _upwards(evidence: Evidence | None, checked: bool) -> Work:

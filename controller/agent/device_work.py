@@ -122,7 +122,7 @@ class DeviceWork:
 
     def pending(self, ask: Ask) -> bool:
         """Whether the device is still to be brought up and nothing stands in the way."""
-        work = asks.work_of(ask, ask.uid in self._checked)
+        work = self._work_of(ask)
         hopeless = ask.evidence and ask.evidence.trouble and ask.evidence.trouble.reason not in WARNINGS
         return work in (Work.BRING_UP, Work.LOOK) and not hopeless
 
@@ -156,14 +156,20 @@ class DeviceWork:
                 # Its detach is repeated when the answer was lost, and would pull it from its driver.
                 self._checked.discard(ask.uid)
                 self._again(ask.name)
+            if not ask.wanted and self._work_of(ask) == Work.BRING_UP:  # a plugin has announced it since
+                self._again(ask.name)
             if evidence is None or evidence.phase != READY or _lost(evidence) or ask.uid not in self._checked:
                 continue
             lines = [r.line for r in reports if r.xid == LOST_XID and r.address == evidence.address]
             if lines or not self._is_there(evidence):
                 self._note_trouble(ask, NodeTrouble(LOST_ON_BUS, _gone(evidence, lines)))
 
+    def _work_of(self, ask: Ask) -> Work:
+        evidence = ask.evidence or Evidence(PREPARING, ask.device, uuid=ask.uuid)
+        return asks.work_of(ask, ask.uid in self._checked, not ask.wanted and self._state.shows(evidence))
+
     def _turn(self, ask: Ask) -> _Turn:
-        what = (asks.work_of(ask, ask.uid in self._checked), ask.device, ask.release)
+        what = (self._work_of(ask), ask.device, ask.release)
         turn = self._turns.get(ask.uid)
         if turn is None or turn.what != what:
             now = time.monotonic()
@@ -218,7 +224,7 @@ class DeviceWork:
     def _look(self, ask: Ask, turn: _Turn) -> float | None:
         """A device that was ready before this process began: still there, or to be found and touched again."""
         assert ask.evidence is not None
-        if self._hands.on_bus(ask.evidence) and self._state.shows(ask.evidence):
+        if self._hands.on_bus(ask.evidence) and self._hands.was_used(ask.evidence) and self._state.shows(ask.evidence):
             self._checked.add(ask.uid)
             return None
         return self._bring_up(ask, turn)

@@ -83,6 +83,9 @@ class Hands(t.Protocol):
     def on_bus(self, evidence: Evidence) -> bool:
         """Whether the bus shows the device that the evidence is about."""
 
+    def was_used(self, evidence: Evidence) -> bool:
+        """Whether the device was used since the boot. Without that it has no files, and no container can have it."""
+
     def dead_device(self) -> bool:
         """Whether the bus shows a device that answers nothing any more; a plugin does not start beside it."""
 
@@ -109,4 +112,6 @@ class Hands(t.Protocol):
         """Return the Xids in the kernel log since the last call; Xid 79 only of a device that no longer answers."""
 
     def tell_feature_discovery(self) -> None:
-        """Have Node Feature Discovery look now rather than at its next interval, where it is installed."""
+        """Have Node Feature Discovery label the node now for the vendors whose devices it has, where it is installed.
+
+        Its own look at the PCI bus comes at its next interval. Raises nothing."""

@@ -125,9 +125,16 @@ class HostHands:
 
     def on_bus(self, evidence: Evidence) -> bool:
         """See the protocol; a device that answers nothing any more is not there."""
-        found = [d for d in self._devices(LOOK_SECONDS)
-                 if d.uuid == evidence.uuid or (d.address == evidence.address and not (d.uuid and evidence.uuid))]
-        return any(not pci.is_lost(self._root, d.address) for d in found)
+        return any(not pci.is_lost(self._root, d.address) for d in self._matching(evidence))
+
+    def was_used(self, evidence: Evidence) -> bool:
+        """See the protocol."""
+        return any(up.was_used(self._root, device) for device in self._matching(evidence))
+
+    def _matching(self, evidence: Evidence) -> list[pci.PciDevice]:
+        """What the bus shows under the device's UUID, or at its address without another UUID. Raises NodeTrouble."""
+        return [d for d in self._devices(LOOK_SECONDS)
+                if d.uuid == evidence.uuid or (d.address == evidence.address and not (d.uuid and evidence.uuid))]
 
     def dead_device(self) -> bool:
         """See the protocol; a bus that cannot be read is judged by whoever acts on it."""
@@ -206,12 +213,21 @@ class HostHands:
         return fault.xid != kernel_log.LOST_XID or pci.is_lost(self._root, address)
 
     def tell_feature_discovery(self) -> None:
-        """Touch a file that nfd-worker watches; it has no features, and is left out where NFD is not installed."""
+        """Write the labels of the vendors whose devices are on the bus into a file that nfd-worker watches.
+
+        Source: nfd-worker reads only its source `local` when a file changes, the PCI bus at its next interval. It
+        reads no file whose name begins with a dot.
+        """
         folder = self._root / FEATURES
         if not folder.is_dir():
             return
         try:
-            (folder / FEATURE_FILE).touch()
+            vendors = {d.vendor for d in self._devices(0.0) if vendor_of(d.vendor, d.pci_class).dra_driver}
+            new = folder / f".{FEATURE_FILE}"
+            new.write_text("".join(f"pci-{vendor}.present=true\n" for vendor in sorted(vendors)), encoding="ascii")
+            new.replace(folder / FEATURE_FILE)
+        except NodeTrouble as error:
+            log.warning("Node Feature Discovery is not told: %s", error)
         except OSError as error:
             log.warning("Node Feature Discovery is not told: %s: %s", folder, error.strerror)
 

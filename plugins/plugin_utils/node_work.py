@@ -94,7 +94,8 @@ class _Asked:
         if done is None or not done.has(TOUCHED) or done.phase not in (PREPARING, READY):
             return "bring_up"
         if done.phase == PREPARING:
-            return "write" if shown else "restart"
+            # Also where a slice shows it: a plugin that looked before its first use can give it to no container.
+            return "restart"
         return "write" if shown and not done.has(ANNOUNCED) else ""
 
     def user(self) -> str:

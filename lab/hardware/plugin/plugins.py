@@ -3,6 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A stand-in for the vendor's DRA plugin on every node. It looks for devices when its pod starts, and never again.
 
+It announces a device that has a driver, also before its first use. The vendor's plugin could give such a device to no
+container, since it has no file yet. No kubelet asks here, so the node's record has the UUIDs of such devices
+(`simulator/plugin.json`, `empty`).
+
 Its slice stays while its pod is away for a short time; after that it goes, as the kubelet deletes the slices of a
 driver that is gone. A running plugin notices only that a GPU was lost: it taints all devices of the node. It does not
 start while a lost one is on the bus, since the vendor's library then answers with an error.
@@ -107,7 +111,7 @@ class Plugins:
     def _enumerate(self, node: str, plugin: _Plugin, pod: str) -> None:
         records = self._nodes[node]
         try:
-            entries = device_entries(_usable(records))
+            found = _shown(records)
         except LabError as error:
             with self._lock:
                 plugin.since = time.monotonic()
@@ -115,8 +119,8 @@ class Plugins:
             self._log(f"plugin of {node} does not start: {error}; again after {plugin.backoff:g} s")
             self._appointments.make(node, plugin.backoff)
             return
-        self._store.publish(node, entries)
-        records.keep_note("plugin", {"pod": pod})
+        self._store.publish(node, device_entries(found))
+        records.keep_note("plugin", {"pod": pod, "empty": [device.uuid for device in found if not device.touched]})
         plugin.enumerated = pod
         self._started(node)
 
@@ -130,7 +134,7 @@ class Plugins:
         self._on_started()
 
 
-def _usable(records: Records) -> list[BusDevice]:
+def _shown(records: Records) -> list[BusDevice]:
     """Devices that the vendor's library shows. LabError when it answers with an error."""
     if faults.PLUGIN_FAILS in faults.read(records.root):
         raise LabError(f"the fault {faults.PLUGIN_FAILS} is on")
@@ -138,4 +142,4 @@ def _usable(records: Records) -> list[BusDevice]:
     lost = [device.address for device in bound if device.lost]
     if lost:
         raise LabError(f"the device {lost[0]} is lost and still on the bus")
-    return [device for device in bound if device.touched]
+    return bound

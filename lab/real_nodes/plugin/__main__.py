@@ -21,7 +21,7 @@ from ansible_collections.composable.infra.lab.errors import LabError
 from ansible_collections.composable.infra.lab.hardware.slices import device_entries
 from ansible_collections.composable.infra.lab.names import DRIVER
 from ansible_collections.composable.infra.lab.real_nodes.plugin.api import PodApi
-from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import look
+from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import DeviceFiles, look
 from ansible_collections.composable.infra.lab.real_nodes.plugin.driver import Driver
 from ansible_collections.composable.infra.lab.real_nodes.plugin.publisher import Publisher
 
@@ -58,7 +58,8 @@ def main() -> None:
     api = PodApi(options.server)
     publisher = Publisher(api, options.node, device_entries(devices), log)
     publisher.start()
-    driver = Driver(options.node, devices, options.specs, lambda path: dict(api.request("GET", path)), log)
+    files = DeviceFiles(options.hardware, devices)
+    driver = Driver(options.node, devices, files, options.specs, lambda path: dict(api.request("GET", path)), log)
     sockets = Sockets(options.kubelet, DRIVER)
     registration = Registration(sockets, ["v1.DRAPlugin"], publisher.registered.set, log)
     with serving(sockets, [service(f"{DRA}.DRAPlugin", driver.methods())], registration):

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from ansible_collections.composable.infra.lab.hardware.node import faults
 _GPUS = "proc/driver/nvidia/gpus"
 # Where the simulated kernel keeps what it knows of a device, which the vendor's library would ask the driver.
 _RECORD = "simulator/devices/{address}.json"
+# How long the vendor's plugin keeps what it has found out about a device's files (`cdi.go` of its source, 0.5).
+CACHE_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +33,33 @@ class FoundGpu:
     properties: Mapping[str, Any] = field(default_factory=dict)
 
 
-def look(root: Path) -> list[FoundGpu]:
-    """GPUs with a driver and a device file below `root`, the node's folder, by minor number.
+class DeviceFiles:
+    """Which devices have their file in /dev, as the plugin believes: it looks at its start, and then every 5 minutes.
 
-    LabError where the vendor's library would answer with an error.
+    `root`: the node's folder. `clock`: seconds of a clock that nobody sets.
+    """
+
+    def __init__(self, root: Path, devices: Iterable[FoundGpu], clock: Callable[[], float] = time.monotonic) -> None:
+        self._root, self._clock = root, clock
+        self._known = {device.uuid: (self._exists(device), clock()) for device in devices}
+
+    def has(self, device: FoundGpu) -> bool:
+        """Whether the device had its file at the last look."""
+        known, at = self._known[device.uuid]
+        if self._clock() - at >= CACHE_SECONDS:
+            known = self._exists(device)
+            self._known[device.uuid] = known, self._clock()
+        return known
+
+    def _exists(self, device: FoundGpu) -> bool:
+        return (self._root / "dev" / f"nvidia{device.minor}").exists()
+
+
+def look(root: Path) -> list[FoundGpu]:
+    """GPUs with a driver below `root`, the node's folder, by minor number.
+
+    The vendor's library starts a GPU that nobody has used yet, so such a device is shown, too. LabError where the
+    library would answer with an error.
     """
     if faults.PLUGIN_FAILS in faults.read(root):
         raise LabError(f"the fault {faults.PLUGIN_FAILS} is on")
@@ -47,11 +73,11 @@ def _device(root: Path, information: Path) -> FoundGpu | None:
     record = _record(root, address)
     if record.get("lost"):
         raise LabError(f"the device {address} is lost and still on the bus")
-    # No file in /dev before the first use, and no UUID either: the vendor's library leaves such a device out.
-    used = (root / "dev" / f"nvidia{minor}").exists() and "?" not in rows["GPU UUID"]
-    if not used or record.get("draining"):
+    if record.get("draining"):
         return None
-    return FoundGpu(rows["GPU UUID"], rows["Model"], address, minor, record.get("properties", {}))
+    # /proc has no UUID before the first use. The library asks the device itself.
+    uuid = record["uuid"] if "?" in rows["GPU UUID"] else rows["GPU UUID"]
+    return FoundGpu(uuid, rows["Model"], address, minor, record.get("properties", {}))
 
 
 def _row(line: str) -> tuple[str, str]:

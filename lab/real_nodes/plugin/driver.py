@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.rpc import DRA, Method, message_class
 from ansible_collections.composable.infra.lab.names import DRIVER
 from ansible_collections.composable.infra.lab.real_nodes.plugin import specs
-from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import FoundGpu
+from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import DeviceFiles, FoundGpu
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
 
@@ -24,18 +24,20 @@ class Unprepared(Exception):
 class Driver:
     """The devices that were there when the plugin started, and the claims that use them.
 
-    `read_claim` returns a ResourceClaim by its path, as the API server has it.
+    `files`: which devices have their file. `read_claim` returns a ResourceClaim by its path, as the API server has it.
     """
 
     def __init__(
         self,
         node: str,
         devices: Sequence[FoundGpu],
+        files: DeviceFiles,
         folder: Path,
         read_claim: Callable[[str], Mapping[str, Any]],
         log: Callable[[str], None],
     ) -> None:
         self._node, self._folder, self._read_claim, self._log = node, folder, read_claim, log
+        self._files = files
         self._devices = {specs.device_name(device): device for device in devices}
 
     def methods(self) -> dict[str, Method]:
@@ -71,7 +73,13 @@ class Driver:
         if claim["metadata"]["uid"] != uid:
             raise Unprepared(f"the claim {namespace}/{name} is another one by now")
         results = self._results(claim)
-        specs.write(self._folder, uid, [self._devices[result["device"]] for result in results])
+        devices = [self._devices[result["device"]] for result in results]
+        for device in devices:
+            if not self._files.has(device):
+                # The vendor's words for a device that had no file when the plugin looked.
+                raise Unprepared(f'invalid CDI Spec: failed add device "{uid}-{specs.device_name(device)}": '
+                                 "invalid device, empty device edits")
+        specs.write(self._folder, uid, devices)
         return [self._answer(uid, result) for result in results]
 
     def _results(self, claim: Mapping[str, Any]) -> list[Mapping[str, Any]]:

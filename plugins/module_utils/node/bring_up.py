@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from . import bus, pci, sanitize
 from .evidence import (
@@ -43,7 +44,8 @@ def bring_up(host: Host, wanted: Wanted, options: Options, note: Callable[[Evide
     """Find the device on the bus, bind its driver, and use it once.
 
     ``note`` is called with the evidence after every step. Returns it with the steps OnBus, Bound and Touched; its phase
-    is Ready where no plugin of the vendor has to look again. Raises NodeTrouble, after the evidence that says so was
+    is Ready where no plugin of the vendor has to look again. A device that was not used since the boot begins with new
+    steps, whatever its evidence says. Raises NodeTrouble, after the evidence that says so was
     noted: NotOnBus, NoRoomForBars, DriverNotBound, DriverFailed, LostOnBus, NotProven, CommandFailed.
     """
     before = wanted.before
@@ -60,6 +62,15 @@ def bring_up(host: Host, wanted: Wanted, options: Options, note: Callable[[Evide
     except NodeTrouble as trouble:
         progress.trouble(trouble)
         raise
+
+
+def was_used(root: Path, device: pci.PciDevice) -> bool:
+    """Whether the device was used since the last boot: it has its driver and its files.
+
+    True where its vendor needs no first use.
+    """
+    vendor = vendor_of(device.vendor, device.pci_class)
+    return not vendor.touch or (device.driver == vendor.driver and pci.has_files(root, device))
 
 
 class _BringUp:
@@ -96,6 +107,9 @@ class _BringUp:
         """All steps for one device; returns its UUID, empty where its vendor has none."""
         vendor = vendor_of(device.vendor, device.pci_class)
         link = pci.link(self.host.root, device.address)
+        if self.progress.evidence.has(TOUCHED) and not was_used(self.host.root, device):
+            # The node was booted since. A plugin that looked before this use knows no file of the device.
+            self.progress.become(replace(self.progress.evidence, phase=PREPARING, steps=()))
         self.progress.step(ON_BUS, address=device.address, numa_node=device.numa_node, link=link,
                            uuid=device.uuid or self.progress.evidence.uuid)
         self._check_windows(device)

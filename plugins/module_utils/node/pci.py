@@ -144,6 +144,14 @@ def device_files(root: Path, device: PciDevice) -> list[str]:
     return found
 
 
+def has_files(root: Path, device: PciDevice) -> bool:
+    """Whether the files by which programs use the device are in /dev; false where it is not known which they are."""
+    try:
+        return all((root / path.lstrip("/")).exists() for path in device_files(root, device))
+    except NotProven:
+        return False
+
+
 def users(root: Path, device: PciDevice) -> list[str]:
     """Return the processes that hold the device, as ``pid <n> (<name>)``; empty when it is idle. Raises NotProven."""
     return openers(root, device_numbers(root, device))

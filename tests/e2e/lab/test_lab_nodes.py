@@ -66,14 +66,16 @@ def test_device_is_announced_after_its_first_use_by_a_plugin_that_starts_anew(
     folder = lab.node_folder("node-0")
     fabric.show(("a", "node-0"), ("b", "node-1"))
     wait_for("bound devices", lambda: by_hand.bound(folder) == [FIRST] == by_hand.bound(lab.node_folder("node-1")))
-    # The other node's plugin starts anew, and shows that a device which nobody has used is not announced.
+    # The other node's plugin starts again. It announces a device that nobody has used, and can give it to nobody.
     by_hand.restart_plugin(lab, "node-1")
+    wait_for("the other slice", lambda: by_hand.announced(lab, "node-1") == ["GPU-b"])
+    wait_for("its record", lambda: by_hand.empty(lab.node_folder("node-1")) == ["GPU-b"])
     assert by_hand.run(folder, "nvidia-smi", "-L") == "GPU 0: H100 (UUID: GPU-a)\n"
     by_hand.restart_plugin(lab, "node-0")
     wait_for("the slice", lambda: by_hand.announced(lab, "node-0") == ["GPU-a"])
     create_pod_with_claim(lab, lab_namespace, "uses-gpu")
     wait_for("a running pod", lambda: phase(lab, lab_namespace, "uses-gpu") == "Running")
-    assert not by_hand.announced(lab, "node-1")
+    assert by_hand.empty(folder) == []
 
 
 def test_slice_goes_with_the_plugin_and_comes_back_with_it(lab: Lab, fabric: FakeFabric) -> None:

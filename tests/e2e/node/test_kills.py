@@ -28,6 +28,7 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
     attached,
     await_served,
     changes_asked,
+    delete_all,
     mark,
     wait_for,
 )
@@ -50,6 +51,7 @@ def test_killed_at_a_step_up_and_at_a_step_down(
     victim.bring_back()
     await_served(stage, timeline, "one")
     assert len(attached(stage)) == 1
+    assert by_hand.empty(stage.lab.node_folder(NODE)) == [], "a container gets what is announced"
     with StepTrap(stage, down, going_up=False, spring=victim.kill) as trap:
         stage.delete_pod("one")
         trap.wait()
@@ -60,3 +62,20 @@ def test_killed_at_a_step_up_and_at_a_step_down(
     log = by_hand.kernel_log(stage.lab.node_folder(NODE))
     assert "Xid" not in log
     assert "non-zero usage count" not in log
+
+
+def test_plugin_that_announces_a_device_before_its_first_use_looks_again(
+    stage: Stage, timeline: Timeline, open_process: OpenProcess
+) -> None:
+    """The agent is away while the device comes, and somebody else restarts the plugin meanwhile."""
+    victim, folder = AgentVictim(stage, NODE, open_process), stage.lab.node_folder(NODE)
+    victim.kill()
+    stage.pod("one", A100)
+    (uuid,) = wait_for("a device that has a driver", lambda: [*attached(stage)] if by_hand.bound(folder) else [])
+    by_hand.restart_plugin(stage.lab, NODE)
+    wait_for("the plugin announces it", lambda: by_hand.announced(stage.lab, NODE) == [uuid] == by_hand.empty(folder))
+    victim.bring_back()
+    await_served(stage, timeline, "one")
+    assert by_hand.empty(folder) == [], "a container gets what is announced"
+    assert timeline.claims["one"].devices == [uuid]
+    delete_all(stage)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -73,6 +74,12 @@ def announced(lab: Lab, node: str) -> list[str] | None:
     if spec is None:
         return None
     return [device["attributes"]["uuid"]["string"] for device in spec.get("devices") or []]
+
+
+def empty(folder: Path) -> list[str]:
+    """UUIDs in the slice of a simulated node that the plugin could give to no container: it saw no file of them."""
+    found: list[str] = json.loads((folder / "simulator/plugin.json").read_text(encoding="utf-8"))["empty"]
+    return found
 
 
 def slice_spec(lab: Lab, node: str) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.node.bring_up import bring_up
-from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence, Link, NodeTrouble
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence, Link, NodeTrouble, moment
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Output
 from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
 from ansible_collections.composable.infra.plugins.module_utils.node.search import Wanted
@@ -67,6 +67,17 @@ def test_device_that_comes_by_itself(node: FakeNode, notes: Notes) -> None:
     assert steps(found) == ["OnBus", "Bound", "Touched"]
     assert [steps(e) for e in notes.all] == [["OnBus"], ["OnBus", "Bound"], ["OnBus", "Bound", "Touched"]]
     assert found == notes.last
+
+
+def test_device_that_was_used_before_the_last_boot_only_begins_with_new_steps(node: FakeNode, notes: Notes) -> None:
+    """Its files are gone, and a plugin that looked meanwhile knows none."""
+    before = node.ready(A, "GPU-a").with_step("Announced", 2.0)
+    again = replace(before, device="cdi-1")
+    assert bring_up(node.host, wanted(before=again), QUICK, notes) == again, "it has its files"
+    (node.root / "dev/nvidia0").unlink()
+    found = bring_up(node.host, wanted(before=again), replace(QUICK, clock=lambda: 9.0), notes)
+    assert (found.phase, steps(found)) == ("Preparing", ["OnBus", "Bound", "Touched"])
+    assert {step.at for step in found.steps} == {moment(9.0)}
 
 
 def test_ports_are_looked_at_when_no_event_comes(node: FakeNode, notes: Notes) -> None:

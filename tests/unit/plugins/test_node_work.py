@@ -100,10 +100,9 @@ def test_plugin_is_restarted_once_for_all_that_are_up() -> None:
     assert plugin_restarted(up, ["node-1"], NOW) == []
 
 
-def test_device_that_is_announced_already_is_ready() -> None:
-    work = node_work([resource(done=TOUCHED)], HOSTS, [slice_of("node-0", "GPU-a")], [], NOW)
-    told = work["write"][0]["evidence"]
-    assert (told["phase"], [s["step"] for s in told["steps"]]) == ("Ready", ["Touched", "Announced"])
+def test_plugin_that_shows_a_device_may_have_looked_before_its_first_use() -> None:
+    """It announces what is bound, and could give no container a device that had no file when it looked."""
+    assert todo(resource(done=TOUCHED), slices=[slice_of("node-0", "GPU-a")]) == {"restart": ["node-0"]}
 
 
 def test_announcement_is_written_once() -> None:
@@ -182,11 +181,14 @@ def test_evidence_about_another_device_is_none() -> None:
     assert todo(resource(done=READY, device="cdi-other")) == {"bring_up": ["a"]}
 
 
-@pytest.mark.parametrize(("label", "owner", "found"), [
-    ("nvidia-dra-driver-gpu", "DaemonSet", True), ("dra-driver-nvidia-gpu", "DaemonSet", True),
-    ("nvidia-dra-driver", "DaemonSet", True), ("dra-driver-nvidia-gpu", "ReplicaSet", False),
-    ("other", "DaemonSet", False)])
-def test_pods_of_the_plugins(label: str, owner: str, found: bool) -> None:
-    pod = {"metadata": {"name": "p", "namespace": "n", "labels": {"app.kubernetes.io/name": label, "x": "y"},
+@pytest.mark.parametrize(("labels", "owner", "found"), [
+    ({"nvidia-dra-driver-gpu-component": "kubelet-plugin"}, "DaemonSet", True),
+    ({"dra-driver-nvidia-gpu-component": "kubelet-plugin"}, "DaemonSet", True),
+    ({"app.kubernetes.io/component": "nvidia-dra-driver-kubelet-plugin"}, "DaemonSet", True),
+    ({"dra-driver-nvidia-gpu-component": "kubelet-plugin"}, "ReplicaSet", False),
+    ({"dra-driver-nvidia-gpu-component": "controller"}, "DaemonSet", False),
+    ({"app.kubernetes.io/name": "dra-driver-nvidia-gpu"}, "DaemonSet", False)])
+def test_pods_of_the_plugins(labels: dict[str, str], owner: str, found: bool) -> None:
+    pod = {"metadata": {"name": "p", "namespace": "n", "labels": {**labels, "x": "y"},
                         "ownerReferences": [{"kind": owner}]}, "spec": {"nodeName": "node-0"}}
     assert list(plugin_pods([pod])) == ([{"name": "p", "namespace": "n", "node": "node-0"}] if found else [])

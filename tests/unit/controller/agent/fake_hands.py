@@ -39,6 +39,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     IDLE,
     NOT_PROVEN,
     ON_BUS,
+    PREPARING,
     READY,
     RELEASING,
     REMOVED,
@@ -52,7 +53,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import C
 
 Json = dict[str, t.Any]
 NODE_NAME = "node-0"
-PLUGIN = Plugin("gpu.nvidia.com", ({"app.kubernetes.io/name": "dra-driver-nvidia-gpu"},))
+PLUGIN = Plugin("gpu.nvidia.com", ({"dra-driver-nvidia-gpu-component": "kubelet-plugin"},))
 NAMESPACE = "dra-driver-nvidia-gpu"
 PATIENCE = 60.0
 
@@ -63,7 +64,8 @@ class FakeHands:
 
     ``dead``: it shows a dead device; one that ``stays_dead`` belongs to a ComposableResource.
     ``troubles``: what the next calls for a device raise. ``gates``: events that a call for a device waits for.
-    ``own``: the agent's own driver offers the devices, beside the vendor's plugin.
+    ``own``: the agent's own driver offers the devices, beside the vendor's plugin. ``used``: UUIDs of the devices that
+    were used since the boot.
     """
 
     bus: dict[str, str] = field(default_factory=dict)
@@ -78,6 +80,7 @@ class FakeHands:
     stays_dead: bool = False
     own: bool = False
     shared: dict[str, str | int] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
 
     def places(self) -> dict[str, str | int]:
         return self.shared
@@ -88,7 +91,11 @@ class FakeHands:
         self._called("bring_up", wanted.device)
         address = f"0000:{16 + sorted(self.bus).index(wanted.device):02x}:00.0"
         evidence = replace(before, address=address, uuid=self.bus[wanted.device]).without_trouble()
+        if evidence.has(TOUCHED) and not self.was_used(evidence):
+            evidence = replace(evidence, phase=PREPARING, steps=())
         for step in (ON_BUS, BOUND, TOUCHED):
+            if step == TOUCHED:
+                self.used.add(evidence.uuid)
             note(evidence := evidence.with_step(step, time.time()))
         return evidence
 
@@ -103,7 +110,7 @@ class FakeHands:
         if reason := still_free():
             note(before.with_phase(READY))
             raise NodeTrouble(CLAIM_IN_USE, reason)
-        del self.bus[before.device]
+        self.used.discard(self.bus.pop(before.device))
         return replace(evidence.with_phase(REMOVED), trouble=None).with_step(REMOVED_FROM_BUS, time.time())
 
     def take_back(self, before: Evidence, note: Note) -> Evidence:
@@ -126,6 +133,9 @@ class FakeHands:
 
     def on_bus(self, evidence: Evidence) -> bool:
         return evidence.device in self.bus
+
+    def was_used(self, evidence: Evidence) -> bool:
+        return self.bus.get(evidence.device) in self.used
 
     def dead_device(self) -> bool:
         return self.dead
@@ -188,6 +198,8 @@ class Node:
         self.tracer: Tracer | None = None
         self.recorder: Recorder | None = None
         self.plays = True
+        # UUIDs that the plugin shows and could give to no container: nobody had used these devices when it looked.
+        self.empty: set[str] = set()
         self._dead: list[str] = []
         self.api.before = self._called
         self.agent: NodeAgent | None = None
@@ -206,14 +218,18 @@ class Node:
             self.agent.stop()
         self.agent = None
 
-    def start_plugin(self) -> None:
-        """A pod of the plugin starts, looks at the devices, and announces them."""
+    def start_plugin(self, began: float = 0.0) -> None:
+        """A pod of the plugin starts, looks at the devices, and announces them. A kubelet writes whole seconds.
+
+        ``began``: when the pod's status says that its container began, seconds since the epoch; 0.0 for now.
+        """
         for old in self.api.of(PODS):
             if old["metadata"]["labels"] == PLUGIN.selectors[0]:
                 self.api.remove(PODS, old["metadata"]["name"], NAMESPACE)
         self.plugin_pods += 1
-        running = {"startedAt": format_time(time.time())}
+        running = {"startedAt": format_time(began or time.time())}
         self.api.put(PODS, pod(f"plugin-{self.plugin_pods}", containerStatuses=[{"state": {"running": running}}]))
+        self.empty = set(self.hands.bus.values()) - self.hands.used
         devices = [{"name": f"gpu-{n}", "attributes": {"uuid": {"string": uuid}}}
                    for n, uuid in enumerate(self.hands.bus.values())]
         self.api.put(SLICES, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice",

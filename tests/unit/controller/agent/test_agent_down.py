@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import typing as t
 from collections.abc import Iterator
 
@@ -17,6 +18,7 @@ from ansible_collections.composable.infra.controller.agent.device_work import Pa
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
     COMPOSABLE_RESOURCES,
+    PODS,
     SLICES,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
@@ -34,7 +36,13 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     Evidence,
     NodeTrouble,
 )
-from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import Node, resource, running, until
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import (
+    Node,
+    pod,
+    resource,
+    running,
+    until,
+)
 
 ASKED = "2026-01-01T00:00:00.000000Z"
 
@@ -46,9 +54,14 @@ def node() -> Iterator[Node]:
         for n in (1, 2):
             it.hands.bus[f"dev-{n}"] = f"GPU-{n}"
             it.api.put(COMPOSABLE_RESOURCES, resource(f"gpu-{n}", f"dev-{n}", f"GPU-{n}"))
-        it.start_plugin()
+        it.plays = False
+        it.api.put(PODS, pod("plugin-1", containerStatuses=[{"state": {"waiting": {}}}]))
         it.boot()
+        until("both are used", lambda: it.hands.used == {"GPU-1", "GPU-2"})
+        it.start_plugin(began=time.time() + 1.0)
         until("both are ready", lambda: it.phase("gpu-1") == it.phase("gpu-2") == READY)
+        assert it.deleted_pods() == []
+        it.plays = True
         yield it
 
 

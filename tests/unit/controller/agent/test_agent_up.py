@@ -10,9 +10,10 @@ import time
 
 import pytest
 
-from ansible_collections.composable.infra.controller.agent import plugin_work
+from ansible_collections.composable.infra.controller.agent import agent as agent_module
 from ansible_collections.composable.infra.controller.agent.device_work import Patience
 from ansible_collections.composable.infra.controller.agent.hands import KernelReport
+from ansible_collections.composable.infra.controller.agent.vendor_plugin import plugin_work
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
     COMPOSABLE_RESOURCES,
@@ -20,7 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     PODS,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
-from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
+from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time, parse_time
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     ANNOUNCED,
     DRIVER_FAILED,
@@ -28,12 +29,15 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     NO_ROOM_FOR_BARS,
     NOT_ANNOUNCED,
     NOT_ON_BUS,
+    PLUGIN_RESTARTED,
     PREPARING,
     READY,
     STEPS_UP,
+    TOUCHED,
     Evidence,
     NodeTrouble,
 )
+from ansible_collections.composable.infra.plugins.module_utils.node.evidence import moment as moment_of
 from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import (
     Node,
     pod,
@@ -60,7 +64,7 @@ def test_steps_in_their_order_one_restart_and_the_lease() -> None:
         assert [s.at for s in evidence.steps] == sorted(s.at for s in evidence.steps)
         assert (evidence.device, evidence.uuid, evidence.by) == ("dev-1", "GPU-1", "agent")
         assert node.deleted_pods() == ["plugin-1"]
-        assert node.hands.told_feature_discovery == 1
+        assert node.hands.told_feature_discovery == 2, "at the start of the agent, and when the device had come"
         assert node.api.one(LEASES, "node-agent-node-0", "composable-infra")["spec"]["holderIdentity"] == "node-0"
         assert node.metrics.registry.get_sample_value("composable_agent_plugin_restarts_total") == 1
         count = "composable_agent_step_duration_seconds_count"
@@ -128,6 +132,85 @@ def test_a_slow_first_touch_is_waited_for() -> None:
         node.hands.gates["dev-2"].set()
         until("both are announced", lambda: announced(node, "gpu-1", "gpu-2"))
         assert len(node.deleted_pods()) == 1
+
+
+def test_a_plugin_that_looked_before_the_first_use_is_restarted_though_it_shows_the_device() -> None:
+    """Its pod was replaced while the device was brought up. It announces what is bound, and knows no file of it."""
+    with running() as node:
+        node.hands.gates["dev-1"] = threading.Event()
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
+        node.boot()
+        until("the device is brought up", lambda: ("bring_up", "dev-1") in node.hands.calls)
+        node.start_plugin()
+        assert node.empty == {"GPU-1"}
+        node.hands.gates["dev-1"].set()
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert node.steps("gpu-1") == [*STEPS_UP]
+        assert node.empty == set(), "a container can have it"
+        assert node.deleted_pods() == ["plugin-2"]
+
+
+def test_a_plugin_that_began_after_the_first_use_is_left_alone() -> None:
+    with running() as node:
+        node.plays = False
+        node.api.put(PODS, pod("plugin-1", containerStatuses=[{"state": {"waiting": {}}}]))
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
+        node.boot()
+        until("the device is touched", lambda: "Touched" in node.steps("gpu-1"))
+        node.start_plugin(began=time.time() + 1.0)
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert node.deleted_pods() == []
+
+
+def test_a_plugin_in_back_off_is_restarted_at_once() -> None:
+    """It ends where no device is, and the kubelet starts it again, later each time. It says of itself that it waits."""
+    with running() as node:
+        waits = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 4,
+                 "lastState": {"terminated": {"exitCode": 1}}}
+        node.api.put(PODS, pod("plugin-1", containerStatuses=[waits]))
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
+        node.boot()
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert node.deleted_pods() == ["plugin-1"]
+        evidence = node.evidence("gpu-1")
+        assert evidence is not None
+        at = {step.step: parse_time(step.at) for step in evidence.steps}
+        assert at[PLUGIN_RESTARTED] - at[TOUCHED] < 5.0
+
+
+def test_a_device_that_leaves_is_brought_up_when_a_plugin_announces_it_after_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It did not come up, its ComposableResource is being deleted, and then a claim gets it by the plugin's slice."""
+    monkeypatch.setattr(agent_module, "TICK_SECONDS", 0.1)
+    with running() as node:
+        failed = Evidence(PREPARING, "dev-1", uuid="GPU-1").with_trouble(DRIVER_FAILED, "what was seen", time.time())
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1", node=failed.to_json(), deleted=True))
+        agent = node.boot()
+        until("the agent works", agent.ready)
+        assert node.hands.calls == []
+        node.start_plugin()
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert node.empty == set(), "a container can have it"
+
+
+def test_after_a_reboot_a_device_that_the_plugin_saw_before_its_first_use_is_used_and_told_again() -> None:
+    """The evidence is of the time before the boot, and the plugin has announced all that is bound."""
+    with running() as node:
+        old = Evidence(READY, "dev-1", uuid="GPU-1", address="0000:10:00.0")
+        for step in STEPS_UP:
+            old = old.with_step(step, time.time() - 3600.0)
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.start_plugin()
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1", node=old.to_json()))
+        node.boot()
+        until("a container can have it", lambda: not node.empty)
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert node.deleted_pods() == ["plugin-2"]
 
 
 def test_a_device_that_comes_late_is_looked_for() -> None:
@@ -352,12 +435,15 @@ def test_device_that_is_shown_already_restarts_nothing_though_it_was_touched_in_
 ) -> None:
     with running() as node, monkeypatch.context() as patch:
         patch.setattr(plugin_work.PluginWork, "_settle", lambda plugins, ask: None)  # it looked before it was touched
+        node.api.put(PODS, pod("plugin-1", containerStatuses=[{"state": {"waiting": {}}}]))
         node.hands.bus["dev-1"] = "GPU-1"
-        node.start_plugin()
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         agent = node.boot()
         until("it is touched", lambda: "Touched" in node.steps("gpu-1"))
         until("it is not pending", lambda: not any(map(agent.devices.pending, agent.devices.asks())))
+        node.start_plugin(began=time.time() + 1.0)
+        until("the agent sees it", lambda: [d["metadata"]["name"] for d in agent.state.pods.list()] == ["plugin-2"]
+              and "GPU-1" in agent.state.announced())
         agent.plugins.attend()
         assert node.deleted_pods() == []
         patch.undo()
@@ -373,14 +459,14 @@ def test_an_agent_that_starts_again_finds_all_done() -> None:
         node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1"))
         node.boot()
         until("the device is announced", lambda: announced(node, "gpu-1"))
-        assert node.deleted_pods() == [], "the slice showed it already"
         node.stop()
-        calls, written = list(node.hands.calls), node.evidence("gpu-1")
+        calls, deleted, written = list(node.hands.calls), node.deleted_pods(), node.evidence("gpu-1")
         agent = node.boot()
         until("it is ready", agent.ready)
         until("it has looked", lambda: agent.devices.ask("gpu-1") is not None
               and not agent.devices.pending(agent.devices.asks()[0]))
         assert node.hands.calls == calls
+        assert node.deleted_pods() == deleted
         assert node.evidence("gpu-1") == written
 
 
@@ -400,4 +486,7 @@ def test_after_a_reboot_of_the_node_a_device_is_touched_again() -> None:
             return found.address if found else ""
 
         until("its new address is told", lambda: address() == "0000:10:00.0")
-        assert node.phase("gpu-1") == READY
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        evidence = node.evidence("gpu-1")
+        assert evidence is not None
+        assert all(step.at > moment_of(moment) for step in evidence.steps)

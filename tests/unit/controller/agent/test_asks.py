@@ -75,8 +75,11 @@ def test_a_device_that_shall_leave(evidence: Evidence | None, checked: bool, wor
     assert work_of(ask, checked) == work
 
 
-@pytest.mark.parametrize(("evidence", "work"), [
-    (UP, Work.NOTHING), (UP.with_phase(READY), Work.NOTHING), (DOWN, Work.TAKE_BACK), (GONE, Work.BRING_UP)])
-def test_a_device_that_is_deleted_and_not_asked_for_now(evidence: Evidence, work: Work) -> None:
-    ask = read(resource("gpu-1", "dev-1", node=evidence.to_json(), deleted=True))
-    assert work_of(ask, checked=False) == work
+@pytest.mark.parametrize(("evidence", "shown", "work"), [
+    (UP, True, Work.NOTHING), (UP.with_phase(READY), True, Work.NOTHING), (DOWN, True, Work.TAKE_BACK),
+    (GONE, False, Work.BRING_UP), (EVIDENCE, False, Work.NOTHING), (EVIDENCE, True, Work.BRING_UP),
+    (None, False, Work.NOTHING), (None, True, Work.BRING_UP)])
+def test_a_device_that_is_deleted_and_not_asked_for_now(evidence: Evidence | None, shown: bool, work: Work) -> None:
+    """A claim may have one that a slice shows, and no container gets it before its first use."""
+    ask = read(resource("gpu-1", "dev-1", node=evidence.to_json() if evidence else "", deleted=True))
+    assert work_of(ask, checked=False, shown=shown) == work

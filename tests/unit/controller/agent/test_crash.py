@@ -102,7 +102,9 @@ def test_on_the_way_up(step: str, stored: bool) -> None:
         until("the device is announced", lambda: node.phase("gpu-1") == READY and "Announced" in node.steps("gpu-1"))
         assert node.trouble("gpu-1") == ""
         assert len(node.steps("gpu-1")) == len(set(node.steps("gpu-1")))
-        assert len(node.deleted_pods()) <= 1, "the plugin that has looked already is left alone"
+        # Where a step is lost, nobody knows any more that the plugin began after the device was used.
+        most = 1 if stored else 2
+        assert len(node.deleted_pods()) <= most, "the plugin that has looked already is left alone"
         assert node.real_hands.bus == {"dev-1": "GPU-1"}
     finally:
         node.stop()

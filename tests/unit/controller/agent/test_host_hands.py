@@ -57,12 +57,17 @@ def test_brought_up_by_its_uuid(node: FakeNode) -> None:
     assert (done.uuid, done.address, done.by, done.phase) == ("GPU-a", A, "agent", PREPARING)
     assert noted[-1] == done
     assert hands.on_bus(done)
+    assert hands.was_used(done)
+    (node.root / "dev/nvidia0").unlink()
+    assert not hands.was_used(done), "as after a boot"
+    assert not hands.was_used(START)
     assert hands.uuids() == frozenset({"GPU-a"})
     plugin = hands.plugin(done)
     assert plugin is not None
     assert plugin.driver == "gpu.nvidia.com"
-    assert plugin.owns({"app.kubernetes.io/name": "dra-driver-nvidia-gpu", "pod-template-generation": "1"})
-    assert not plugin.owns({"app.kubernetes.io/name": "other"})
+    chart = {"app.kubernetes.io/name": "dra-driver-nvidia-gpu", "pod-template-generation": "1"}
+    assert plugin.owns({**chart, "dra-driver-nvidia-gpu-component": "kubelet-plugin"})
+    assert not plugin.owns({**chart, "dra-driver-nvidia-gpu-component": "controller"})
 
 
 def test_no_plugin_is_told_of_devices_that_the_own_driver_offers(node: FakeNode) -> None:
@@ -251,6 +256,10 @@ def test_feature_discovery_is_told_where_it_is(node: FakeNode) -> None:
     hands.tell_feature_discovery()
     assert not (node.root / "etc").exists()
     (node.root / FEATURES).mkdir(parents=True)
-    hands.tell_feature_discovery()
-    (file,) = (node.root / FEATURES).iterdir()
-    assert file.read_text(encoding="utf-8") == ""
+    for cards, said in (([], ""), ([Card(A, "GPU-a"), Card("0000:11:00.0", "GPU-b")], "pci-10de.present=true\n")):
+        for card in cards:
+            node.come(card)
+        hands.tell_feature_discovery()
+        (file,) = (node.root / FEATURES).iterdir()
+        assert not file.name.startswith(".")
+        assert file.read_text(encoding="utf-8") == said

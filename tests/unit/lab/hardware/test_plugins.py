@@ -135,16 +135,29 @@ def test_device_that_comes_later_is_announced_by_the_next_pod_only(setting: Sett
     assert setting.api.spec["pool"]["generation"] == 3
 
 
-@pytest.mark.parametrize("why", ["no driver", "never used", "draining"])
+@pytest.mark.parametrize("why", ["no driver", "draining"])
 def test_device_that_the_library_does_not_show_is_not_announced(setting: Setting, why: str) -> None:
     setting.touched("a", "b")
     records, device = setting.bench.kernel.records, setting.bench.devices()["a"]
     if why == "no driver":
         setting.bench.kernel.unbind(device.address)
     else:
-        records.save(device.but(touched=why != "never used", draining=why == "draining"))
+        records.save(device.but(draining=True))
     setting.plugins.pod(NODE, "pod-1")
     setting.api.wait(lambda: setting.api.uuids() == ["GPU-b"])
+
+
+def test_device_that_nobody_has_used_is_announced_and_noted_as_empty(setting: Setting) -> None:
+    """The vendor's library starts it. No container could have it, since it has no file."""
+    setting.touched("a")
+    setting.bench.plug("a", "b")
+    setting.plugins.pod(NODE, "pod-1")
+    setting.api.wait(lambda: setting.api.uuids() == ["GPU-a", "GPU-b"])
+    assert setting.started.wait(10)
+    assert setting.bench.kernel.records.read_note("plugin") == {"pod": "pod-1", "empty": ["GPU-b"]}
+    setting.touched("a", "b")
+    setting.restart("pod-2")
+    assert setting.bench.kernel.records.read_note("plugin") == {"pod": "pod-2", "empty": []}
 
 
 def test_plugin_on_a_node_without_devices_starts_and_writes_nothing(setting: Setting) -> None:

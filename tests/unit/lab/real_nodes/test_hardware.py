@@ -34,12 +34,12 @@ def touch(kernel: NodeKernel) -> BusDevice:
         return driver_files.touch(kernel.records, kernel.records.devices()[0])
 
 
-def test_plugin_finds_a_device_after_its_first_use(kernel: NodeKernel) -> None:
-    assert look(kernel.root) == []
+def test_plugin_finds_a_device_that_the_driver_has(kernel: NodeKernel) -> None:
+    (unused,) = look(kernel.root)
     touched = touch(kernel)
-    (found,) = look(kernel.root)
-    assert (found.uuid, found.address, found.minor) == ("GPU-a", touched.address, 0)
-    assert found.properties == {"memory": "94Gi"}
+    assert look(kernel.root) == [unused]
+    assert (unused.uuid, unused.address, unused.minor) == ("GPU-a", touched.address, touched.minor)
+    assert unused.properties == {"memory": "94Gi"}
     kernel.records.save(touched.but(draining=True))
     assert look(kernel.root) == []
 

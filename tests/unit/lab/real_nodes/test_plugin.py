@@ -33,7 +33,12 @@ from ansible_collections.composable.infra.lab.hardware.fabric import PluggedDevi
 from ansible_collections.composable.infra.lab.hardware.node import driver_files
 from ansible_collections.composable.infra.lab.hardware.node.kernel import NodeKernel
 from ansible_collections.composable.infra.lab.real_nodes.plugin import specs
-from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import FoundGpu, look
+from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import (
+    CACHE_SECONDS,
+    DeviceFiles,
+    FoundGpu,
+    look,
+)
 from ansible_collections.composable.infra.lab.real_nodes.plugin.driver import Driver, Unprepared
 
 GPU = FoundGpu("GPU-a", "H100", "0000:10:00.0", 0)
@@ -45,8 +50,19 @@ def claim(*devices: str, uid: str = "u1", pool: str = "real-0", driver: str = "g
     return {"metadata": {"uid": uid}, "status": {"allocation": {"devices": {"results": results}}}}
 
 
-def driver_for(folder: Path, found: Mapping[str, Any]) -> Driver:
-    return Driver("real-0", [GPU, SECOND], folder, lambda path: found, lambda line: None)
+def driver_for(folder: Path, found: Mapping[str, Any], files: DeviceFiles | None = None) -> Driver:
+    """A plugin with specs in `folder`, on a node whose devices were used unless `files` says otherwise."""
+    node = folder.with_name(f"{folder.name}-node")
+    make_files(node, GPU, SECOND)
+    files = files or DeviceFiles(node, [GPU, SECOND])
+    return Driver("real-0", [GPU, SECOND], files, folder, lambda path: found, lambda line: None)
+
+
+def make_files(node: Path, *used: FoundGpu) -> None:
+    """What the first use of these devices makes in /dev."""
+    (node / "dev").mkdir(parents=True, exist_ok=True)
+    for device in used:
+        (node / "dev" / f"nvidia{device.minor}").touch()
 
 
 @pytest.fixture
@@ -69,11 +85,27 @@ def test_driver_sees_what_the_node_shows(tmp_path: Path) -> None:
     assert found[0].properties == {"memory": "94Gi"}
 
 
-def test_device_that_nobody_has_used_yet_is_not_seen(tmp_path: Path) -> None:
+def test_device_that_nobody_has_used_yet_is_seen(tmp_path: Path) -> None:
+    """The vendor's library starts it and so knows its UUID, though /proc does not show it."""
     kernel = NodeKernel(tmp_path / "node", 2, True, lambda folder, verb, address: None)
     kernel.plug([PluggedDevice("uid-a", "GPU-a", "H100")])
-    assert look(kernel.root) == []
+    assert [found.uuid for found in look(kernel.root)] == ["GPU-a"]
     assert look(tmp_path / "absent") == []
+
+
+def test_device_that_nobody_had_used_at_the_start_cannot_be_prepared_for_five_minutes(tmp_path: Path) -> None:
+    now = [0.0]
+    node, folder = tmp_path / "node", tmp_path / "specs"
+    folder.mkdir()
+    make_files(node, SECOND)
+    driver = driver_for(folder, claim("gpu-0"), DeviceFiles(node, [GPU, SECOND], lambda: now[0]))
+    make_files(node, GPU)
+    now[0] = CACHE_SECONDS - 1.0
+    with pytest.raises(Unprepared, match='failed add device "u1-gpu-0": invalid device, empty device edits'):
+        driver.prepare("default", "c", "u1")
+    assert list(folder.iterdir()) == []
+    now[0] = CACHE_SECONDS
+    assert [found.device_name for found in driver.prepare("default", "c", "u1")] == ["gpu-0"]
 
 
 def test_spec_names_are_the_vendors_and_each_device_names_itself(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.composable.infra.controller.agent.plugin_policy import (
+from ansible_collections.composable.infra.controller.agent.vendor_plugin.restart_policy import (
     COMING_SECONDS,
     ON_BUS_SECONDS,
     PREPARING_SECONDS,

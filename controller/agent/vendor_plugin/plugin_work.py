@@ -30,12 +30,13 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     Evidence,
 )
 
-from .asks import Ask
-from .device_work import DeviceWork
-from .evidence_book import EvidenceBook
-from .hands import Hands, Plugin
-from .node_state import NodeState, started_at
-from .plugin_policy import RestartPolicy, Situation
+from ..asks import Ask
+from ..device_work import DeviceWork
+from ..evidence_book import EvidenceBook
+from ..hands import Hands, Plugin
+from ..node_state import NodeState
+from .plugin_pods import began_after, is_starting
+from .restart_policy import RestartPolicy, Situation
 
 Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
@@ -110,7 +111,7 @@ class PluginWork:
         if ask.pool_device:
             self._settle_kept(ask, evidence)
             return None
-        if self._state.shows(evidence) and self._is_fresh(ask):
+        if self._is_announced(evidence) and self._is_fresh(ask):
             self._book.note(ask, _announced(evidence, time.time()))
             return None
         if evidence.phase == PREPARING and self._hands.is_own(evidence) and self._is_fresh(ask):
@@ -127,6 +128,29 @@ class PluginWork:
     def _is_fresh(self, ask: Ask) -> bool:
         """False while the bus worker has still to see the device: a slice may be older than the last boot."""
         return not self._devices.pending(ask)
+
+    def _is_announced(self, evidence: Evidence) -> bool:
+        """Whether the slices show the device by a plugin that began after its first use.
+
+        A plugin announces what has a driver. It can give no container a device that had no file when it looked.
+        """
+        if not self._state.shows(evidence):
+            return False
+        plugin = self._hands.plugin(evidence)
+        if plugin is None:
+            return True
+        touched, told = _moment(evidence, TOUCHED), evidence.has(PLUGIN_RESTARTED)
+        found = self._live(plugin)
+        if not found:  # nobody knows the plugin's pod, unless it has just been deleted
+            return evidence.phase == READY and not self._was_deleted(plugin, touched)
+        return all(began_after(pod, touched, is_successor=told) for pod in found)
+
+    def _live(self, plugin: Plugin) -> list[Json]:
+        return [pod for pod in self._state.plugin_pods(plugin) if not pods.ended(pod)]
+
+    def _was_deleted(self, plugin: Plugin, since: float) -> bool:
+        """Whether the plugin's pod was deleted after ``since``, and so lately that its successor is on its way."""
+        return self._deleted.get(plugin.driver, 0.0) > max(since, time.time() - SUCCESSOR_SECONDS)
 
     def _overdue(self, ask: Ask, evidence: Evidence) -> float | None:
         own = self._hands.is_own(evidence)
@@ -157,14 +181,20 @@ class PluginWork:
         except ApiError as error:
             log.warning("the plugin of %s is not restarted: %s", plugin.driver, error)
             return time.time() + RETRY_SECONDS
+        if told is None:
+            return time.time() + RETRY_SECONDS
         self._note_restart(up, leaving, told)
         return None
 
     def _unsaid_until(self, plugin: Plugin, up: list[Ask]) -> float:
-        """How long to wait for a pod to say when it began; only then it is known what it has seen. 0.0 for no wait."""
-        silent = [pod for pod in self._state.plugin_pods(plugin) if not pods.ended(pod) and not started_at(pod)
-                  and not pod["metadata"].get("deletionTimestamp")]
-        return _last_step(up) + AGAIN_SHARE * self._announce_seconds if silent else 0.0
+        """How long to wait for a pod to say when it began; only then it is known what it has seen. 0.0 for no wait.
+
+        Where there is no pod, somebody else has deleted it when another one still ends, or when a slice shows a device.
+        """
+        found = self._live(plugin)
+        coming = any(map(is_starting, found)) if found else bool(self._state.plugin_pods(plugin)) or any(
+            ask.evidence and self._state.shows(ask.evidence) for ask in up)
+        return _last_step(up) + AGAIN_SHARE * self._announce_seconds if coming else 0.0
 
     def _look_again(self, plugin: Plugin, asks: list[Ask]) -> float | None:
         """Restart a plugin again that does not show a device: it may have looked before its pod's status said so."""
@@ -173,21 +203,21 @@ class PluginWork:
             evidence, times = ask.evidence, self._again.get(ask.uid, 0)
             if times >= AGAIN_TIMES or not (evidence and _waits_for_slice(evidence)):
                 continue
-            if self._state.shows(evidence) or self._hands.plugin(evidence) != plugin:
+            if self._is_announced(evidence) or self._hands.plugin(evidence) != plugin:
                 continue
             due.append(parse_time(evidence.steps[-1].at) + (times + 1) * AGAIN_SHARE * self._announce_seconds)
             if due[-1] <= time.time():
                 self._again[ask.uid], overdue = times + 1, True
-        for pod in self._state.plugin_pods(plugin) if overdue and not self._hands.dead_device() else ():
-            if not pods.ended(pod):
-                self._delete(plugin, pod)
+        for pod in self._live(plugin) if overdue and not self._hands.dead_device() else ():
+            self._delete(plugin, pod)
         return min(due, default=None)
 
     def _waiting(self, plugin: Plugin) -> list[Ask]:
         """Devices that the plugin has to be told of; one may have been touched since ``_settle`` looked at it."""
-        return [ask for ask in self._devices.asks() if (e := ask.evidence) and e.phase == PREPARING and e.has(TOUCHED)
+        has_pod = bool(self._live(plugin))
+        return [ask for ask in self._devices.asks() if (e := ask.evidence) and _is_untold(e, has_pod)
                 and not ask.pool_device and not self._devices.pending(ask) and self._hands.plugin(e) == plugin
-                and not self._state.shows(e)]
+                and not self._is_announced(e)]
 
     def _leaving_of(self, plugin: Plugin) -> list[str]:
         """UUIDs, or addresses, that the plugin still shows, and was not told about for a while."""
@@ -220,26 +250,32 @@ class PluginWork:
             return False
         return any(key[0] == driver for key in claims.device_keys(claim))
 
-    def _restart(self, plugin: Plugin, up: list[Ask], leaving: list[str]) -> bool:
-        """Delete the plugin's pod where it looked before the last of them was there; True when it looks again."""
-        since = _last_step(up)
-        found = [pod for pod in self._state.plugin_pods(plugin) if not pods.ended(pod)]
-        for pod in found:
-            if leaving or _has_looked(pod, since):
-                self._delete(plugin, pod)
-        return bool(found) or time.time() - self._deleted.get(plugin.driver, 0.0) < SUCCESSOR_SECONDS
+    def _restart(self, plugin: Plugin, up: list[Ask], leaving: list[str]) -> bool | None:
+        """Delete the plugin's pod unless it began after the last of these devices was used.
 
-    def _delete(self, plugin: Plugin, pod: Json) -> None:
+        Return True when the plugin looks again, or has: its pod was deleted, or began later. Return False where it has
+        no pod, and None while the watch is behind: a pod that is seen has been replaced.
+        """
+        since, found = _last_step(up), self._live(plugin)
+        stale = [pod for pod in found if leaving or not began_after(pod, since)]
+        deleted = [self._delete(plugin, pod) for pod in stale]
+        if not all(deleted):
+            return None
+        return bool(found) or self._was_deleted(plugin, since)
+
+    def _delete(self, plugin: Plugin, pod: Json) -> bool:
+        """Delete the pod. Return False when another one has taken its place."""
         meta = pod["metadata"]
         try:
             self._client.delete(PODS, meta["name"], meta["namespace"], precondition_uid=meta["uid"])
-        except (NotFound, Conflict):  # another has come already, and looks when it starts
-            return
+        except (NotFound, Conflict):
+            return False
         self._deleted[plugin.driver] = time.time()
         self._state.pods.remove(pod)
         self._restarted()
         log.info("pod %s/%s was deleted, so that the plugin of %s looks again", meta["namespace"], meta["name"],
                  plugin.driver)
+        return True
 
     def _note_restart(self, up: list[Ask], leaving: list[str], told: bool) -> None:
         now = time.time()
@@ -265,11 +301,17 @@ def _last_step(asks: list[Ask]) -> float:
     return max((parse_time(e.steps[-1].at) for a in asks if (e := a.evidence)), default=0.0)
 
 
+def _moment(evidence: Evidence, step: str) -> float:
+    """When the step was done; seconds since the epoch, 0.0 for a step that was not."""
+    return max((parse_time(done.at) for done in evidence.steps if done.step == step), default=0.0)
+
+
+def _is_untold(evidence: Evidence, has_pod: bool) -> bool:
+    """Whether no plugin was told of the device; one that was ready without a plugin is told to the first."""
+    if not evidence.has(TOUCHED) or evidence.has(PLUGIN_RESTARTED) or evidence.has(ANNOUNCED):
+        return False
+    return evidence.phase == PREPARING or (evidence.phase == READY and has_pod)
+
+
 def _waits_for_slice(evidence: Evidence) -> bool:
     return evidence.phase == READY and evidence.has(PLUGIN_RESTARTED) and not evidence.has(ANNOUNCED)
-
-
-def _has_looked(pod: Json, since: float) -> bool:
-    """Whether the pod's containers began at ``since`` or before; one that has not begun looks when it does."""
-    began = started_at(pod)
-    return 0.0 < began <= since

@@ -1,0 +1,45 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a plugin has looked at the devices after a moment, before it, or not yet, by the status of its pod."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..node_state import started_at
+
+Json = dict[str, t.Any]
+# A kubelet writes whole seconds: a container that began at 10.9 has the moment 10.
+RESOLUTION_SECONDS = 1.0
+
+
+def began_after(pod: Json, moment: float, *, is_successor: bool = False) -> bool:
+    """Return whether all containers of the pod run, and each began after ``moment``, seconds since the epoch.
+
+    ``is_successor``: every pod that ran at ``moment`` was deleted. A container with the second of ``moment`` then began
+    after it.
+    """
+    floor = moment - RESOLUTION_SECONDS if is_successor else moment
+    statuses = _statuses(pod)
+    return bool(statuses) and all(map(_runs, statuses)) and started_at(pod) > floor
+
+
+def is_starting(pod: Json) -> bool:
+    """Return whether a container of the pod has yet to begin for the first time, and none has failed."""
+    statuses = _statuses(pod)
+    return not any(map(_has_failed, statuses)) and not (statuses and all(map(_runs, statuses)))
+
+
+def _statuses(pod: Json) -> list[Json]:
+    return (pod.get("status") or {}).get("containerStatuses") or []
+
+
+def _runs(status: Json) -> bool:
+    return bool((status.get("state") or {}).get("running"))
+
+
+def _has_failed(status: Json) -> bool:
+    """Return whether the container has ended and does not run: the kubelet starts it again, later each time."""
+    state = status.get("state") or {}
+    return not _runs(status) and bool(status.get("restartCount") or state.get("terminated"))

@@ -194,7 +194,7 @@ class NodeAgent:
                 self._duties.add_at(duty, time.time() + RETRY_SECONDS)
         elif duty == _Duty.PLUGIN:
             if (due := self.plugins.attend()) is not None:
-                self._duties.add_at(duty, due)
+                self._duties.add_after(duty, due - time.monotonic())
         elif duty == _Duty.LEASE:
             self._duties.add_at(duty, time.time() + self.lease.renew())
         else:
@@ -222,6 +222,7 @@ class NodeAgent:
         uid = str(obj["metadata"].get("uid"))
         if gone:
             self.devices.forget(uid)
+            self.plugins.forget(uid)
         elif self.devices.is_new(asks.read(obj)):
             self.plugins.arrived()
         self.lane.queue.add(obj["metadata"]["name"])
@@ -239,7 +240,7 @@ class NodeAgent:
         self._metrics.evidence(before, now, asked := self.devices.asked_at(ask.uid))
         if self._tracer.enabled:
             self._trace(ask, new_steps(before, now, asked), now)
-        self.plugins.stepped(before, now)
+        self.plugins.stepped(ask, before, now)
         self.on_change()
         self._tell(ask, before, now)
 

@@ -12,6 +12,13 @@ from ..node_state import started_at
 Json = dict[str, t.Any]
 # A kubelet writes whole seconds: a container that began at 10.9 has the moment 10.
 RESOLUTION_SECONDS = 1.0
+# What tells one run of a pod's containers from another: the pod's uid, and when the first of them began.
+Run = tuple[str, float]
+
+
+def run_of(pod: Json) -> Run:
+    """Return which run of the pod's containers its status shows."""
+    return str(pod["metadata"].get("uid") or ""), started_at(pod)
 
 
 def began_after(pod: Json, moment: float, *, is_successor: bool = False) -> bool:

@@ -10,6 +10,7 @@ import threading
 import time
 import typing as t
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
@@ -35,7 +36,7 @@ from ..device_work import DeviceWork
 from ..evidence_book import EvidenceBook
 from ..hands import Hands, Plugin
 from ..node_state import NodeState
-from .plugin_pods import began_after, is_starting
+from .plugin_pods import Run, began_after, is_starting, run_of
 from .restart_policy import RestartPolicy, Situation
 
 Json = dict[str, t.Any]
@@ -50,8 +51,22 @@ SUCCESSOR_SECONDS = 60.0
 AGAIN_SHARE, AGAIN_TIMES = 1 / 3, 2
 
 
+@dataclass(frozen=True, slots=True)
+class _FirstUse:
+    """When this process saw the first use of a device, and which plugins ran then.
+
+    Clocks of nodes are set while plugins run, so the moments of the evidence and of pods do not tell their order.
+    """
+
+    at: float
+    ran: frozenset[Run]
+
+
 class PluginWork:
-    """``restarted()`` is called for each pod of a plugin that was deleted. One thread calls ``attend``."""
+    """``restarted()`` is called for each pod of a plugin that was deleted. One thread calls ``attend``.
+
+    All moments in memory are of ``time.monotonic()``. What was done before this process counts from its start.
+    """
 
     def __init__(self, client: Client, state: NodeState, book: EvidenceBook, hands: Hands, devices: DeviceWork,
                  restarted: Callable[[], None], announce_seconds: float = ANNOUNCE_SECONDS) -> None:
@@ -59,24 +74,30 @@ class PluginWork:
         self._devices, self._restarted, self._announce_seconds = devices, restarted, announce_seconds
         self._policies = {plugin.driver: RestartPolicy() for plugin in hands.plugins()}
         self._deleted: dict[str, float] = {}
-        self._leaving: dict[str, float] = {}
+        self._leaving: dict[str, float | None] = {}
         self._again: dict[str, int] = {}
         self._kept: dict[str, float] = {}
-        self._last_step = self._last_arrival = 0.0
+        self._stepped: dict[str, float] = {}
+        self._uses: dict[str, _FirstUse] = {}
+        self._began, self._last_step, self._last_arrival = time.monotonic(), 0.0, 0.0
         self._lock = threading.Lock()
 
-    def stepped(self, before: Evidence | None, now: Evidence) -> None:
+    def stepped(self, ask: Ask, before: Evidence | None, now: Evidence) -> None:
         """A device got on with its way; devices that arrive together are waited for from then on."""
+        moment = time.monotonic()
+        if now.has(TOUCHED) and not (before and before.has(TOUCHED)):
+            found = (run_of(pod) for plugin in self._hands.plugins() for pod in self._live(plugin))
+            self._uses[ask.uid] = _FirstUse(moment, frozenset(found))
         with self._lock:
             if before is None or before.steps != now.steps:
-                self._last_step = time.time()
+                self._last_step = self._stepped[ask.uid] = moment
             if now.phase == REMOVED and (name := now.uuid or now.address):
-                self._leaving.setdefault(name, 0.0)
+                self._leaving.setdefault(name, None)
 
     def arrived(self) -> None:
         """A ComposableResource of this node is new, or its device was attached."""
         with self._lock:
-            self._last_arrival = time.time()
+            self._last_arrival = time.monotonic()
 
     def find_leavers(self) -> None:
         """After a start: devices that the slices still show though the bus does not."""
@@ -85,10 +106,16 @@ class PluginWork:
         with self._lock:
             for uuid, key in announced.items():
                 if there is not None and uuid not in there and key[0] in drivers:
-                    self._leaving.setdefault(uuid, 0.0)
+                    self._leaving.setdefault(uuid, None)
+
+    def forget(self, uid: str) -> None:
+        """The ComposableResource with this uid is gone."""
+        with self._lock:
+            for known in (self._again, self._kept, self._stepped, self._uses):
+                known.pop(uid, None)
 
     def attend(self) -> float | None:
-        """Do what is due; returns when to do so again, seconds since the epoch."""
+        """Do what is due; returns when to do so again, by ``time.monotonic()``."""
         shown, asks = self._state.shown(), self._devices.asks()
         due = [self._settle(ask) for ask in asks]
         with self._lock:
@@ -111,7 +138,7 @@ class PluginWork:
         if ask.pool_device:
             self._settle_kept(ask, evidence)
             return None
-        if self._is_announced(evidence) and self._is_fresh(ask):
+        if self._is_announced(ask, evidence) and self._is_fresh(ask):
             self._book.note(ask, _announced(evidence, time.time()))
             return None
         if evidence.phase == PREPARING and self._hands.is_own(evidence) and self._is_fresh(ask):
@@ -121,7 +148,7 @@ class PluginWork:
 
     def _settle_kept(self, ask: Ask, evidence: Evidence) -> None:
         """One that a claim has as a pool device is ready when it was touched: no slice of the node shows it."""
-        self._kept[ask.uid] = time.time()
+        self._kept[ask.uid] = time.monotonic()
         if evidence.phase == PREPARING and self._is_fresh(ask):
             self._book.note(ask, evidence.with_phase(READY))
 
@@ -129,7 +156,7 @@ class PluginWork:
         """False while the bus worker has still to see the device: a slice may be older than the last boot."""
         return not self._devices.pending(ask)
 
-    def _is_announced(self, evidence: Evidence) -> bool:
+    def _is_announced(self, ask: Ask, evidence: Evidence) -> bool:
         """Whether the slices show the device by a plugin that began after its first use.
 
         A plugin announces what has a driver. It can give no container a device that had no file when it looked.
@@ -139,25 +166,40 @@ class PluginWork:
         plugin = self._hands.plugin(evidence)
         if plugin is None:
             return True
-        touched, told = _moment(evidence, TOUCHED), evidence.has(PLUGIN_RESTARTED)
         found = self._live(plugin)
         if not found:  # nobody knows the plugin's pod, unless it has just been deleted
-            return evidence.phase == READY and not self._was_deleted(plugin, touched)
-        return all(began_after(pod, touched, is_successor=told) for pod in found)
+            return evidence.phase == READY and not self._was_deleted(plugin, [ask])
+        return all(self._began_after_use(pod, ask, evidence) for pod in found)
+
+    def _began_after_use(self, pod: Json, ask: Ask, evidence: Evidence) -> bool:
+        """Whether the plugin began after the first use of the device."""
+        use, told = self._uses.get(ask.uid), evidence.has(PLUGIN_RESTARTED)
+        if use is None:
+            return began_after(pod, _moment(evidence, TOUCHED), is_successor=told)
+        # As the node's clock would show it now, since the kubelet has written when the containers began by that clock.
+        moment = time.time() - (time.monotonic() - use.at)
+        return run_of(pod) not in use.ran and began_after(pod, moment, is_successor=told)
 
     def _live(self, plugin: Plugin) -> list[Json]:
         return [pod for pod in self._state.plugin_pods(plugin) if not pods.ended(pod)]
 
-    def _was_deleted(self, plugin: Plugin, since: float) -> bool:
-        """Whether the plugin's pod was deleted after ``since``, and so lately that its successor is on its way."""
-        return self._deleted.get(plugin.driver, 0.0) > max(since, time.time() - SUCCESSOR_SECONDS)
+    def _was_deleted(self, plugin: Plugin, up: list[Ask]) -> bool:
+        """Whether the plugin's pod was deleted after the first use of these, and its successor is on its way."""
+        used = max((use.at for ask in up if (use := self._uses.get(ask.uid))), default=self._began)
+        deleted = self._deleted.get(plugin.driver)
+        return deleted is not None and deleted > max(used, time.monotonic() - SUCCESSOR_SECONDS)
+
+    def _last_step_of(self, asks: list[Ask]) -> float:
+        """When the last of these devices made its last step."""
+        with self._lock:
+            return max((self._stepped.get(ask.uid, self._began) for ask in asks), default=self._began)
 
     def _overdue(self, ask: Ask, evidence: Evidence) -> float | None:
         own = self._hands.is_own(evidence)
         if evidence.phase != READY or (not own and self._hands.plugin(evidence) is None):
             return None
-        due = max(parse_time(evidence.steps[-1].at), self._kept.get(ask.uid, 0.0)) + self._announce_seconds
-        if time.time() < due:
+        due = max(self._last_step_of([ask]), self._kept.get(ask.uid, self._began)) + self._announce_seconds
+        if time.monotonic() < due:
             return due
         if evidence.trouble is None or evidence.trouble.reason != NOT_ANNOUNCED:
             where = "/status and the log of this node's agent" if own else "the log of the vendor's DRA plugin"
@@ -169,20 +211,20 @@ class PluginWork:
     def _attend_plugin(self, plugin: Plugin) -> float | None:
         up, leaving = self._waiting(plugin), self._leaving_of(plugin)
         decision = self._policies[plugin.driver].decide(
-            time.time(), self._situation(bool(up or leaving), up), lambda: self._is_preparing(plugin))
+            time.monotonic(), self._situation(bool(up or leaving), up), lambda: self._is_preparing(plugin))
         if not decision.restart:
             return decision.until
         if self._hands.dead_device():
-            return time.time() + DEAD_SECONDS
-        if (until := self._unsaid_until(plugin, up)) > time.time():
+            return time.monotonic() + DEAD_SECONDS
+        if (until := self._unsaid_until(plugin, up)) > time.monotonic():
             return until
         try:
             told = self._restart(plugin, up, leaving)
         except ApiError as error:
             log.warning("the plugin of %s is not restarted: %s", plugin.driver, error)
-            return time.time() + RETRY_SECONDS
+            return time.monotonic() + RETRY_SECONDS
         if told is None:
-            return time.time() + RETRY_SECONDS
+            return time.monotonic() + RETRY_SECONDS
         self._note_restart(up, leaving, told)
         return None
 
@@ -194,7 +236,7 @@ class PluginWork:
         found = self._live(plugin)
         coming = any(map(is_starting, found)) if found else bool(self._state.plugin_pods(plugin)) or any(
             ask.evidence and self._state.shows(ask.evidence) for ask in up)
-        return _last_step(up) + AGAIN_SHARE * self._announce_seconds if coming else 0.0
+        return self._last_step_of(up) + AGAIN_SHARE * self._announce_seconds if coming else 0.0
 
     def _look_again(self, plugin: Plugin, asks: list[Ask]) -> float | None:
         """Restart a plugin again that does not show a device: it may have looked before its pod's status said so."""
@@ -203,10 +245,10 @@ class PluginWork:
             evidence, times = ask.evidence, self._again.get(ask.uid, 0)
             if times >= AGAIN_TIMES or not (evidence and _waits_for_slice(evidence)):
                 continue
-            if self._is_announced(evidence) or self._hands.plugin(evidence) != plugin:
+            if self._is_announced(ask, evidence) or self._hands.plugin(evidence) != plugin:
                 continue
-            due.append(parse_time(evidence.steps[-1].at) + (times + 1) * AGAIN_SHARE * self._announce_seconds)
-            if due[-1] <= time.time():
+            due.append(self._last_step_of([ask]) + (times + 1) * AGAIN_SHARE * self._announce_seconds)
+            if due[-1] <= time.monotonic():
                 self._again[ask.uid], overdue = times + 1, True
         for pod in self._live(plugin) if overdue and not self._hands.dead_device() else ():
             self._delete(plugin, pod)
@@ -217,14 +259,14 @@ class PluginWork:
         has_pod = bool(self._live(plugin))
         return [ask for ask in self._devices.asks() if (e := ask.evidence) and _is_untold(e, has_pod)
                 and not ask.pool_device and not self._devices.pending(ask) and self._hands.plugin(e) == plugin
-                and not self._is_announced(e)]
+                and not self._is_announced(ask, e)]
 
     def _leaving_of(self, plugin: Plugin) -> list[str]:
         """UUIDs, or addresses, that the plugin still shows, and was not told about for a while."""
-        shown, now = self._state.shown(), time.time()
+        shown, now = self._state.shown(), time.monotonic()
         with self._lock:
-            return [uuid for uuid, at in self._leaving.items()
-                    if uuid in shown and shown[uuid][0] == plugin.driver and now - at > self._announce_seconds]
+            return [uuid for uuid, told in self._leaving.items() if uuid in shown and shown[uuid][0] == plugin.driver
+                    and (told is None or now - told > self._announce_seconds)]
 
     def _situation(self, waiting: bool, up: list[Ask]) -> Situation:
         done = {ask.uid for ask in up}
@@ -256,12 +298,13 @@ class PluginWork:
         Return True when the plugin looks again, or has: its pod was deleted, or began later. Return False where it has
         no pod, and None while the watch is behind: a pod that is seen has been replaced.
         """
-        since, found = _last_step(up), self._live(plugin)
-        stale = [pod for pod in found if leaving or not began_after(pod, since)]
+        found = self._live(plugin)
+        stale = [pod for pod in found if leaving or not all(
+            self._began_after_use(pod, ask, ask.evidence) for ask in up if ask.evidence)]
         deleted = [self._delete(plugin, pod) for pod in stale]
         if not all(deleted):
             return None
-        return bool(found) or self._was_deleted(plugin, since)
+        return bool(found) or self._was_deleted(plugin, up)
 
     def _delete(self, plugin: Plugin, pod: Json) -> bool:
         """Delete the pod. Return False when another one has taken its place."""
@@ -270,7 +313,7 @@ class PluginWork:
             self._client.delete(PODS, meta["name"], meta["namespace"], precondition_uid=meta["uid"])
         except (NotFound, Conflict):
             return False
-        self._deleted[plugin.driver] = time.time()
+        self._deleted[plugin.driver] = time.monotonic()
         self._state.pods.remove(pod)
         self._restarted()
         log.info("pod %s/%s was deleted, so that the plugin of %s looks again", meta["namespace"], meta["name"],
@@ -280,7 +323,7 @@ class PluginWork:
     def _note_restart(self, up: list[Ask], leaving: list[str], told: bool) -> None:
         now = time.time()
         with self._lock:
-            self._leaving.update(dict.fromkeys(leaving, now))
+            self._leaving.update(dict.fromkeys(leaving, time.monotonic()))
         for ask in up:
             assert ask.evidence is not None
             ready = ask.evidence.with_phase(READY)
@@ -294,11 +337,6 @@ def _announced(evidence: Evidence, now: float) -> Evidence:
     over = evidence.trouble and evidence.trouble.reason == NOT_ANNOUNCED
     ready = evidence.with_phase(READY).with_step(ANNOUNCED, now)
     return ready.without_trouble() if over else ready
-
-
-def _last_step(asks: list[Ask]) -> float:
-    """When the last of these devices made its last step; seconds since the epoch."""
-    return max((parse_time(e.steps[-1].at) for a in asks if (e := a.evidence)), default=0.0)
 
 
 def _moment(evidence: Evidence, step: str) -> float:

@@ -151,6 +151,27 @@ def test_a_plugin_that_looked_before_the_first_use_is_restarted_though_it_shows_
         assert node.deleted_pods() == ["plugin-2"]
 
 
+@pytest.mark.parametrize("by", [-3600.0, 3600.0])
+def test_a_clock_that_is_set_before_the_first_use_hides_no_plugin_and_delays_none(
+    monkeypatch: pytest.MonkeyPatch, by: float
+) -> None:
+    """Another device is on its way, for which the agent waits a second, and not as long as the clock was wrong."""
+    real = time.time
+    with running() as node:
+        node.hands.gates["dev-1"] = threading.Event()
+        node.hands.bus["dev-1"] = "GPU-1"
+        node.start_plugin()
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-1", "dev-1", "GPU-1"))
+        node.api.put(COMPOSABLE_RESOURCES, resource("gpu-2"))
+        node.boot()
+        until("the device is brought up", lambda: ("bring_up", "dev-1") in node.hands.calls)
+        monkeypatch.setattr(time, "time", lambda: real() + by)
+        node.hands.gates["dev-1"].set()
+        until("the device is announced", lambda: announced(node, "gpu-1"))
+        assert node.empty == set(), "a container can have it"
+        assert node.deleted_pods() == ["plugin-2"]
+
+
 def test_a_plugin_that_began_after_the_first_use_is_left_alone() -> None:
     with running() as node:
         node.plays = False

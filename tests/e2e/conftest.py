@@ -35,7 +35,8 @@ OpenProcess = t.Callable[..., front_doors.Process]
 # make test has 15 minutes. These files take an hour together and are left to make e2e-slow, a part of make test-all.
 SLOW = ("test_agreement", "test_bad_input", "test_bootstrap", "test_cluster_api",
         "test_cluster_modules", "test_cxl_memory", "test_demo", "test_direct_killed", "test_faults",
-        "test_flow_playbook", "test_flow_rulebook", "test_gated_job", "test_handovers", "test_killed", "test_kills",
+        "test_flow_playbook", "test_flow_rulebook", "test_gated_job", "test_handovers", "test_hostile_pods",
+        "test_killed", "test_kills",
         "test_kubernetes_habits", "test_lab_processes", "test_label_chain", "test_learned_floor",
         "test_managers", "test_mixes", "test_modules", "test_move_driver", "test_node_leaves",
         "test_older_definitions", "test_other_kinds", "test_outage_rulebook", "test_over_ssh",

@@ -51,7 +51,7 @@ FULL ?=
 CONFORMANCE := $(if $(FULL),CONFORMANCE_PROFILES=all CONFORMANCE_RUNS=200)
 
 # make chaos: how many random runs, and the seed of the first: make test shall not fail by chance. LAB=1: on the lab
-RUNS ?= 80
+RUNS ?= 50
 SEED ?= 1
 LAB ?=
 
@@ -139,7 +139,7 @@ archive-all: setup ## commands of all pages, from the built archive under four p
 conformance: setup ## every CDI Manager's emulator under faults; FULL=1: every fault, 200 random histories of each
 	@$(CONFORMANCE) $(PYTEST) tests/conformance -n $(PARALLEL) --dist loadgroup $(ARGS)
 
-chaos: setup ## failure stories, and random workloads under random faults, in virtual time: RUNS=80, SEED=1 of the first run, LAB=1 runs them on the lab; a failure is made small
+chaos: setup ## failure stories, and random workloads under random faults, in virtual time: RUNS=50, SEED=1 of the first run, LAB=1 runs them on the lab; a failure is made small
 	@$(if $(LAB),,PYTHONHASHSEED=0 $(PYTEST) tests/chaos tests/stories -n $(PARALLEL) --dist load $(ARGS))
 	@$(PROGRAM).tests.chaos --runs $(RUNS) --parallel $(PARALLEL) --seed $(SEED) $(if $(LAB),--lab $(ARGS))
 

@@ -19,6 +19,7 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
     attached,
     await_served,
     changes_asked,
+    delete_all,
     mark,
     wait_for,
 )
@@ -43,7 +44,7 @@ def test_an_idle_device_of_another_node_is_moved_for_a_claim_that_waits(
     controller = open_process(front_doors.controller, stage)
     stage.pod("small", A100, 1, "node-1")
     await_served(stage, timeline, "small")
-    stage.delete_pod("small")
+    delete_all(stage)
     (idle,) = attached(stage)
     stage.pod("large", A100, 3, "node-0")
     wait_for("the idle device can be moved", partial(_proposes_a_move, stage))

@@ -15,6 +15,7 @@ import os
 import signal
 import typing as t
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -271,7 +272,7 @@ def test_way_41_gives_its_objects_the_names_of_anothers(both: TwoTenants) -> Non
 
 
 FOLDERS = ("/", "/dev", HARDWARE, "/var/lib/kubelet/plugins", "/var/run/cdi")
-MORE = {"hostPID": True, "hostNetwork": True, "hostIPC": True}
+MORE: Json = {"hostPID": True, "hostNetwork": True, "hostIPC": True}
 
 
 @pytest.mark.parametrize("pod", [
@@ -325,6 +326,8 @@ def at_version(version: str) -> ApiResource:
 
 
 FOR_RED = {"reservedFor": [{"resource": "pods", "name": "evil", "uid": "x"}]}
+STATUSES: list[Json] = [{"phase": "Succeeded"}, {"extendedResourceClaimStatus": {}},
+                        {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": VICTIM}]}]
 CONTAINER = {"name": "late", "image": "i", "targetContainerName": "main"}
 
 
@@ -338,8 +341,7 @@ CONTAINER = {"name": "late", "image": "i", "targetContainerName": "main"}
     *(lambda red, part=part: red.merge_patch(CLAIMS, "evil", {"status": FOR_RED}, RED, part)
       for part in ("binding", "driver")),
     *(lambda red, status=status: red.merge_patch(PODS, "evil", {"status": status}, RED, "status")
-      for status in ({"phase": "Succeeded"}, {"extendedResourceClaimStatus": {}},
-                     {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": VICTIM}]})),
+      for status in STATUSES),
     lambda red: red.strategic_patch(PODS, "evil", {"spec": {"ephemeralContainers": [CONTAINER]}},
                                     RED, "ephemeralcontainers"),
 ], ids=["v1", "v1beta1", "v1beta2", "apply", "replace", "binding", "driver", "a phase",
@@ -375,10 +377,8 @@ def test_way_46_takes_our_names_in_its_own_namespace(both: TwoTenants) -> None:
 def test_red_is_nobody_else(both: TwoTenants, user: str, groups: tuple[str, ...]) -> None:
     path = str(both.stage.lab.service_account_kubeconfig(RED, "tenant"))
     connection = Connection.load(path)
-    connection = t.cast(Connection, connection.__class__(**{
-        name: getattr(connection, name) for name in connection.__slots__
-        if name != "impersonation"}, impersonation=Impersonation(user, groups)))
-    with contextlib.closing(Client(connection)) as other, pytest.raises(Forbidden):
+    pretending = replace(connection, impersonation=Impersonation(user, groups))
+    with contextlib.closing(Client(pretending)) as other, pytest.raises(Forbidden):
         other.list(COMPOSABLE_RESOURCES)
 
 

@@ -15,10 +15,8 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import NotFound
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 
 from ..agent import NodeAgent
-from .errors import BadCheckpoint
 from .options import shares
 from .sight import Kept
 
@@ -27,7 +25,7 @@ Status = Callable[[], dict[str, t.Any]]
 
 @contextlib.contextmanager
 def kubelet_plugin(args: argparse.Namespace, client: Client, agent: NodeAgent) -> Iterator[Status]:
-    """Yields what the agent's status says of it; nothing without a name for the driver. Raises BadConfig."""
+    """Yields what the agent's status says of it; nothing without a name for the driver."""
     if not args.dra_driver:
         yield dict
         return
@@ -57,10 +55,7 @@ def kubelet_plugin(args: argparse.Namespace, client: Client, agent: NodeAgent) -
                             shares(args), tuple(args.unsanitized_memory))
     mine = Agent(args.node_name, Host(args.root), agent.state.slices, evidences, synced, kept, claims,
                  agent.driver.other, agent.state.pods.list, agent.report_withheld)
-    try:
-        plugin = KubeletPlugin(client, options, mine)
-    except BadCheckpoint as error:
-        raise BadConfig(str(error)) from None
+    plugin = KubeletPlugin(client, options, mine)
     agent.on_change, agent.on_removed = plugin.poke, plugin.withdraw
     agent.check.prepared_for = plugin.holder
     plugin.start()

@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 import json
+import logging
 import typing as t
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from .cdi.files import write_whole
-from .errors import BadCheckpoint
 
+log = logging.getLogger("composable.infra")
 VERSION = 1
 FILE = "checkpoint.json"
+UNUSABLE = ".unusable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,21 @@ class PreparedClaim:
 
 
 class Checkpoint:
-    """What stands in the file at ``path``. Raises BadCheckpoint when it is not usable. For one thread at a time."""
+    """What stands in the file at ``path``. For one thread at a time.
+
+    A file that is damaged, or of another version, is renamed and counts as lost: the specs tell again what is prepared.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._claims = _read(path) if path.exists() else {}
+        try:
+            self._claims = _read(path) if path.exists() else {}
+        except (ValueError, KeyError, TypeError):
+            aside = path.with_name(path.name + UNUSABLE)
+            path.replace(aside)
+            log.error("%s is no checkpoint of this agent. It was renamed to %s. The specs of the claims tell again "
+                      "what is prepared.", path, aside.name)
+            self._claims = {}
 
     def get(self, uid: str) -> PreparedClaim | None:
         """The claim with this uid."""
@@ -72,9 +84,17 @@ class Checkpoint:
         self._write({**self._claims, claim.uid: claim})
 
     def drop(self, uid: str) -> None:
-        """Forget a claim, if it is noted. Raises OSError."""
+        """Forget a claim, if it is noted, also on a full disk.
+
+        What the file still has then keeps its device after a restart of the agent, until it is dropped again.
+        """
         if uid in self._claims:
-            self._write({other: claim for other, claim in self._claims.items() if other != uid})
+            left = {other: claim for other, claim in self._claims.items() if other != uid}
+            try:
+                self._write(left)
+            except OSError as error:
+                self._claims = left
+                log.warning("%s still has the claim %s: %s", self._path, uid, error.strerror)
 
     def _write(self, claims: dict[str, PreparedClaim]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,16 +111,11 @@ def _written(claim: PreparedClaim) -> dict[str, t.Any]:
 
 
 def _read(path: Path) -> dict[str, PreparedClaim]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        version = document["version"]
-        if version == VERSION:
-            return {claim.uid: claim for claim in map(_claim, document["claims"])}
-    except (ValueError, KeyError, TypeError):
-        raise BadCheckpoint(f"{path} is not usable: it is no checkpoint of this agent; drain the node and delete the "
-                            "file") from None
-    raise BadCheckpoint(f"{path}: version {version!r} is not usable: allowed is {VERSION}; run the agent that wrote "
-                        "it, or drain the node and delete the file")
+    """Raises ValueError, KeyError or TypeError for what is no checkpoint of VERSION."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if document["version"] != VERSION:
+        raise ValueError(document["version"])
+    return {claim.uid: claim for claim in map(_claim, document["claims"])}
 
 
 def _claim(raw: dict[str, t.Any]) -> PreparedClaim:

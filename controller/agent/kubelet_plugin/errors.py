@@ -9,7 +9,3 @@ from __future__ import annotations
 class Refused(Exception):
     """A claim cannot be prepared now; the message, one sentence, becomes an Event of its pod, and the kubelet asks
     again."""
-
-
-class BadCheckpoint(Exception):
-    """The file with the prepared claims cannot be used; the message says what to do."""

@@ -101,7 +101,7 @@ class Agent:
 
 
 class KubeletPlugin:
-    """``start`` it once, ``stop`` it once. Raises BadCheckpoint when it is made."""
+    """``start`` it once, ``stop`` it once."""
 
     def __init__(self, client: Client, options: PluginOptions, agent: Agent) -> None:
         self.options, self._agent = options, agent

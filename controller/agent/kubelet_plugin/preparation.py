@@ -55,6 +55,7 @@ class Preparation:
         self._specs, self._checkpoint = node.specs, node.checkpoint
         self._keepers, self._memory = node.keepers, node.memory
         self._withheld: dict[str, str] = {}
+        self._is_whole = False
         self._lock = threading.Lock()
 
     def claims(self) -> list[PreparedClaim]:
@@ -64,6 +65,7 @@ class Preparation:
 
     def prepare(self, namespace: str, name: str, uid: str) -> PreparedClaim:
         """Raises Refused, ApiError or OSError; the kubelet asks again."""
+        self._recover()
         wanted = self._place.wanted(self._client.get(CLAIMS, name, namespace), uid)
         with self._lock:
             found = self._checkpoint.get(uid)
@@ -76,8 +78,9 @@ class Preparation:
         """Take back what was prepared for the claim with this uid, also for one that is not known.
 
         Raises Refused while a container of another pod has a device of the claim open. The pod
-        does not end until then, so that the claim keeps its devices. Raises OSError.
+        does not end until then, so that the claim keeps its devices. Raises ApiError or OSError.
         """
+        self._recover()
         claims = self.claims()
         for claim in claims:
             if claim.uid == uid and (reason := self._keepers.strangers(claim, claims)):
@@ -97,6 +100,10 @@ class Preparation:
 
         An administrator's access does not count. ``uuid`` is empty for a device that has none.
         """
+        try:
+            self._recover()
+        except (Refused, ApiError, OSError) as error:
+            return f"which claims have devices of this node prepared cannot be told: {error}"
         for claim in self.claims():
             if any(not d.admin and _is_device(d, uuid, address) for d in claim.devices):
                 name = f"{claim.namespace}/{claim.name}"
@@ -107,8 +114,9 @@ class Preparation:
         """Forget claims that are over, once the node proves that nothing uses their devices.
 
         The kubelet unprepares each claim, also one that is gone, so this is for a kubelet that lost
-        its state. Raises OSError.
+        its state. Raises Refused, ApiError or OSError.
         """
+        self._recover()
         over = [claim for claim in self.claims() if self._is_over(claim)]
         with self._lock:
             self._withheld = {}
@@ -121,9 +129,51 @@ class Preparation:
                 log.info("Forgot claim %s/%s: it is over, and nothing uses its devices.",
                          claim.namespace, claim.name)
                 self._drop(claim.uid)
-            dead = self._specs.sweep([claim.uid for claim in self._checkpoint.claims()])
-        if dead:
-            log.info("specs of no claim were removed: %s", ", ".join(dead))
+            self._specs.remove_unfinished()
+
+    def _recover(self) -> None:
+        """Note again, once, what is prepared by the specs alone: a checkpoint was lost, and containers run on.
+
+        A spec is written after the checkpoint and removed before it. Raises Refused, ApiError or OSError.
+        """
+        with self._lock:
+            if self._is_whole:
+                return
+            lost = self._specs.others([claim.uid for claim in self._checkpoint.claims()])
+            if lost:
+                known = {str(raw["metadata"].get("uid")): raw for raw in self._client.list(CLAIMS).items}
+                there = {device.name: device for device in self._sight.look()}
+                for uid, entries in lost.items():
+                    self._recover_one(uid, entries, known.get(uid), there)
+            self._is_whole = True
+
+    def _recover_one(self, uid: str, entries: list[str], raw: Json | None, there: dict[str, NodeDevice]) -> None:
+        if not entries:
+            log.info("The spec of claim %s was removed: it has no device.", uid)
+            self._specs.remove(uid)
+            return
+        if raw is not None and claims.results(raw):
+            meta, wanted = raw["metadata"], self._place.wanted(raw, uid)
+            found = PreparedClaim(uid, meta["namespace"], meta["name"], tuple(
+                _prepared_device(item, self._named(uid, there, item.pool, item.device)) for item in wanted))
+        else:  # the names of the devices are all that is left
+            found = PreparedClaim(uid, "", uid, tuple(
+                _prepared_device(Wanted("", self._place.pool, device.name), device)
+                for device in (self._named(uid, there, self._place.pool, entry) for entry in entries)))
+        self._checkpoint.put(found)
+        log.warning("The claim %s/%s is prepared by its spec, and the checkpoint had lost it.", found.namespace,
+                    found.name)
+
+    def _named(self, uid: str, there: dict[str, NodeDevice], pool: str, name: str) -> NodeDevice:
+        """The device with this name, which a share may follow. Raises Refused when the node shows none."""
+        if pool == self._place.pool:
+            found = there.get(name) or next((d for d in there.values() if name.startswith(f"{d.name}-")), None)
+        else:
+            found = self._sight.find(cohdi.pool_device(pool, name), there.values())
+        if found is None:
+            raise Refused(f"which device is {name} in {self._specs.path(uid)} cannot be told; drain the node and "
+                          "delete the file")
+        return found
 
     def cdi_id(self, uid: str, entry: str) -> str:
         """By what name the container runtime finds a prepared device; ``entry``: what stands for it in the spec."""
@@ -183,6 +233,8 @@ class Preparation:
 
         An API server that does not answer, or does not serve claims, tells nothing.
         """
+        if not prepared.namespace:  # it was gone already when its spec was found
+            return True
         try:
             now = self._client.get(CLAIMS, prepared.name, prepared.namespace)
         except NotFound:
@@ -194,6 +246,11 @@ class Preparation:
     def _drop(self, uid: str) -> None:
         self._specs.remove(uid)
         self._checkpoint.drop(uid)
+
+
+def _prepared_device(item: Wanted, device: NodeDevice) -> PreparedDevice:
+    return PreparedDevice(item.request, item.pool, item.device, device.address, device.uuid, item.share_id, item.admin,
+                          consumed=item.consumed)
 
 
 def _is_device(prepared: PreparedDevice, uuid: str, address: str) -> bool:

@@ -47,14 +47,25 @@ class SpecFolder:
         """Remove the claim's file, if it is there."""
         self.path(uid).unlink(missing_ok=True)
 
-    def sweep(self, alive: Collection[str]) -> list[str]:
-        """Remove what belongs to no claim with one of these uids; names of the files."""
-        kept = {self.path(uid).name for uid in alive}
-        dead = [path for path in sorted(self._folder.glob(f"{self._begin}*"))
-                if path.name not in kept and path.name.removesuffix(UNFINISHED).endswith(".json")]
-        for path in dead:
+    def others(self, known: Collection[str]) -> dict[str, list[str]]:
+        """Return the devices in the files of claims that are not known, by the claims' uids. Raises OSError."""
+        found = {path.name.removeprefix(self._begin).removesuffix(".json"): path
+                 for path in sorted(self._folder.glob(f"{self._begin}*.json"))}
+        return {uid: _devices(uid, path) for uid, path in found.items() if uid not in known}
+
+    def remove_unfinished(self) -> None:
+        """Remove what somebody who was killed had begun to write. Raises OSError."""
+        for path in self._folder.glob(f"{self._begin}*.json{UNFINISHED}"):
             path.unlink(missing_ok=True)
-        return [path.name for path in dead]
+
+
+def _devices(uid: str, path: Path) -> list[str]:
+    """Names of the devices in a claim's file; none in one that no container runtime could read."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return [str(device["name"]).removeprefix(_name(uid, "")) for device in document["devices"]]
+    except (ValueError, KeyError, TypeError):
+        return []
 
 
 def _name(uid: str, device: str) -> str:

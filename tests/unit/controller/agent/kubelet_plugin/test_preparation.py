@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +19,7 @@ from ansible_collections.composable.infra.controller.agent.kubelet_plugin.checkp
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.errors import Refused
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.sight import Sight
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     LINK_DEGRADED,
     LOST_ON_BUS,
@@ -227,11 +230,12 @@ def test_unprepare_that_is_cut_off_is_done_by_the_next(node: PluginNode, monkeyp
 def test_sweep_takes_back_what_is_over_and_proven_idle_and_nothing_else(node: PluginNode) -> None:
     node.plug("a", "b")
     mine = node.preparation()
+    node.cdi.mkdir()
+    for other in (f"{DRIVER}-claim_dead.json", f"{DRIVER}-claim_dead.json.new", "nvidia.com-gpu.yaml"):
+        (node.cdi / other).write_text("{}")
     for name, device in (("c", "gpu-a"), ("d", "gpu-b")):
         node.claim(device, name=name)
         mine.prepare("default", name, f"uid-{name}")
-    for other in (f"{DRIVER}-claim_dead.json", f"{DRIVER}-claim_dead.json.new", "nvidia.com-gpu.yaml"):
-        (node.cdi / other).write_text("{}")
     node.api.remove(CLAIMS, "d", "default")
     holder = node.process(42, "train", "/dev/nvidia1", cgroup="/elsewhere")
     mine.sweep()
@@ -243,3 +247,73 @@ def test_sweep_takes_back_what_is_over_and_proven_idle_and_nothing_else(node: Pl
     node.api.fail("get", CLAIMS, unreachable())
     mine.sweep()
     assert SPEC in node.specs()
+
+
+@pytest.mark.parametrize("text", [None, "{", '{"version": 9, "claims": []}'], ids=["gone", "damaged", "another's"])
+def test_checkpoint_that_was_lost_is_made_from_specs_and_claims(node: PluginNode, text: str | None) -> None:
+    """A container of the claim runs on, and may be started again with its spec."""
+    node.claim("gpu-a")
+    before = node.preparation()
+    before.prepare("default", "c", "uid-c")
+    node.checkpoint.unlink()
+    if text is not None:
+        node.checkpoint.write_text(text)
+    after = node.preparation()
+    assert after.holder("GPU-a", "") == "the kubelet has not unprepared the claim default/c on this node"
+    after.sweep()
+    assert node.specs() == [SPEC]
+    assert [replace(it, libraries=True) for claim in after.claims() for it in claim.devices] == [
+        replace(it, libraries=True) for claim in before.claims() for it in claim.devices]
+    node.claim("gpu-a", name="d")
+    with pytest.raises(Refused, match="the device gpu-a is still prepared for the claim default/c"):
+        after.prepare("default", "d", "uid-d")
+    after.unprepare("uid-c")
+    assert after.prepare("default", "d", "uid-d").devices[0].device == "gpu-a"
+
+
+def test_device_of_a_lost_claim_that_is_gone_is_kept_while_a_process_has_it(node: PluginNode) -> None:
+    node.claim("gpu-a")
+    node.preparation().prepare("default", "c", "uid-c")
+    node.checkpoint.unlink()
+    node.api.remove(CLAIMS, "c", "default")
+    holder = node.process(42, "train", "/dev/nvidia0", cgroup="/elsewhere")
+    after = node.preparation()
+    after.sweep()
+    assert [reason for _claim, reason in after.withheld()] == [
+        "0000:10:00.0 is open by pid 42 (train) in cgroup /elsewhere"]
+    assert after.holder("GPU-a", "")
+    shutil.rmtree(holder)
+    after.sweep()
+    assert (node.specs(), after.holder("GPU-a", "")) == ([], "")
+
+
+def test_nothing_is_given_away_while_a_lost_checkpoint_cannot_be_made_again(node: PluginNode) -> None:
+    node.claim("gpu-a")
+    node.preparation().prepare("default", "c", "uid-c")
+    node.checkpoint.unlink()
+    after = node.preparation()
+    node.api.fail("list", CLAIMS, unreachable())
+    assert "cannot be told" in after.holder("GPU-b", "0000:11:00.0")
+    with pytest.raises(ApiError):
+        after.prepare("default", "c", "uid-c")
+    assert node.specs() == [SPEC]
+    node.api.heal()
+    node.plug()
+    with pytest.raises(Refused, match=r"which device is gpu-a in .* cannot be told; drain the node"):
+        after.sweep()
+    node.plug("a")
+    after.sweep()
+    assert [claim.name for claim in after.claims()] == ["c"]
+
+
+def test_claim_is_unprepared_on_a_full_disk(node: PluginNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.claim("gpu-a")
+    mine = node.preparation()
+    mine.prepare("default", "c", "uid-c")
+
+    def refuse(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    mine.unprepare("uid-c")
+    assert (node.specs(), mine.claims(), mine.holder("GPU-a", "")) == ([], [], "")

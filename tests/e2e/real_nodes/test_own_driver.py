@@ -9,10 +9,12 @@ by hand.
 
 from __future__ import annotations
 
+import json
 import threading
 import typing as t
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -203,6 +205,30 @@ def test_pod_waits_for_a_plugin_that_is_away(stage: Stage) -> None:
     real_pods.run(stage.lab, pod)
     assert has_device(stage, "patient")
     real_pods.delete_with_claims(stage.lab, "patient")
+
+
+@pytest.mark.parametrize("text", ["{", None], ids=["damaged", "gone"])
+def test_checkpoint_that_was_lost_is_made_again_beside_a_running_pod(stage: Stage, used: str, text: str | None) -> None:
+    """The spec stays, without which a container of the pod could not be started again."""
+    node, spec = real_node(stage, NODE), specs(stage, NODE)
+    checkpoint = node.folder / "kubelet/plugins" / DRIVER / "checkpoint.json"
+    before = prepared(checkpoint)
+    assert len(before) == len(spec) == 1
+    checkpoint.unlink()
+    if text is not None:
+        checkpoint.write_text(text, encoding="utf-8")
+    real.kill_in_pods(node, real.AGENT)
+    wait_for("the checkpoint is made again", lambda: checkpoint.exists() and prepared(checkpoint) == before, 60)
+    assert specs(stage, NODE) == spec
+
+
+def prepared(checkpoint: Path) -> dict[str, list[str]]:
+    """The addresses of the devices that claims have, by the uids of the claims; nothing in a file that is damaged."""
+    try:
+        claims = json.loads(checkpoint.read_text("utf-8"))["claims"]
+    except ValueError:
+        return {}
+    return {claim["uid"]: [device["address"] for device in claim["devices"]] for claim in claims}
 
 
 def test_device_that_falls_ill_is_told_to_its_pod(stage: Stage, used: str) -> None:

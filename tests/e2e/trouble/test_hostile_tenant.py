@@ -96,7 +96,7 @@ class Tenants:
 
     def _may_create_pods(self) -> bool:
         try:
-            self.red.create(PODS, body("probe", pod_body("probe", None)), dry_run=True)
+            self.red.create(PODS, tenants_pod("probe"), dry_run=True)
         except Forbidden as error:
             self.said = error.message
             return False
@@ -106,6 +106,12 @@ class Tenants:
 def body(name: str, raw: Json, namespace: str = RED) -> Json:
     """An object of that name in a namespace."""
     return {**raw, "metadata": {**raw["metadata"], "name": name, "namespace": namespace}}
+
+
+def tenants_pod(name: str, namespace: str = RED, seconds: int = 1) -> Json:
+    """A pod for the claim of its name. ``seconds``: its grace period."""
+    pod = body(name, pod_body(name, None), namespace)
+    return {**pod, "spec": {**pod["spec"], "terminationGracePeriodSeconds": seconds}}
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +124,7 @@ def tenants(stage_factory: StageFactory) -> Iterator[Tenants]:
     claim = stage.client.get(CLAIMS, "train", OTHERS)
     own = {"apiVersion": claim["apiVersion"], "kind": "ResourceClaim", "metadata": {}, "spec": claim["spec"]}
     made.red.create(CLAIMS, body("evil", own))
-    made.red.create(PODS, body("evil", pod_body("evil", None)))
+    made.red.create(PODS, tenants_pod("evil"))
     made.admin.create(COMPOSABLE_RESOURCES, {**resource("gpu-1"), "metadata": {"name": "gpu-1"}})
     made.admin.create(COMPOSABILITY_REQUESTS, asking("request-1"))
     made.admin.create(SLICES, slice_body("of-node", "node-0", nodeName="node-0", devices=[{"name": "gpu-0"}]))
@@ -229,7 +235,7 @@ def bound(name: str, role: str) -> Json:
 @pytest.mark.parametrize("attempt", [
     lambda red: red.raw("POST", f"/api/v1/namespaces/{OURS}/serviceaccounts/composable-infra/token",
                         {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}),
-    lambda red: red.create(PODS, body("mine", pod_body("mine", None), OURS)),
+    lambda red: red.create(PODS, tenants_pod("mine", OURS)),
     lambda red: red.create(BINDINGS, bound("mine", "composable-infra-operator")),
     lambda red: red.create(ROLE_BINDINGS, {**body("mine", bound("mine", "composable-infra-operator")),
                                            "kind": "RoleBinding"}),
@@ -241,6 +247,24 @@ def bound(name: str, role: str) -> Json:
         "a token's owner"])
 def test_way_30_becomes_a_controller(tenants: Tenants, attempt: Try) -> None:
     refused(tenants, attempt)
+
+
+def test_running_pod_with_devices_is_not_deleted_at_once(tenants: Tenants) -> None:
+    """Its containers would run on beside those of the next pod that has its device. Way 32 tries it on a kubelet."""
+    hasty = tenants_pod("runs", seconds=0)
+    refused(tenants, lambda red: red.create(PODS, hasty))  # an eviction takes the grace period of the pod
+    extended = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"example.com/gpu": "1"}}}]}
+    refused(tenants, lambda red: red.create(PODS, {**hasty, "spec": {"terminationGracePeriodSeconds": 0, **extended}}))
+    tenants.admin.create(PODS, {**hasty, "spec": {**hasty["spec"], "nodeName": "node-1"}})
+    path, at_once = PODS.path("runs", RED), {"gracePeriodSeconds": 0}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", **body("runs", {"metadata": {}})}
+    refused(tenants, lambda red: red.raw("DELETE", path, at_once))
+    refused(tenants, lambda red: red.raw("POST", f"{path}/eviction", {**eviction, "deleteOptions": at_once}))
+    refused(tenants, lambda red: red.delete(PODS, "runs", RED))
+    tenants.red.raw("DELETE", path, {"gracePeriodSeconds": 1})
+    plain = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 0, "nodeName": "node-1"}
+    tenants.red.create(PODS, {**tenants_pod("plain"), "spec": plain})
+    tenants.red.raw("DELETE", PODS.path("plain", RED), at_once)
 
 
 def test_red_is_not_the_account_that_it_says(tenants: Tenants) -> None:

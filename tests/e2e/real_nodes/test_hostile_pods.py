@@ -454,8 +454,17 @@ def test_way_50_repels_the_pods_of_others(both: TwoTenants) -> None:
     both.admin.create(QUOTAS, {**quota, "spec": {**hard, "scopes": ["CrossNamespacePodAffinity"]}})
     both.admin.merge_patch(QUOTAS, quota["metadata"]["name"], {
         "status": {**hard, "used": {"pods": "0"}}}, RED, "status")
+    wait_for("the API server knows the quota", lambda: not may_create(both, pod), SECONDS)
     refused(both, lambda red: red.create(PODS, pod))
     both.red.create(PODS, pod_body("evil"))
+
+
+def may_create(both: TwoTenants, pod: Json) -> bool:
+    try:
+        both.red.create(PODS, pod, dry_run=True)
+    except Forbidden:
+        return False
+    return True
 
 
 def test_device_of_a_pod_that_an_administrator_took_away_is_withheld(both: TwoTenants) -> None:

@@ -85,7 +85,7 @@ def read(obj: Json, known: Evidence | None = None) -> Ask:
 
 
 def work_of(ask: Ask, checked: bool, shown: bool = False) -> Work:
-    """What to do on the bus.
+    """Return the work on the bus that the ask requires.
 
     ``checked``: this process has seen the device there since the evidence was written. ``shown``: a slice of the node
     shows the device, so a claim may have it.

@@ -55,7 +55,7 @@ class PreparedClaim:
 
 
 class Checkpoint:
-    """What stands in the file at ``path``. For one thread at a time.
+    """The prepared claims, kept in the file at ``path``. For one thread at a time.
 
     A file that is damaged, or of another version, is renamed and counts as lost: the specs tell again what is prepared.
     """
@@ -86,7 +86,8 @@ class Checkpoint:
     def drop(self, uid: str) -> None:
         """Forget a claim, if it is noted, also on a full disk.
 
-        What the file still has then keeps its device after a restart of the agent, until it is dropped again.
+        The file may keep the claim then. After a restart of the agent, the claim has its device until it is dropped
+        again.
         """
         if uid in self._claims:
             left = {other: claim for other, claim in self._claims.items() if other != uid}

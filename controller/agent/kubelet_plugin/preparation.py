@@ -103,7 +103,7 @@ class Preparation:
         try:
             self._recover()
         except (Refused, ApiError, OSError) as error:
-            return f"which claims have devices of this node prepared cannot be told: {error}"
+            return f"the agent does not know which claims have devices of this node prepared: {error}"
         for claim in self.claims():
             if any(not d.admin and _is_device(d, uuid, address) for d in claim.devices):
                 name = f"{claim.namespace}/{claim.name}"
@@ -171,8 +171,8 @@ class Preparation:
         else:
             found = self._sight.find(cohdi.pool_device(pool, name), there.values())
         if found is None:
-            raise Refused(f"which device is {name} in {self._specs.path(uid)} cannot be told; drain the node and "
-                          "delete the file")
+            raise Refused(f"no device of the node is the {name} of {self._specs.path(uid)}; drain the node and delete "
+                          "the file")
         return found
 
     def cdi_id(self, uid: str, entry: str) -> str:

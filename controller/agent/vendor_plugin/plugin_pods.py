@@ -12,7 +12,7 @@ from ..node_state import started_at
 Json = dict[str, t.Any]
 # A kubelet writes whole seconds: a container that began at 10.9 has the moment 10.
 RESOLUTION_SECONDS = 1.0
-# What tells one run of a pod's containers from another: the pod's uid, and when the first of them began.
+# One run of a pod's containers: the pod's uid, and when the first container began.
 Run = tuple[str, float]
 
 

@@ -167,7 +167,7 @@ class PluginWork:
         if plugin is None:
             return True
         found = self._live(plugin)
-        if not found:  # nobody knows the plugin's pod, unless it has just been deleted
+        if not found:  # the plugin has no pod here, or the agent has just deleted it
             return evidence.phase == READY and not self._was_deleted(plugin, [ask])
         return all(self._began_after_use(pod, ask, evidence) for pod in found)
 
@@ -345,7 +345,7 @@ def _moment(evidence: Evidence, step: str) -> float:
 
 
 def _is_untold(evidence: Evidence, has_pod: bool) -> bool:
-    """Whether no plugin was told of the device; one that was ready without a plugin is told to the first."""
+    """Whether the plugin has still to look for the device. One that was ready without a plugin waits for the first."""
     if not evidence.has(TOUCHED) or evidence.has(PLUGIN_RESTARTED) or evidence.has(ANNOUNCED):
         return False
     return evidence.phase == PREPARING or (evidence.phase == READY and has_pod)

@@ -293,13 +293,13 @@ def test_nothing_is_given_away_while_a_lost_checkpoint_cannot_be_made_again(node
     node.checkpoint.unlink()
     after = node.preparation()
     node.api.fail("list", CLAIMS, unreachable())
-    assert "cannot be told" in after.holder("GPU-b", "0000:11:00.0")
+    assert "does not know which claims" in after.holder("GPU-b", "0000:11:00.0")
     with pytest.raises(ApiError):
         after.prepare("default", "c", "uid-c")
     assert node.specs() == [SPEC]
     node.api.heal()
     node.plug()
-    with pytest.raises(Refused, match=r"which device is gpu-a in .* cannot be told; drain the node"):
+    with pytest.raises(Refused, match=r"no device of the node is the gpu-a of .*; drain the node"):
         after.sweep()
     node.plug("a")
     after.sweep()

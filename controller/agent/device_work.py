@@ -165,8 +165,8 @@ class DeviceWork:
                 self._note_trouble(ask, NodeTrouble(LOST_ON_BUS, _gone(evidence, lines)))
 
     def _work_of(self, ask: Ask) -> Work:
-        evidence = ask.evidence or Evidence(PREPARING, ask.device, uuid=ask.uuid)
-        return asks.work_of(ask, ask.uid in self._checked, not ask.wanted and self._state.shows(evidence))
+        shown = not ask.wanted and self._state.shows(_known(ask))
+        return asks.work_of(ask, ask.uid in self._checked, shown)
 
     def _turn(self, ask: Ask) -> _Turn:
         what = (self._work_of(ask), ask.device, ask.release)
@@ -235,7 +235,7 @@ class DeviceWork:
         self._checked.add(ask.uid)
 
     def _release(self, ask: Ask, turn: _Turn) -> float | None:
-        before = ask.evidence or Evidence(PREPARING, ask.device, uuid=ask.uuid)
+        before = _known(ask)
         if not before.address:
             if not self._bringing_up.acquire(blocking=False):
                 return time.time() + BUSY_SECONDS
@@ -305,6 +305,11 @@ class DeviceWork:
         except NodeTrouble as trouble:
             log.warning("%s: %s", trouble.reason, trouble.message)
             return True
+
+
+def _known(ask: Ask) -> Evidence:
+    """The evidence of a device, or the beginning of one that has none."""
+    return ask.evidence or Evidence(PREPARING, ask.device, uuid=ask.uuid)
 
 
 def _begun(ask: Ask) -> Evidence:

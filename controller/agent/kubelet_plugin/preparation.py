@@ -166,10 +166,9 @@ class Preparation:
 
     def _named(self, uid: str, there: dict[str, NodeDevice], pool: str, name: str) -> NodeDevice:
         """The device with this name, which a share may follow. Raises Refused when the node shows none."""
-        if pool == self._place.pool:
-            found = there.get(name) or next((d for d in there.values() if name.startswith(f"{d.name}-")), None)
-        else:
-            found = self._sight.find(cohdi.pool_device(pool, name), there.values())
+        found = self._find(there, pool, name)
+        if found is None and pool == self._place.pool:
+            found = next((device for device in there.values() if name.startswith(f"{device.name}-")), None)
         if found is None:
             raise Refused(f"no device of the node is the {name} of {self._specs.path(uid)}; drain the node and delete "
                           "the file")
@@ -187,20 +186,22 @@ class Preparation:
         self._memory.clean(self._new_memory(wanted, devices), claim.namespace)
         told = self._edits.of(list(devices.values()))
         made = PreparedClaim(claim.uid, claim.namespace, claim.name, tuple(
-            PreparedDevice(item.request, item.pool, item.device, devices[item.device].address,
-                           devices[item.device].uuid, item.share_id, item.admin, told.libraries, item.consumed)
-            for item in wanted))
+            _prepared_device(item, devices[item.device], told.libraries) for item in wanted))
         edits = replace(told, devices={it.entry: with_share(told.devices[devices[it.device].name], devices[it.device],
                                                             it.share_id, it.consumed) for it in made.devices})
         self._checkpoint.put(made)
         self._specs.write(claim.uid, edits)
         return made
 
+    def _find(self, there: dict[str, NodeDevice], pool: str, name: str) -> NodeDevice | None:
+        """The node's device with this name in a pool; None for none."""
+        if pool == self._place.pool:
+            return there.get(name)
+        return self._sight.find(cohdi.pool_device(pool, name), there.values())
+
     def _usable(self, there: dict[str, NodeDevice], item: Wanted) -> NodeDevice:
-        name, found = item.device, there.get(item.device)
-        if item.pool != self._place.pool:
-            name = cohdi.pool_device(item.pool, item.device)
-            found = self._sight.find(name, there.values())
+        found, is_own = self._find(there, item.pool, item.device), item.pool == self._place.pool
+        name = item.device if is_own else cohdi.pool_device(item.pool, item.device)
         if found is None:
             known = ", ".join(sorted(there)) or "none"
             raise Refused(f"the device {name} is not usable on node {self._place.node}; allowed are: {known}")
@@ -248,9 +249,9 @@ class Preparation:
         self._checkpoint.drop(uid)
 
 
-def _prepared_device(item: Wanted, device: NodeDevice) -> PreparedDevice:
+def _prepared_device(item: Wanted, device: NodeDevice, libraries: bool = False) -> PreparedDevice:
     return PreparedDevice(item.request, item.pool, item.device, device.address, device.uuid, item.share_id, item.admin,
-                          consumed=item.consumed)
+                          libraries, item.consumed)
 
 
 def _is_device(prepared: PreparedDevice, uuid: str, address: str) -> bool:

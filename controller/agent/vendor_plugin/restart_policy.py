@@ -21,7 +21,7 @@ PREPARING_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the plugin's restart depends on; moments are seconds of ``time.monotonic()``.
+    """The state of the node that decides on a restart of the plugin. Moments are seconds of ``time.monotonic()``.
 
     ``waiting``: devices are ready for the plugin, or left and are still in its slice. ``on_bus``: others are being
     brought up and the bus shows them. ``coming``: others are being attached, or attached and not on the bus yet.

@@ -136,7 +136,7 @@ def feature_gates(case: Case) -> Iterator[Finding]:
 
 
 def _gate_faults(known: dict[str, t.Any], planned: dict[str, bool]) -> Iterator[tuple[str, str]]:
-    """What is wrong with the planned gates, and the beginning of what to do about it."""
+    """Faults of the planned gates, each with the first words of the advice."""
     on = {name for name, is_on in {**dict.fromkeys(known["gates_on"], True), **planned}.items() if is_on}
     for pair in known["exclusive_gates"]:
         if on.issuperset(pair):

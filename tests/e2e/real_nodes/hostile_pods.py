@@ -110,7 +110,7 @@ class TwoTenants:
             return ""
 
     def printed(self, name: str, namespace: str = RED) -> str:
-        """What a pod's container has printed so far."""
+        """The output of a pod's container so far."""
         try:
             log = f"/api/v1/namespaces/{namespace}/pods/{name}/log"
             return str(self.stage.lab.api.get(log))
@@ -145,7 +145,7 @@ class TwoTenants:
         return list(self.admin.list(COMPOSABLE_RESOURCES).items)
 
     def evidence(self, device: str) -> Evidence:
-        """What the agent has written of the device that a claim has by this name."""
+        """The agent's evidence of the device that a claim has by this name."""
         uuid = device.removeprefix("gpu-")
         read = (Evidence.parse(cohdi.annotation(raw, cohdi.NODE)) for raw in self.resources())
         return next(each for each in read if each and each.uuid.lower().endswith(uuid))

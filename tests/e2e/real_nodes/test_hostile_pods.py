@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a tenant tries on a real kubelet, with the rights and the settings of docs/guides/tenants.md.
+"""Ways of a hostile tenant on a real kubelet, with the rights and the settings of docs/guides/tenants.md.
 
 The node agents are the DRA driver. A pod of others has a device on the same node throughout, and
 whatever red does, another pod of others gets a device beside it.

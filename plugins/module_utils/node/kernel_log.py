@@ -27,7 +27,8 @@ _ADDRESS = r"(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})(?:\.[0-7])?"
 # Each matches from the beginning of a message up to its fault. What follows may be the name of a program or a file,
 # which anybody can choose, and so may be the first 15 bytes of a message.
 _FAULTS = tuple((kind, re.compile(pattern.replace("ADDRESS", _ADDRESS), re.IGNORECASE)) for kind, pattern in (
-    (XID, r"NVRM: Xid \(PCI:ADDRESS\): (?P<xid>\d+)"),
+    # In the brackets the driver also names the partition (MIG) that an error is about.
+    (XID, r"NVRM: Xid \(PCI:ADDRESS(?: GPU-C?I:[0-9a-f]+)*\): (?P<xid>\d+)"),
     (INIT_FAILED, r"NVRM: GPU ADDRESS: RmInitAdapter failed"),
     (NO_SPACE, r"[\w-]+ ADDRESS: BAR \d+(?: \[[^]]*\])?: (?:no space for|failed to assign|can't assign; no space)"),
     (IN_USE, r"NVRM: Attempting to remove device ADDRESS with non-zero usage count"),

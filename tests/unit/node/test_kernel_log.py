@@ -79,6 +79,13 @@ def test_domain_may_be_written_longer() -> None:
     assert faults([line], "0000:0a:00.0") == [Fault("Xid", line, 119)]
 
 
+@pytest.mark.parametrize("partition", [" GPU-I:05", " GPU-I:05 GPU-CI:00"])
+def test_fault_of_a_partition_is_one_of_its_gpu(partition: str) -> None:
+    """Source: the comments of NVIDIA's open kernel modules on contained errors (Xid 94) with MIG."""
+    line = f"NVRM: Xid (PCI:0000:10:00{partition}): 94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No"
+    assert faults([line], A) == [Fault("Xid", line, 94)]
+
+
 def test_lines_without_an_address_are_nobodys() -> None:
     assert faults(["NVRM: No NVIDIA GPU found.", "RmInitAdapter failed"], A) == []
 

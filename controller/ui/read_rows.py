@@ -219,7 +219,8 @@ def claim_row(raw: Json, reason: WaitReason | None, uses: Uses) -> ClaimRow:
     place = reason.evidence if reason and waits else {}
     return ClaimRow(
         meta["namespace"], meta["name"], meta["uid"], where, wants=_wants(raw),
-        waits_for=reason.waits_for if reason and waits else "", since=reason.since if reason and waits else 0.0,
+        waits_for=reason.waits_for if reason and waits else "",
+        refused=reason.refused if reason and waits else "", since=reason.since if reason and waits else 0.0,
         position=place.get("position"), of=place.get("of"),
         created=parse_time(meta.get("creationTimestamp")),
         node=claims.node(raw) or str(place.get("node") or ""),

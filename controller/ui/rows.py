@@ -117,8 +117,9 @@ class SwitchRow:
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
     """A ResourceClaim for devices of the fabric. ``state``: waiting, preparing (allocated, devices on their way),
-    served, or unused (served, but reserved for no pod). ``waits_for``: the sentence of claim_info; ``wants``:
-    2 x gpu; ``position``: its place among ``of`` pods that wait for devices."""
+    served, or unused (served, but reserved for no pod). ``waits_for``: the sentence of claim_info; ``refused``: why the
+    fabric cannot serve it, whatever becomes free; ``wants``: 2 x gpu; ``position``: its place among ``of`` pods that
+    wait for devices."""
 
     namespace: str
     name: str
@@ -126,6 +127,7 @@ class ClaimRow:
     state: str
     wants: str = ""
     waits_for: str = ""
+    refused: str = ""
     position: int | None = None
     of: int | None = None
     since: float = 0.0

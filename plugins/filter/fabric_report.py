@@ -65,7 +65,7 @@ def fabric_report(
     devices: Sequence[Row],
     nodes: Iterable[Mapping[str, t.Any]],
     fabric: Mapping[str, t.Any],
-    claims: Iterable[Mapping[str, t.Any]],
+    claims: Sequence[Mapping[str, t.Any]],
 ) -> Row:
     """All tables."""
     machines = sorted(fabric["machines"], key=lambda m: (m["name"], m["uid"]))
@@ -76,6 +76,7 @@ def fabric_report(
     ]
     idle = [d for d in devices if d["device"] and not d["used"]]
     known = {d["device"] for d in devices}
+    refused = [f"claim {c['claim']} cannot be served: {c['refused']}" for c in claims if c.get("refused")]
     summary = {
         "machines": len(machines),
         "nodes": len(places),
@@ -91,7 +92,7 @@ def fabric_report(
         "claims": waiting,
         "idle": idle,
         "strangers": [d for d in attached if d["uid"] not in known],
-        "problems": sorted(set(fabric["problems"].values())) + [d["sentence"] for d in devices if d["error"]],
+        "problems": sorted(set(fabric["problems"].values())) + [d["sentence"] for d in devices if d["error"]] + refused,
     }
 
 

@@ -115,6 +115,14 @@ claims:
       type: str
       returned: always
       sample: 1 x A100 40G on node node-0, 1 asked of the CDI Manager 1.2 s ago
+    refused:
+      description:
+        - Why the fabric cannot serve the claim, whatever becomes free. No model satisfies a selector, or the claim
+          requests more devices than a fabric has. RV(claims[].waits_for) names the same reason.
+        - Empty for a claim that the fabric can serve, and until kube-scheduler has tried the claim's pod.
+      type: str
+      returned: always
+      sample: "claim train, request gpu: no model of device_info satisfies it"
     since:
       description: Since when the claim waits, in seconds since the epoch. V(0) when it waits for nothing.
       type: float

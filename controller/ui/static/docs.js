@@ -18,6 +18,7 @@ export function pages(docs) {
 export function remedy(what, text) {
   if (what.startsWith("device ")) return `${TROUBLES}#trouble-on-a-node`;
   if (what.startsWith("fabric ")) return "managers.md";
+  if (what.startsWith("claim ")) return `${TROUBLES}#the-fabric-cannot-serve-a-claim`;
   if (!what.startsWith("node ")) return `${TROUBLES}#the-controllers-do-not-become-ready`;
   return `${TROUBLES}#${text.includes("gone") || text.includes("not ready") ? "a-node-is-gone" : "nothing-is-asked-for"}`;
 }

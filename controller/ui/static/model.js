@@ -151,7 +151,7 @@ export class Model {
     let text = this.texts.get(row);
     if (text === undefined) {
       const devices = (row.devices ?? []).flatMap((d) => (typeof d === "string" ? [d] : [d.name, d.model, d.uid, d.serial, d.claim, d.box, ...(d.pods ?? []), d.state]));
-      text = [row.name, row.namespace, row.machine, row.node, row.wants, row.waits_for, row.problem, ...(row.pods ?? []), ...devices].filter(Boolean).join("\n").toLowerCase();
+      text = [row.name, row.namespace, row.machine, row.node, row.wants, row.waits_for, row.refused, row.problem, ...(row.pods ?? []), ...devices].filter(Boolean).join("\n").toLowerCase();
       this.texts.set(row, text);
     }
     return text;
@@ -163,14 +163,15 @@ export class Model {
     return words.every((word) => text.includes(word));
   }
 
-  // [what, sentence, key or ""]: the process first, then devices, then nodes.
+  // [what, sentence, key or ""]: the process first, then devices, nodes, and claims that the fabric cannot serve.
   troubles() {
     const process = (this.process.troubles ?? []).map((text) => ["controller", text, ""]);
     const fabrics = [...this.fabrics.values()].flatMap((row) => (row.problems ?? []).map((text) => [`fabric ${row.fabric ?? 0}`, text, ""]));
     for (const [key, row] of this.switches) if (row.trouble) fabrics.push([`fabric ${row.fabric ?? 0}`, `switch ${row.name}: ${row.trouble}`, key]);
     const others = [...this.bad.values()].flat();
     const of = (word) => others.filter(([what]) => what.startsWith(word));
-    return [...process, ...fabrics, ...of("device "), ...of("node ")];
+    const refused = [...this.claims].filter(([, row]) => row.refused).map(([key, row]) => [`claim ${row.namespace}/${row.name}`, `cannot be served: ${row.refused}`, key]);
+    return [...process, ...fabrics, ...of("device "), ...of("node "), ...refused];
   }
 
   // Devices by state; free ones as the CDI Manager counts them.

@@ -65,7 +65,7 @@ export function claims(model, words, open) {
   document.getElementById("queue-title").textContent = `Waiting claims (${count(waiting.length)})`;
   document.getElementById("served-title").textContent = `Claims with devices (${count(served.length)})`;
   list("queue-body", waiting, open, "No claim waits.", (row) => [ticking("since", row.since || row.created),
-    row.waits_for ? `waits for ${row.waits_for}` : row.position ? `waits for devices, position ${row.position} of ${row.of}` : row.state === "preparing" ? "its devices are on their way" : model.process.leads ? "waits for a pod that uses it, or for the scheduler" : "what it waits for is known to the process that leads"]);
+    row.refused ? `cannot be served: ${row.refused}` : row.waits_for ? `waits for ${row.waits_for}` : row.position ? `waits for devices, position ${row.position} of ${row.of}` : row.state === "preparing" ? "its devices are on their way" : model.process.leads ? "waits for a pod that uses it, or for the scheduler" : "what it waits for is known to the process that leads"]);
   list("served-body", served, open, "No claim has devices.", (row) => [element("span", { text: row.wants ?? "" }),
     [row.pods?.length ? `used by pod ${row.pods.join(", ")}` : "reserved for no pod", row.node && `on node ${row.node}`].filter(Boolean).join(" ")]);
 }

@@ -228,13 +228,15 @@ class SetState(Action):
 @dataclass(frozen=True, slots=True)
 class WaitReason:
     """What one claim waits for: one sentence, with its evidence. ``handover``: the way in which the claim gets its
-    devices, empty where none is known or none is under way."""
+    devices, empty where none is known or none is under way. ``refused``: why the fabric cannot serve the claim,
+    whatever becomes free; empty for a claim that it can serve."""
 
     claim: str
     waits_for: str
     since: float
     evidence: Mapping[str, t.Any] = field(default_factory=dict)
     handover: str = ""
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

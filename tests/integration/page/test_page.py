@@ -79,6 +79,24 @@ def test_claim_that_waits_says_why_and_goes_when_it_is_served(browser: Browser, 
     browser.until(lambda: browser.text("#queue-body") == "No claim waits.")
 
 
+def test_claim_that_the_fabric_cannot_serve_is_wrong(browser: Browser, shown: Shown) -> None:
+    never = "claim train, request r: no model of device_info satisfies it"
+    shown.reasons["default/train"] = WaitReason(
+        "default/train", f"a change, since the fabric cannot serve it: {never}", 1.0, refused=never)
+    shown.said(docs="https://docs.example.com/tree/main/docs")
+    shown.put(objects.claim("train"))
+    browser.until(lambda: never in browser.text("#troubles-list"))
+    assert "Nothing is wrong" not in browser.text("#troubles")
+    assert f"cannot be served: {never}" in browser.text("#queue-body")
+    assert "waits for" not in browser.text("#queue-body")
+    where = browser.one("#troubles a").get_attribute("href") or ""
+    assert where.endswith("guides/troubleshooting.md#the-fabric-cannot-serve-a-claim")
+    browser.one('#troubles [data-key="claim/default/train"]').click()
+    browser.until(lambda: "claim default/train" in browser.text("#story-title"))
+    browser.one("#story-close").click()
+    browser.until(lambda: browser.violations() == [])
+
+
 def test_what_is_wrong_is_said_first_and_leads_to_its_story(browser: Browser, shown: Shown) -> None:
     shown.said(troubles=("the CDI Manager does not answer",))
     broken = shown.resource(1, 0)

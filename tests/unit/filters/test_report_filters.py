@@ -78,6 +78,13 @@ def test_problems_of_both_sides() -> None:
     assert tables["problems"] == ["no answer", "A100 on node node-0: it burns"]
 
 
+def test_claim_that_the_fabric_cannot_serve_is_a_problem() -> None:
+    claims = [{"claim": "a/b", "waits_for": "a change", "refused": "no model satisfies it", "since": 1.0},
+              {"claim": "a/c", "waits_for": "1 x A100", "refused": "", "since": 1.0}]
+    tables = fabric_report([], nodes=[], claims=claims, fabric=fabric())
+    assert tables["problems"] == ["claim a/b cannot be served: no model satisfies it"]
+
+
 def test_nothing_at_all_is_a_report_too() -> None:
     tables = fabric_report([], nodes=[], claims=[], fabric=fabric())
     assert set(tables["summary"].values()) == {0}

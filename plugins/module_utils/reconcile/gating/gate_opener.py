@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from functools import partial
 
+from ...kube.objects import claims as claims_of
 from ...planning.device_info import GATED
 from ...planning.node.snapshot import PodRef
 from ...planning.scheduling.snapshot import Placement, Release
@@ -74,10 +75,15 @@ class GateOpener:
         raw = self._state.pods.get(release.pod.name, release.pod.namespace)
         if self._writer.ungate(release.pod):
             claims = self._state.claims_of_pod(raw) if raw else ()
+            known = [claim for ref in claims if (claim := self._state.claim(ref.uid))]
+            if release.unschedulable:
+                self._state.releases.note(release.pod.uid, release.reason)
             self._hops.metrics.count("gate_released_total",
                                      reason="unserved" if release.unschedulable else "not_judged")
             self._reporter.about_pod(release.pod, "GateReleased", release.reason, claims=claims)
-            self._hops.over((claim for ref in claims if (claim := self._state.claim(ref.uid))), release.reason)
+            for claim in (each for each in known if not claims_of.results(each)):
+                self._reporter.about_claim(claim, "GateReleased", release.reason)
+            self._hops.over(known, release.reason)
 
 
 def namespace_labels(state: ClusterState) -> dict[str, dict[str, str]]:

@@ -68,7 +68,7 @@ def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
         returning=soon + returning(state, fabric) if fabric else {},
         namespaces={n["metadata"]["name"]: n["metadata"].get("labels") or {} for n in state.namespaces.list()},
         classes={c["metadata"]["name"]: c for c in state.classes.list()},
-        samples=_samples(state), last_placed=state.reservations.last_chosen(),
+        samples=samples(state), last_placed=state.reservations.last_chosen(),
         excluded=state.settings.ungated_models, of_groups=frozenset(state.settings.direct_models),
         unseen=_unseen(state, fabric), unsure=_unsure(state, fabric, nodes),
         used=usage(state) if state.settings.shares.quotas else {},
@@ -210,7 +210,7 @@ def _free(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, int]
             for name, fabric in snapshot.free if (model := state.settings.model(name))}
 
 
-def _samples(state: ClusterState) -> dict[tuple[str, str], tuple[Json, ...]]:
+def samples(state: ClusterState) -> dict[tuple[str, str], tuple[Json, ...]]:
     """Some entries of ResourceSlices of each model and driver, so that it is known what its devices have in common."""
     found = {(model.cdi_model_name, driver): tuple(itertools.islice(_shown(state, model, driver), SAMPLES))
              for model in state.settings.models for driver in model.drivers}

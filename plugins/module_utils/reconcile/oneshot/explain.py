@@ -25,7 +25,8 @@ from ..state.cluster_state import Json
 from ..state.node_snapshot import node_snapshot
 from .dry_run import Forecast, forecast
 from .quiescence import pending_claims
-from .unscheduled import unscheduled
+from .refusals import Refusals
+from .unscheduled import refused_pods, unscheduled
 
 # Nodes that a sentence names; the evidence has all of them.
 MOST_REFUSALS = 3
@@ -57,12 +58,36 @@ def as_planned(engine: ControllerManager) -> dict[str, WaitReason]:
     """
     decided, pending = {v.claim: v for v in engine.wait_reasons()}, pending_claims(engine)
     found, left = dict(decided), MOST_EXPLAINED
+    judge = _Judge(engine)
     for (namespace, name), pod in sorted(pending.items()):
         claim, key = engine.state.claims.get(name, namespace), f"{namespace}/{name}"
         if claim is not None and key not in decided:
-            found[key] = _verdict(engine, key, claim, pending) if left > 0 else _said(key, claim, pod)
+            found[key] = _verdict(engine, key, claim, pending, judge) if left > 0 else _said(key, claim, pod)
             left -= 1
     return {key: reason for key, reason in found.items() if reason.waits_for}
+
+
+class _Judge:
+    """Why claims without a plan are not served: ``refusals`` by the selectors and the devices that there are, then the
+    planner's reasons by the pod's uid, where it was asked, and those of earlier releases. Read when first needed."""
+
+    def __init__(self, engine: ControllerManager, *, plan: bool = False) -> None:
+        self._state, self._plan = engine.state, plan
+        self._planned: dict[str, str] | None = None
+        self._refusals: Refusals | None = None
+
+    @property
+    def refusals(self) -> Refusals:
+        """Those of now."""
+        self._refusals = self._refusals or Refusals(self._state)
+        return self._refusals
+
+    def planner_says(self, pod: Json) -> str:
+        """Return why the planner has no node for ``pod``; empty if it has one, or is not known to have judged it."""
+        if self._plan and self._planned is None:
+            self._planned = refused_pods(self._state)
+        uid = pod["metadata"]["uid"]
+        return self._planned.get(uid, "") if self._planned is not None else self._state.releases.of(uid)
 
 
 def _said(name: str, claim: Json, pod: Json) -> WaitReason:
@@ -72,13 +97,13 @@ def _said(name: str, claim: Json, pod: Json) -> WaitReason:
 
 
 def _explained(engine: ControllerManager, decided: Mapping[str, WaitReason]) -> list[WaitReason]:
-    pending = pending_claims(engine)
+    pending, judge = pending_claims(engine), _Judge(engine, plan=True)
     # Only of a held pod something is decided before its claim exists.
     found = {reason.claim: reason for reason in unscheduled(engine.state)}
     found |= {name: replace(reason, handover=GATED) for name, reason in decided.items()}
     for claim in engine.state.claims.each():
         name = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
-        reason = decided.get(name) or _verdict(engine, name, claim, pending)
+        reason = decided.get(name) or _verdict(engine, name, claim, pending, judge)
         found[name] = replace(_with_node_steps(engine, claim, reason), handover=_handover(engine, claim, pending))
     return sorted(found.values(), key=lambda v: v.claim)
 
@@ -115,7 +140,8 @@ def _node_steps(raw: Json, found: Evidence) -> Json:
     return {**told, "trouble": found.trouble.message} if found.trouble else told
 
 
-def _verdict(engine: ControllerManager, name: str, claim: Json, pending: dict[tuple[str, str], Json]) -> WaitReason:
+def _verdict(engine: ControllerManager, name: str, claim: Json, pending: dict[tuple[str, str], Json],
+             judge: _Judge) -> WaitReason:
     created = parse_time(claim["metadata"].get("creationTimestamp"))
     if not claims.results(claim):
         pod = pending.get((claim["metadata"]["namespace"], claim["metadata"]["name"]))
@@ -123,7 +149,10 @@ def _verdict(engine: ControllerManager, name: str, claim: Json, pending: dict[tu
             return WaitReason(name,
                               f"the pod {pod['metadata']['name']} is held by the gate {pods.GATE} and has not been "
                               "planned yet", created, {"pod": pod["metadata"]["name"]})
-        return _unallocated(engine, name, claim, pod) if pod else WaitReason(name, "a pod that uses it", created)
+        if pod is None:
+            return WaitReason(name, "a pod that uses it", created)
+        refused = judge.refusals.of(claim, pod)
+        return _refused_claim(name, claim, pod, refused) if refused else _unallocated(engine, name, claim, pod, judge)
     if not claims.binding_results(claim):
         return WaitReason(name, "", 0.0, {"node": claims.node(claim)})
     return _told(engine, name, claim)
@@ -163,21 +192,36 @@ def _message(claim: Json, kind: str) -> str:
     return ""
 
 
-def _unallocated(engine: ControllerManager, name: str, claim: Json, pod: Json) -> WaitReason:
-    wanted = _models(engine, claim)
+def _refused_claim(name: str, claim: Json, pod: Json, refused: str) -> WaitReason:
+    """A claim that no free device helps."""
+    return WaitReason(name, f"a change, since the fabric cannot serve it: {refused}{_in_brackets(pod)}",
+                      parse_time(claim["metadata"].get("creationTimestamp")), {"pod": pod["metadata"]["name"]},
+                      refused=refused)
+
+
+def _unallocated(engine: ControllerManager, name: str, claim: Json, pod: Json, judge: _Judge) -> WaitReason:
+    """A claim that the scheduler has not allocated. What the planner says of its pod comes first."""
+    wanted = _models(engine, claim, judge.refusals.models(claim, pod))
     seen = engine.state.snapshot
     fabrics = sorted({m.fabric for m in seen.machines.values() if m.fabric is not None}) if seen else []
     pools = [_pool(engine, m, fabric) for m in wanted for fabric in fabrics]
     need = sum(int((r.get("exactly") or {}).get("count") or 1) for r in _requests(claim))
-    said = _scheduler_says(pod)
-    text = f"a node with {need} free device{'s' if need > 1 else ''} of {' or '.join(m.cdi_model_name for m in wanted)}"
-    text += f": {'; '.join(p['text'] for p in pools)}" if pools else ": no pool is published"
+    models = " or ".join(m.cdi_model_name for m in wanted)
+    first = judge.planner_says(pod)
+    text = first or f"a node with {need} free device{'s' if need > 1 else ''} of {models}"
+    said = "; ".join(p["text"] for p in pools) or "no pool is published"
+    text += f"; {said}" if first else f": {said}"
     refused = _refused(engine, {m.cdi_model_name for m in wanted})
     text += "".join(f"; {each}" for each in refused[:MOST_REFUSALS])
     evidence: Json = {"pod": pod["metadata"]["name"], "pools": {p["name"]: p["counts"] for p in pools}}
-    return WaitReason(name, text + (f" (scheduler: {said})" if said else ""),
-                      parse_time(claim["metadata"].get("creationTimestamp")),
+    return WaitReason(name, text + _in_brackets(pod), parse_time(claim["metadata"].get("creationTimestamp")),
                       {**evidence, "refused": refused} if refused else evidence)
+
+
+def _in_brackets(pod: Json) -> str:
+    """What the scheduler says of a pod, for the end of a sentence."""
+    said = _scheduler_says(pod)
+    return f" (scheduler: {said})" if said else ""
 
 
 def _refused(engine: ControllerManager, models: set[str]) -> list[str]:
@@ -201,12 +245,14 @@ def _requests(claim: Json) -> list[Json]:
     return found
 
 
-def _models(engine: ControllerManager, claim: Json) -> list[DeviceModel]:
-    """Models that the claim's selectors name; all when they name none."""
+def _models(engine: ControllerManager, claim: Json, satisfying: t.Container[str] = ()) -> list[DeviceModel]:
+    """Models that satisfy the claim's selectors. Where that is not known, those that they name; all when they name
+    none."""
     text = str(_requests(claim))
     models = engine.config.settings.models
+    known = [m for m in models if m.cdi_model_name in satisfying]
     named = [m for m in models if m.cdi_model_name in text or m.attributes["productName"] in text]
-    return named or list(models)
+    return known or named or list(models)
 
 
 def _pool(engine: ControllerManager, model: DeviceModel, fabric: int) -> dict[str, t.Any]:

@@ -54,7 +54,7 @@ class Outcome:
 def wait_reason_result(reason: WaitReason) -> dict[str, t.Any]:
     """What a claim waits for, as modules return it."""
     return {"claim": reason.claim, "handover": reason.handover, "waits_for": reason.waits_for,
-            "since": reason.since, "evidence": dict(reason.evidence)}
+            "refused": reason.refused, "since": reason.since, "evidence": dict(reason.evidence)}
 
 
 class Run:

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What pods wait for that the scheduler could place nowhere, that no gate holds, and that have no claim which could say
-it: pods that ask by an extended resource (KEP-5004), those among them that our gate let go."""
+"""What pods wait for that the scheduler could place nowhere and that no gate holds, as the planner judges them: a row
+for each pod that asks by an extended resource (KEP-5004), and a refusal for each pod with claims."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from dataclasses import replace
 from ...kube.times import parse_time
 from ...planning.actions import WaitReason
 from ...planning.autoscaling.scale_up import ScaleUpPlan, asks_for_devices, plan_scale_up
+from ...planning.scheduling.plan import plan_placements
 from ...planning.scheduling.snapshot import GatedPod
 from ..gating.snapshot import scheduling_snapshot
 from ..state.cluster_state import ClusterState
 from ..state.scale_ups import live_entries
+from .refusals import allocated
 
 
 def unscheduled(state: ClusterState) -> Iterator[WaitReason]:
@@ -35,11 +37,32 @@ def unscheduled(state: ClusterState) -> Iterator[WaitReason]:
 
 
 def _plan(state: ClusterState, waiting: tuple[GatedPod, ...]) -> ScaleUpPlan:
+    other = _all_gated(state)
+    return plan_scale_up(scheduling_snapshot(other, waiting), other.settings)
+
+
+def refused_pods(state: ClusterState) -> dict[str, str]:
+    """Return why the planner has no node for pods with claims that the scheduler tried in vain, by the pod's uid.
+
+    A pod that the planner would serve, or does not understand, is absent.
+    """
+    waiting = tuple(
+        GatedPod(raw, state.claims_by_entry(raw), parse_time(raw["metadata"].get("creationTimestamp")))
+        for raw in state.pods.by("unschedulable", True)
+        if raw["spec"].get("resourceClaims") and not allocated(state, raw))
+    if not waiting:
+        return {}
+    other = _all_gated(state)
+    plan = plan_placements(scheduling_snapshot(other, waiting), other.settings)
+    return {release.pod.uid: release.reason for release in plan.releases if release.unschedulable}
+
+
+def _all_gated(state: ClusterState) -> ClusterState:
     """As if nothing but the planner of held pods gave out devices; the state stays as it is."""
     other = state.copy()
     other.settings = replace(state.settings, handover="gated", handover_namespaces={}, handover_models={},
                              unserved="release")
-    return plan_scale_up(scheduling_snapshot(other, waiting), other.settings)
+    return other
 
 
 def _told(plan: ScaleUpPlan, pod: GatedPod) -> str:

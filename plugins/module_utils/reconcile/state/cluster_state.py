@@ -33,6 +33,7 @@ from .memory import (
     LastUses,
     OperationsUnderWay,
     RecentAttaches,
+    Releases,
     Returns,
     ShownDevices,
 )
@@ -97,6 +98,7 @@ class ClusterState:
         self.operations, self.last_uses = OperationsUnderWay(), LastUses()
         self.blocks = AttachBlocks(clock=clock)
         self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
+        self.releases = Releases()
         self.shares, self.floor_shares = NodeShares(), FloorShares()
         self.arrivals = Arrivals(settings.floors)
         # Shared with copies, since they are read from the stores alone.
@@ -125,6 +127,7 @@ class ClusterState:
         other.last_uses, other.tainted = self.last_uses.copy(), dict(self.tainted)
         other.held, other.returns, other.attaches = self.held.copy(), self.returns.copy(), self.attaches.copy()
         other.shares, other.floor_shares = self.shares.copy(), self.floor_shares.copy()
+        other.releases = self.releases.copy()
         return other
 
     def forget(self, resource: str) -> None:

@@ -150,6 +150,34 @@ class HeldPods:
             return HeldPods(self._pods)
 
 
+class Releases:
+    """Why pods were released without devices, by the pod's uid: the newest KEPT of them. Thread-safe."""
+
+    KEPT: t.Final = 1024
+
+    def __init__(self, reasons: Mapping[str, str] | None = None) -> None:
+        self._reasons = dict(reasons or {})
+        self._lock = threading.Lock()
+
+    def note(self, pod: str, reason: str) -> None:
+        """A pod (its uid) was released."""
+        with self._lock:
+            self._reasons.pop(pod, None)
+            self._reasons[pod] = reason
+            if len(self._reasons) > self.KEPT:
+                del self._reasons[next(iter(self._reasons))]
+
+    def of(self, pod: str) -> str:
+        """Return the reason for a pod (its uid), empty if none is known."""
+        with self._lock:
+            return self._reasons.get(pod, "")
+
+    def copy(self) -> Releases:
+        """Return what is known now, with a memory of its own."""
+        with self._lock:
+            return Releases(self._reasons)
+
+
 @dataclass(frozen=True, slots=True)
 class Return:
     """A device of a model that came back from a node. ``when``: in seconds since the epoch; ``gone``: its

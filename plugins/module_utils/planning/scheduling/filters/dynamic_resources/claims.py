@@ -74,10 +74,11 @@ class ClaimReader:
         return requests
 
     def _request(self, raw: Json, number: int, claim: str) -> DeviceRequest:
+        """One request. Raises NoModel if no model can satisfy it, else Unsupported."""
         try:
             return DeviceRequest(number, raw["name"], self.requests.alternatives(raw))
         except Unsupported as error:
-            raise Unsupported(f"claim {claim}, request {raw['name']}: {error}") from None
+            raise type(error)(f"claim {claim}, request {raw['name']}: {error}") from None
 
 
 def _check_selectors(pod: GatedPod) -> None:

@@ -36,6 +36,7 @@ from .evidence_book import EvidenceBook
 from .hands import Hands
 from .metrics import AgentMetrics, new_steps
 from .node_state import NodeDriver, NodeState
+from .vendor_plugin.plugin_control import PluginControl
 from .vendor_plugin.plugin_work import ANNOUNCE_SECONDS, PluginWork
 
 Json = dict[str, t.Any]
@@ -96,10 +97,11 @@ class NodeAgent:
         self.book = EvidenceBook(client, self.state.resources, self._noted)
         self.lane = BusLane(options.node, self._work)
         self.check = ClaimCheck(client, self.state, options.own_driver)
+        control = PluginControl(client, self.state, metrics.restarts.inc)
         self.devices = DeviceWork(self.state, self.book, hands, self.check, options.patience,
                                   lambda: self._duties.add(_Duty.PLUGIN), self.lane.queue.add,
-                                  self._device_removed)
-        self.plugins = PluginWork(client, self.state, self.book, hands, self.devices, metrics.restarts.inc,
+                                  self._device_removed, control)
+        self.plugins = PluginWork(client, self.state, self.book, hands, self.devices, control,
                                   options.announce_seconds)
         self.lease = AgentLease(lease_client or client, options.lease_namespace, options.node,
                                 places=hands.places)

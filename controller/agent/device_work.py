@@ -37,6 +37,7 @@ from .claim_check import ClaimCheck
 from .evidence_book import EvidenceBook
 from .hands import Hands, KernelReport, NotThereYet, Wanted
 from .node_state import NodeState
+from .vendor_plugin.plugin_control import HoldingPlugin, PluginControl
 
 log = logging.getLogger("composable.infra")
 POLL_SECONDS = 0.1
@@ -80,13 +81,15 @@ class DeviceWork:
 
     ``changed()`` is called when something was done on the bus, ``again(name)`` has a name worked on soon. ``removed()``
     is called when a device has left the bus; only when it returns is that told, and the device may be detached.
+    ``control``: of the vendors' plugins, one of which may have a device open that is released.
     """
 
     def __init__(self, state: NodeState, book: EvidenceBook, hands: Hands, check: ClaimCheck, patience: Patience,
                  changed: Callable[[], None], again: Callable[[str], None],
-                 removed: Callable[[], None] = lambda: None) -> None:
+                 removed: Callable[[], None], control: PluginControl) -> None:
         self._state, self._book, self._hands, self._check = state, book, hands, check
         self._patience, self._changed, self._again, self._removed = patience, changed, again, removed
+        self._control = control
         self._turns: dict[str, _Turn] = {}
         self._checked: set[str] = set()
         self._known: dict[str, tuple[str, bool]] = {}
@@ -248,12 +251,23 @@ class DeviceWork:
             finally:
                 self._bringing_up.release()
         done = self._hands.release(replace(before, release=ask.release), self._others(ask), self._noting(ask),
-                                   lambda: self._check.in_the_way(ask, before.uuid))
+                                   lambda: self._check.in_the_way(ask, before.uuid), self._holding_plugin(before))
         self._removed()
         self._checked.add(ask.uid)
         self._book.note(ask, done)
         self._hands.tell_feature_discovery()
         return None
+
+    def _holding_plugin(self, before: Evidence) -> HoldingPlugin | None:
+        """The plugin of the device's vendor, None where there is none to tell."""
+        plugin = self._hands.plugin(before)
+        return HoldingPlugin(self._control, plugin, self.leaving()) if plugin else None
+
+    def leaving(self) -> frozenset[str]:
+        """Return the UUIDs of the devices that are asked back, or off the bus."""
+        asked = (a.evidence.uuid or a.uuid for a in self.asks()
+                 if a.evidence and (a.release or a.evidence.phase == REMOVED))
+        return frozenset(uuid for uuid in asked if uuid)
 
     def _identified(self, ask: Ask, before: Evidence) -> Evidence:
         """Evidence of a device that was asked back before it was up: only its driver tells which one it is.

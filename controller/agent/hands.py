@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence, NodeTrouble
+from ansible_collections.composable.infra.plugins.module_utils.node.release import VendorPlugin
 
 Note = Callable[[Evidence], None]
 
@@ -69,12 +70,14 @@ class Hands(t.Protocol):
     def not_found(self) -> str:
         """What was done to find a device that has not come, and what to do next, in a sentence."""
 
-    def release(self, before: Evidence, known: frozenset[str], note: Note, still_free: Callable[[], str]) -> Evidence:
+    def release(self, before: Evidence, known: frozenset[str], note: Note, still_free: Callable[[], str],
+                plugin: VendorPlugin | None = None) -> Evidence:
         """Prove the device idle, drain it, remove it from the bus; evidence with the phase Removed.
 
         ``known``: as in Wanted. A removal that was begun earlier and has not ended is not begun again (RemovalHung).
         ``still_free`` is asked between: a sentence that is not empty takes all back. A device that is not on the bus is
         removed already. Whatever is in the way, the device is usable when this raises, unless the removal hangs.
+        ``plugin``: restarted in between where it alone has the device open.
         """
 
     def take_back(self, before: Evidence, note: Note) -> Evidence:

@@ -112,10 +112,11 @@ class HostHands:
         return (f"the device is not on the node's bus {seconds:g} s after it was attached; {said}; "
                 "look at its cable and the fabric's port, name the fabric's ports, or allow a rescan of the whole bus")
 
-    def release(self, before: Evidence, known: frozenset[str], note: Note, still_free: Callable[[], str]) -> Evidence:
+    def release(self, before: Evidence, known: frozenset[str], note: Note, still_free: Callable[[], str],
+                plugin: down.VendorPlugin | None = None) -> Evidence:
         """See the protocol."""
         try:
-            return down.release(self._host, before, self._options, note, still_free, known)
+            return down.release(self._host, before, self._options, note, still_free, known, plugin)
         finally:
             self._seen.at = 0.0
 

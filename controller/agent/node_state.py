@@ -71,6 +71,11 @@ class NodeState:
         """(driver, pool, device) by the UUIDs of all devices in the node's slices."""
         return {uuid: key for item in self.slices.list() for uuid, key in slices.uuids(item)}
 
+    def sick(self, driver: str) -> list[tuple[str, str, str]]:
+        """Return name, UUID and taint of each device of the node that the driver keeps from new claims."""
+        return [(device["name"], slices.attribute(device, "uuid") or "", taint) for item in self.slices.list()
+                if slices.driver(item) == driver for device, taint in slices.sick(item)]
+
     def shown(self) -> dict[str, DeviceKey]:
         """The same, with whole devices that have no UUID by their PCI addresses."""
         named = {address: (slices.driver(item), slices.pool(item), device["name"]) for item in self.slices.list()

@@ -10,13 +10,16 @@ container of another pod, through a socket in a volume. The proof reads the node
 
 from __future__ import annotations
 
-import re
 import typing as t
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.node import pci
+from ansible_collections.composable.infra.plugins.module_utils.node.holders import (
+    cgroup_of,
+    pod_of,
+)
 from ansible_collections.composable.infra.plugins.module_utils.node.probe import (
     NotProven,
     processes,
@@ -25,10 +28,6 @@ from ansible_collections.composable.infra.plugins.module_utils.node.probe import
 from .checkpoint import PreparedClaim, PreparedDevice
 
 Json = dict[str, t.Any]
-# The kubelet names a pod's control group by the UID; the driver systemd writes "_" for "-". Static
-# pods have another form of UID, and no tenant creates them.
-_POD = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})")
-_PID = re.compile(r"pid (\d+)")
 
 
 class Keepers:
@@ -59,7 +58,7 @@ class Keepers:
             return f"whether its devices are idle cannot be told: {error}"
 
     def _is_stranger(self, user: str, others: Collection[tuple[str, str]]) -> bool:
-        uid = self._pod_uid(self._cgroup_of(user))
+        uid = pod_of(cgroup_of(self._root, user))
         pod = self._pod_of(uid) if uid else None
         if pod is None:
             return bool(uid)
@@ -90,33 +89,23 @@ class Keepers:
     def _vanished_pod(self) -> str:
         """Name a process of a pod that the API server does not have. It may be the claim's."""
         found = (f"pid {process.name} ({_name(process)})" for process in processes(self._root)
-                 if self._has_vanished(_cgroup(process)))
+                 if self._has_vanished(cgroup_of(self._root, process.name)))
         user = next(found, "")
         return f"it may be used by {self._described(user)}" if user else ""
 
     def _described(self, user: str) -> str:
         """Add to ``pid <n> (<name>)`` the process's control group, and whether its pod is gone."""
-        cgroup = self._cgroup_of(user)
+        cgroup = cgroup_of(self._root, user)
         said = f"{user} in cgroup {cgroup}" if cgroup else user
         vanished = " of a pod that the API server does not have"
         return f"{said}{vanished}" if self._has_vanished(cgroup) else said
 
-    def _cgroup_of(self, user: str) -> str:
-        pid = _PID.match(user)
-        return _cgroup(self._root / "proc" / pid.group(1)) if pid else ""
-
     def _has_vanished(self, cgroup: str) -> bool:
-        uid = self._pod_uid(cgroup)
+        uid = pod_of(cgroup)
         return bool(uid) and self._pod_of(uid) is None
 
     def _pod_of(self, uid: str) -> Json | None:
         return next((pod for pod in self._node_pods() if pod["metadata"].get("uid") == uid), None)
-
-    @staticmethod
-    def _pod_uid(cgroup: str) -> str:
-        """Return the UID of the pod of a control group, empty for one of the host."""
-        found = _POD.search(cgroup)
-        return found.group(1).replace("_", "-") if found else ""
 
 
 def _is(device: pci.PciDevice, prepared: PreparedDevice) -> bool:
@@ -130,18 +119,6 @@ def _is(device: pci.PciDevice, prepared: PreparedDevice) -> bool:
 def _overlap(one: PreparedClaim, other: PreparedClaim) -> bool:
     """Whether two claims have a device in common."""
     return bool({each.address for each in one.devices} & {each.address for each in other.devices})
-
-
-def _cgroup(process: Path) -> str:
-    """Return the path of the process's control group; empty for a process that has ended."""
-    try:
-        text = (process / "cgroup").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    except OSError as error:
-        raise NotProven(f"{process / 'cgroup'} cannot be read: {error.strerror}") from None
-    paths = [line.split(":", 2)[-1] for line in text.splitlines()]
-    return next((path for path in paths if _POD.search(path)), paths[-1] if paths else "")
 
 
 def _name(process: Path) -> str:

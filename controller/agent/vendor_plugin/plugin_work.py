@@ -9,12 +9,11 @@ import logging
 import threading
 import time
 import typing as t
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Conflict, NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import parse_time
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
@@ -36,6 +35,7 @@ from ..device_work import DeviceWork
 from ..evidence_book import EvidenceBook
 from ..hands import Hands, Plugin
 from ..node_state import NodeState
+from .plugin_control import PluginControl
 from .plugin_pods import Run, began_after, is_starting, run_of
 from .restart_policy import RestartPolicy, Situation
 
@@ -63,20 +63,20 @@ class _FirstUse:
 
 
 class PluginWork:
-    """``restarted()`` is called for each pod of a plugin that was deleted. One thread calls ``attend``.
+    """One thread calls ``attend``.
 
     All moments in memory are of ``time.monotonic()``. What was done before this process counts from its start.
     """
 
     def __init__(self, client: Client, state: NodeState, book: EvidenceBook, hands: Hands, devices: DeviceWork,
-                 restarted: Callable[[], None], announce_seconds: float = ANNOUNCE_SECONDS) -> None:
+                 control: PluginControl, announce_seconds: float = ANNOUNCE_SECONDS) -> None:
         self._client, self._state, self._book, self._hands = client, state, book, hands
-        self._devices, self._restarted, self._announce_seconds = devices, restarted, announce_seconds
+        self._devices, self._control, self._announce_seconds = devices, control, announce_seconds
         self._policies = {plugin.driver: RestartPolicy() for plugin in hands.plugins()}
-        self._deleted: dict[str, float] = {}
         self._leaving: dict[str, float | None] = {}
         self._again: dict[str, int] = {}
         self._kept: dict[str, float] = {}
+        self._unshown: dict[str, float] = {}
         self._stepped: dict[str, float] = {}
         self._uses: dict[str, _FirstUse] = {}
         self._began, self._last_step, self._last_arrival = time.monotonic(), 0.0, 0.0
@@ -86,7 +86,7 @@ class PluginWork:
         """A device got on with its way; devices that arrive together are waited for from then on."""
         moment = time.monotonic()
         if now.has(TOUCHED) and not (before and before.has(TOUCHED)):
-            found = (run_of(pod) for plugin in self._hands.plugins() for pod in self._live(plugin))
+            found = (run_of(pod) for plugin in self._hands.plugins() for pod in self._control.live(plugin))
             self._uses[ask.uid] = _FirstUse(moment, frozenset(found))
         with self._lock:
             if before is None or before.steps != now.steps:
@@ -111,7 +111,7 @@ class PluginWork:
     def forget(self, uid: str) -> None:
         """The ComposableResource with this uid is gone."""
         with self._lock:
-            for known in (self._again, self._kept, self._stepped, self._uses):
+            for known in (self._again, self._kept, self._unshown, self._stepped, self._uses):
                 known.pop(uid, None)
 
     def attend(self) -> float | None:
@@ -133,8 +133,10 @@ class PluginWork:
             if evidence.has(REMOVED_FROM_BUS) and not self._state.shows(evidence):
                 self._book.note(ask, evidence.with_step(WITHDRAWN, time.time()))
             return None
-        if evidence.phase not in (PREPARING, READY) or not evidence.has(TOUCHED) or evidence.has(ANNOUNCED):
+        if evidence.phase not in (PREPARING, READY) or not evidence.has(TOUCHED):
             return None
+        if evidence.has(ANNOUNCED):
+            return self._settle_announced(ask, evidence)
         if ask.pool_device:
             self._settle_kept(ask, evidence)
             return None
@@ -145,6 +147,21 @@ class PluginWork:
             evidence = evidence.with_phase(READY)
             self._book.note(ask, evidence)
         return self._overdue(ask, evidence)
+
+    def _settle_announced(self, ask: Ask, evidence: Evidence) -> float | None:
+        """One that its plugin shows no more has to be told again: it was drained when another plugin looked."""
+        plugin = self._hands.plugin(evidence)
+        is_missing = (evidence.phase == READY and not ask.pool_device and not ask.release and plugin is not None
+                      and self._control.live(plugin) and not self._state.shows(evidence))
+        if not is_missing:
+            self._unshown.pop(ask.uid, None)
+            return None
+        due = self._unshown.setdefault(ask.uid, time.monotonic()) + AGAIN_SHARE * self._announce_seconds
+        if time.monotonic() < due:
+            return due
+        self._unshown.pop(ask.uid)
+        self._book.note(ask, _untold(evidence))
+        return None
 
     def _settle_kept(self, ask: Ask, evidence: Evidence) -> None:
         """One that a claim has as a pool device is ready when it was touched: no slice of the node shows it."""
@@ -166,7 +183,7 @@ class PluginWork:
         plugin = self._hands.plugin(evidence)
         if plugin is None:
             return True
-        found = self._live(plugin)
+        found = self._control.live(plugin)
         if not found:  # the plugin has no pod here, or the agent has just deleted it
             return evidence.phase == READY and not self._was_deleted(plugin, [ask])
         return all(self._began_after_use(pod, ask, evidence) for pod in found)
@@ -180,13 +197,10 @@ class PluginWork:
         moment = time.time() - (time.monotonic() - use.at)
         return run_of(pod) not in use.ran and began_after(pod, moment, is_successor=told)
 
-    def _live(self, plugin: Plugin) -> list[Json]:
-        return [pod for pod in self._state.plugin_pods(plugin) if not pods.ended(pod)]
-
     def _was_deleted(self, plugin: Plugin, up: list[Ask]) -> bool:
         """Whether the plugin's pod was deleted after the first use of these, and its successor is on its way."""
         used = max((use.at for ask in up if (use := self._uses.get(ask.uid))), default=self._began)
-        deleted = self._deleted.get(plugin.driver)
+        deleted = self._control.deleted_at(plugin)
         return deleted is not None and deleted > max(used, time.monotonic() - SUCCESSOR_SECONDS)
 
     def _last_step_of(self, asks: list[Ask]) -> float:
@@ -218,6 +232,9 @@ class PluginWork:
             return time.monotonic() + DEAD_SECONDS
         if (until := self._unsaid_until(plugin, up)) > time.monotonic():
             return until
+        if why := self._control.why_not(plugin, self._devices.leaving()):
+            self._note_kept(up, why)
+            return None
         try:
             told = self._restart(plugin, up, leaving)
         except ApiError as error:
@@ -233,7 +250,7 @@ class PluginWork:
 
         Where there is no pod, somebody else has deleted it when another one still ends, or when a slice shows a device.
         """
-        found = self._live(plugin)
+        found = self._control.live(plugin)
         coming = any(map(is_starting, found)) if found else bool(self._state.plugin_pods(plugin)) or any(
             ask.evidence and self._state.shows(ask.evidence) for ask in up)
         return self._last_step_of(up) + AGAIN_SHARE * self._announce_seconds if coming else 0.0
@@ -250,13 +267,13 @@ class PluginWork:
             due.append(self._last_step_of([ask]) + (times + 1) * AGAIN_SHARE * self._announce_seconds)
             if due[-1] <= time.monotonic():
                 self._again[ask.uid], overdue = times + 1, True
-        for pod in self._live(plugin) if overdue and not self._hands.dead_device() else ():
-            self._delete(plugin, pod)
+        for pod in self._control.live(plugin) if overdue and not self._hands.dead_device() else ():
+            self._control.delete(plugin, pod)
         return min(due, default=None)
 
     def _waiting(self, plugin: Plugin) -> list[Ask]:
         """Devices that the plugin has to be told of; one may have been touched since ``_settle`` looked at it."""
-        has_pod = bool(self._live(plugin))
+        has_pod = bool(self._control.live(plugin))
         return [ask for ask in self._devices.asks() if (e := ask.evidence) and _is_untold(e, has_pod)
                 and not ask.pool_device and not self._devices.pending(ask) and self._hands.plugin(e) == plugin
                 and not self._is_announced(ask, e)]
@@ -298,27 +315,21 @@ class PluginWork:
         Return True when the plugin looks again, or has: its pod was deleted, or began later. Return False where it has
         no pod, and None while the watch is behind: a pod that is seen has been replaced.
         """
-        found = self._live(plugin)
+        found = self._control.live(plugin)
         stale = [pod for pod in found if leaving or not all(
             self._began_after_use(pod, ask, ask.evidence) for ask in up if ask.evidence)]
-        deleted = [self._delete(plugin, pod) for pod in stale]
+        deleted = [self._control.delete(plugin, pod) for pod in stale]
         if not all(deleted):
             return None
         return bool(found) or self._was_deleted(plugin, up)
 
-    def _delete(self, plugin: Plugin, pod: Json) -> bool:
-        """Delete the pod. Return False when another one has taken its place."""
-        meta = pod["metadata"]
-        try:
-            self._client.delete(PODS, meta["name"], meta["namespace"], precondition_uid=meta["uid"])
-        except (NotFound, Conflict):
-            return False
-        self._deleted[plugin.driver] = time.monotonic()
-        self._state.pods.remove(pod)
-        self._restarted()
-        log.info("pod %s/%s was deleted, so that the plugin of %s looks again", meta["namespace"], meta["name"],
-                 plugin.driver)
-        return True
+    def _note_kept(self, up: list[Ask], why: str) -> None:
+        """Say of these devices that their plugin does not look: it shows a sick one, and would forget that."""
+        for ask in up:
+            assert ask.evidence is not None
+            ready = ask.evidence.with_phase(READY)
+            if not (ready.trouble and ready.trouble.message == why):
+                self._book.note(ask, ready.with_trouble(NOT_ANNOUNCED, why, time.time()))
 
     def _note_restart(self, up: list[Ask], leaving: list[str], told: bool) -> None:
         now = time.time()
@@ -337,6 +348,12 @@ def _announced(evidence: Evidence, now: float) -> Evidence:
     over = evidence.trouble and evidence.trouble.reason == NOT_ANNOUNCED
     ready = evidence.with_phase(READY).with_step(ANNOUNCED, now)
     return ready.without_trouble() if over else ready
+
+
+def _untold(evidence: Evidence) -> Evidence:
+    """The evidence without the steps of the plugin, so that it is told again."""
+    kept = tuple(done for done in evidence.steps if done.step not in (PLUGIN_RESTARTED, ANNOUNCED))
+    return replace(evidence, steps=kept)
 
 
 def _moment(evidence: Evidence, step: str) -> float:

@@ -8,6 +8,10 @@ Standard library only, Python 3.8: it travels to nodes.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
+from pathlib import Path
+
 from . import pci
 from .evidence import NOT_PROVEN, OPEN_ON_NODE, NodeTrouble
 from .host import Host, Undo
@@ -16,6 +20,10 @@ from .probe import NotProven
 from .vendors import Vendor, fill
 
 _ON = ("Y", "1")
+# The kubelet names a pod's control group by the UID; the driver systemd writes "_" for "-". Static
+# pods have another form of UID, and no tenant creates them.
+_POD = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})")
+_PID = re.compile(r"pid (\d+)")
 
 
 class Holders:
@@ -56,6 +64,21 @@ class Holders:
             raise NodeTrouble(OPEN_ON_NODE, f"{self.device.address} is open on the node by {', '.join(users)}; end "
                                             "them, or wait until they end")
 
+    def is_open_by_pods_alone(self, uids: Collection[str]) -> bool:
+        """Return whether processes have the device open, and all are of these pods. Raises NodeTrouble(NotProven).
+
+        ``uids``: those of the pods. A process of the host is of none.
+        """
+        try:
+            users = self._users()
+            return bool(users) and all(pod_of(cgroup_of(self.host.root, user)) in uids for user in users)
+        except NotProven as error:
+            raise NodeTrouble(NOT_PROVEN, str(error)) from None
+
+    def is_open(self) -> bool:
+        """Return whether any process has the device open. Raises NodeTrouble(NotProven)."""
+        return bool(self._users())
+
     def _parameter(self, module: str, parameter: str) -> str:
         path = self.host.root / "sys/module" / module / "parameters" / parameter
         try:
@@ -70,3 +93,27 @@ class Holders:
             return pci.users(self.host.root, self.device)
         except NotProven as error:
             raise NodeTrouble(NOT_PROVEN, f"{error}; whether {self.device.address} is idle cannot be told") from None
+
+
+def cgroup_of(root: Path, user: str) -> str:
+    """Return the path of the control group of a process; empty for one that has ended.
+
+    ``root``: where the node's /proc is. ``user``: as ``pci.users`` names it, ``pid <n> (<name>)``, or its folder's
+    name below /proc. Raises NotProven when it cannot be read.
+    """
+    found = _PID.match(user)
+    process = root / "proc" / (found.group(1) if found else user)
+    try:
+        text = (process / "cgroup").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    except OSError as error:
+        raise NotProven(f"{process / 'cgroup'} cannot be read: {error.strerror}") from None
+    paths = [line.split(":", 2)[-1] for line in text.splitlines()]
+    return next((path for path in paths if _POD.search(path)), paths[-1] if paths else "")
+
+
+def pod_of(cgroup: str) -> str:
+    """Return the UID of the pod whose control group has this path; empty for one of the host."""
+    found = _POD.search(cgroup)
+    return found.group(1).replace("_", "-") if found else ""

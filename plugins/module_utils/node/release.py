@@ -9,6 +9,7 @@ proven idle first, and again when nobody new can come. Standard library only, Py
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from .evidence import (
     DRAINED,
     IDLE,
     NOT_PROVEN,
+    OPEN_ON_NODE,
     PREPARING,
     READY,
     RELEASING,
@@ -43,14 +45,32 @@ from .removal import hung, removal_command, remove, still_under_way, unload_last
 from .vendors import OFFLINE, may_be, vendor_of
 
 
+class VendorPlugin(t.Protocol):
+    """The vendor's DRA plugin on this node. With some of its feature gates it has every device open while it runs.
+
+    Source: NVIDIA's DRA driver 0.4.1, `device_health.go` and `nvlib.go` (NVMLDeviceHealthCheck, DynamicMIG).
+    """
+
+    def pods(self) -> Collection[str]:
+        """Return the UIDs of its pods on this node."""
+
+    def why_not_restarted(self) -> str:
+        """Return in a sentence why it must not be restarted; empty when it may be."""
+
+    def restart(self) -> None:
+        """Have it begin anew. It then opens every device but those that are drained. Raises any exception."""
+
+
 def release(host: Host, device: Evidence, options: Options, note: Callable[[Evidence], None],
-            still_free: Callable[[], str], known: Collection[str] = ()) -> Evidence:
+            still_free: Callable[[], str], known: Collection[str] = (),
+            plugin: VendorPlugin | None = None) -> Evidence:
     """Take a device off the node's bus, when nobody uses it.
 
     ``device``: the evidence so far; its UUID and address say which device it is. ``note`` is called with the evidence
     after every step. ``still_free`` is asked when nobody new can come: who has a claim on the device, empty for nobody.
     ``known``: addresses and UUIDs of devices that are certainly others. With ``options.force`` the device is removed
-    whatever is found.
+    whatever is found. ``plugin``: restarted where it alone has the device open, once that is drained; None where nobody
+    can restart it.
 
     Returns the evidence in the phase Removed. Raises NodeTrouble, after the evidence that says so was noted:
     ClaimInUse, OpenOnNode, NotProven and CommandFailed with all taken back, so that the device is usable; RemovalHung
@@ -66,7 +86,7 @@ def release(host: Host, device: Evidence, options: Options, note: Callable[[Evid
     if found is None:
         _gone(progress)
     else:
-        _Release(host, found, options, progress, still_free).run()
+        _Release(host, found, options, progress, still_free, plugin).run()
     return progress.evidence
 
 
@@ -132,9 +152,10 @@ class _Release:
     """The work on one device that is on the bus."""
 
     def __init__(self, host: Host, device: pci.PciDevice, options: Options, progress: Progress,
-                 still_free: Callable[[], str]) -> None:
+                 still_free: Callable[[], str], plugin: VendorPlugin | None = None) -> None:
         self.host, self.device, self.options = host, device, options
-        self.progress, self.still_free = progress, still_free
+        self.progress, self.still_free, self.plugin = progress, still_free, plugin
+        self.is_plugin_restarted = False
         self.vendor = vendor_of(device.vendor, device.pci_class)
         self.holders = Holders(host, device, self.vendor, options)
         self.services, self.undo = Undo(), Undo()
@@ -205,11 +226,12 @@ class _Release:
         if self.by_tools:
             self._unless_forced(lambda: self.holders.pause(self.undo))
             self._unless_forced(lambda: self.holders.stop_services(self.services))
-        if self.vendor.idle_by != OFFLINE:
-            self._prove()
+        held = self._prove_before_the_drain()
         if self.by_tools and self.vendor.drain:
             self._unless_forced(self._drain)
         self._unless_forced(self._ask_claims)
+        if held and self.closed:
+            self._unless_forced(self._restart_plugin)
         self._prove()
         if self.by_tools and sanitize.offered(self.host.root, self.device.address):
             self._unless_forced(self._sanitize)
@@ -219,6 +241,34 @@ class _Release:
             self.progress.step(DRAINED)
         if self.by_tools and self.vendor.last_unloads:
             self._unless_forced(self._unload)
+
+    def _prove_before_the_drain(self) -> bool:
+        """Return whether the proof has to wait, since the vendor's plugin has the device open until it is restarted."""
+        if self._is_held_by_plugin():
+            self.undo.later(self._show_to_plugin)
+            return True
+        if self.vendor.idle_by != OFFLINE:
+            self._prove()
+        return False
+
+    def _is_held_by_plugin(self) -> bool:
+        """Return whether the vendor's plugin, and nothing else, has a device open that the vendor's tool can drain."""
+        return (self.plugin is not None and self.by_tools and bool(self.vendor.drain)
+                and self.holders.is_open_by_pods_alone(self.plugin.pods()))
+
+    def _restart_plugin(self) -> None:
+        assert self.plugin is not None
+        why = self.plugin.why_not_restarted()
+        if why:
+            raise NodeTrouble(OPEN_ON_NODE, f"the vendor's plugin has {self.device.address} open; {why}")
+        self.is_plugin_restarted = True
+        self.plugin.restart()
+        bus.until(lambda: not self.holders.is_open(), self.options.patience)
+
+    def _show_to_plugin(self) -> None:
+        """Undo: the plugin saw no device that was drained. It looks again when users are let in again."""
+        if self.plugin is not None and self.is_plugin_restarted:
+            self.plugin.restart()
 
     def _unless_forced(self, step: Callable[[], None]) -> None:
         try:

@@ -130,23 +130,29 @@ def cohdi_operator(case: Case) -> Iterator[Finding]:
 
 
 def feature_gates(case: Case) -> Iterator[Finding]:
-    """The DRA driver starts with the planned gates, and does not hold the GPUs itself."""
-    for found, change in _gate_faults(case.matrix["nvidia_dra_driver"], case.plan.get("dra_feature_gates") or {}):
+    """The DRA driver starts with the planned gates; some of them have a price."""
+    known = case.matrix["nvidia_dra_driver"]
+    planned = {**dict.fromkeys(known["gates_on"], True), **(case.plan.get("dra_feature_gates") or {})}
+    on = {name for name, is_on in planned.items() if is_on}
+    for found, change in _gate_faults(known, on):
         yield stop("feature gates of the DRA driver", found, f"{change} nvidia_dra_driver_feature_gates")
+    for gate in sorted(on.intersection(known["holding_gates"])):
+        yield warn(
+            "feature gates of the DRA driver",
+            f"with {gate} the plugin has every GPU open: the node agent restarts it once more for each GPU that "
+            "leaves a node, and without node agents no GPU leaves",
+            f"Keep controllers_node_hands at agent, or remove {gate} from nvidia_dra_driver_feature_gates",
+        )
 
 
-def _gate_faults(known: dict[str, t.Any], planned: dict[str, bool]) -> Iterator[tuple[str, str]]:
-    """Faults of the planned gates, each with the first words of the advice."""
-    on = {name for name, is_on in {**dict.fromkeys(known["gates_on"], True), **planned}.items() if is_on}
+def _gate_faults(known: dict[str, t.Any], on: set[str]) -> Iterator[tuple[str, str]]:
+    """Faults of the gates that are on, each with the first words of the advice."""
     for pair in known["exclusive_gates"]:
         if on.issuperset(pair):
             yield f"{pair[0]} and {pair[1]} exclude each other", "Remove one of them from"
     for gate, required in known["required_gates"]:
         if gate in on and required not in on:
             yield f"{gate} requires {required}, which is off", f"Set {required} to true or {gate} to false in"
-    for gate in sorted(on.intersection(known["holding_gates"])):
-        yield (f"with {gate} the plugin has every GPU open, so no GPU can be removed from its node",
-               f"Remove {gate} from")
 
 
 def sharing(case: Case) -> Iterator[Finding]:

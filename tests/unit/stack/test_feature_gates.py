@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.plugins.plugin_utils.stack.findings import STOP
+from ansible_collections.composable.infra.plugins.plugin_utils.stack.findings import STOP, WARN
 from ansible_collections.composable.infra.plugins.plugin_utils.stack.matrix import matrix
 from ansible_collections.composable.infra.plugins.plugin_utils.stack.preflight import judge
 from ansible_collections.composable.infra.tests.unit.stack.cases import cluster, plan
@@ -24,15 +24,19 @@ GATES = sorted([*RECORDED["on"], *RECORDED["off"]])
 HOLDING = {"DynamicMIG", "NVMLDeviceHealthCheck"}
 
 
-def refused(**gates: bool) -> list[str]:
+def found(level: str, **gates: bool) -> list[str]:
     return [f"{f.found} -> {f.change}" for f in judge(cluster(), plan(dra_feature_gates=gates))
-            if (f.level, f.check) == (STOP, "feature gates of the DRA driver")]
+            if (f.level, f.check) == (level, "feature gates of the DRA driver")]
+
+
+def refused(**gates: bool) -> list[str]:
+    return found(STOP, **gates)
 
 
 def ends(**gates: bool) -> bool:
-    """Whether the plugin ends with an error, by what its source says."""
+    """Whether the plugin ends with an error, by what its source says, or its guide forbids it."""
     on = {name for name, is_on in {**dict.fromkeys(RECORDED["on"], True), **gates}.items() if is_on}
-    return (any(on.issuperset(pair) for pair in RECORDED["exclusive"])
+    return (any(on.issuperset(pair) for pair in (*RECORDED["exclusive"], *RECORDED["documented_exclusive"]))
             or any(gate in on and required not in on for gate, required in RECORDED["requires"]))
 
 
@@ -43,9 +47,9 @@ def test_the_table_is_of_the_chart_that_is_installed() -> None:
 
 @pytest.mark.parametrize("gates", [dict(zip(pair, values, strict=True)) for pair in itertools.combinations(GATES, 2)
                                    for values in itertools.product((True, False), repeat=2)], ids=str)
-def test_two_gates_are_refused_where_the_plugin_ends_or_holds_gpus(gates: dict[str, bool]) -> None:
-    holds = any(gates.get(name) for name in HOLDING)
-    assert bool(refused(**gates)) == (ends(**gates) or holds)
+def test_two_gates_are_refused_where_the_plugin_ends(gates: dict[str, bool]) -> None:
+    assert bool(refused(**gates)) == ends(**gates)
+    assert len(found(WARN, **gates)) == sum(gates.get(name, False) for name in HOLDING)
 
 
 def test_the_message_says_what_to_change() -> None:
@@ -53,9 +57,10 @@ def test_the_message_says_what_to_change() -> None:
     assert refused(DeviceMetadata=True) == [
         "DeviceMetadata requires PassthroughSupport, which is off -> "
         f"Set PassthroughSupport to true or DeviceMetadata to false in {where}"]
-    assert refused(NVMLDeviceHealthCheck=True) == [
-        "with NVMLDeviceHealthCheck the plugin has every GPU open, so no GPU can be removed from its node -> "
-        f"Remove NVMLDeviceHealthCheck from {where}"]
+    assert found(WARN, NVMLDeviceHealthCheck=True) == [
+        "with NVMLDeviceHealthCheck the plugin has every GPU open: the node agent restarts it once more for each GPU "
+        "that leaves a node, and without node agents no GPU leaves -> "
+        f"Keep controllers_node_hands at agent, or remove NVMLDeviceHealthCheck from {where}"]
     assert f"DynamicMIG and MPSSupport exclude each other -> Remove one of them from {where}" in refused(
         DynamicMIG=True, MPSSupport=True)
     assert refused() == refused(PassthroughSupport=True, DeviceMetadata=True) == []

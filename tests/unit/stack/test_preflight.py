@@ -26,6 +26,8 @@ from ansible_collections.composable.infra.tests.unit.stack.combinations import (
 BOTH: Changes = {**TYPED, "other-driver-names": ["own.example"]}
 EITHER = "device.driver in ['gpu.nvidia.com', 'own.example']"
 WARNED: list[tuple[str, Changes, Changes, str]] = [
+    ("plugin that has every GPU open", {}, {"dra_feature_gates": {"DynamicMIG": True}},
+     "feature gates of the DRA driver"),
     ("manager out of reach", {}, {"login": {"problem": "nobody answers", "reached": False, "said": ""}}, "CDI Manager"),
     ("nobody brings the runtime class", {}, {"gpu_operator_toolkit": False}, "container toolkit"),
     ("direct beside the vendor's driver", {}, {"handover": "direct", "dra_driver": True}, "handover and DRA driver"),

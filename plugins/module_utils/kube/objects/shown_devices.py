@@ -22,10 +22,14 @@ Json = dict[str, t.Any]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """By UUID and by PCI address: ``whole`` devices, and ``parts`` of each, the whole among them and first."""
+    """By UUID and by PCI address: ``whole`` devices, and ``parts`` of each, the whole among them and first.
+
+    ``sick``: the devices that their driver keeps from new claims, each with its taint.
+    """
 
     whole: Mapping[str, DeviceKey]
     parts: Mapping[str, tuple[DeviceKey, ...]]
+    sick: tuple[tuple[DeviceKey, str], ...] = ()
 
 
 class _Entry(t.NamedTuple):
@@ -46,7 +50,8 @@ def read(node_slice: Json) -> Shown:
     parts = _Parts(entries, wholes)
     names = {name for entry in entries for name in (entry.uuid, entry.of, entry.address) if name}
     return Shown({name: found.key for name in names if (found := wholes.named(name))},
-                 {name: parts.named(name) for name in names})
+                 {name: parts.named(name) for name in names},
+                 tuple((_read(node_slice, device).key, taint) for device, taint in slices.sick(node_slice)))
 
 
 def _read(node_slice: Json, device: Json) -> _Entry:

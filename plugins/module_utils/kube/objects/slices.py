@@ -48,6 +48,19 @@ def devices(item: Json) -> list[Json]:
     return found
 
 
+def sick(item: Json) -> Iterator[tuple[Json, str]]:
+    """Yield the devices that their driver keeps from new claims, each with its taint: ``<key>=<value>:<effect>``.
+
+    Source: KEP-5055; a driver taints a device in its ResourceSlice. A DeviceTaintRule stands elsewhere.
+    """
+    for device in devices(item):
+        for taint in device.get("taints") or ():
+            if taint.get("effect") in ("NoSchedule", "NoExecute"):
+                value = f"={taint['value']}" if taint.get("value") else ""
+                yield device, f"{taint.get('key')}{value}:{taint['effect']}"
+                break
+
+
 def uuids(item: Json) -> Iterator[tuple[str, tuple[str, str, str]]]:
     """(uuid, (driver, pool, device)) of a node-local slice's devices that name a uuid."""
     for device in devices(item):

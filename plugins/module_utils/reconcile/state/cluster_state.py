@@ -218,6 +218,10 @@ class ClusterState:
         shown = [self._shown.of(item) for item in self.slices.by("node", node)]
         return {raw["metadata"]["name"]: self._sight(raw, shown) for raw in self.resources.by("node", node)}
 
+    def sick_devices(self, node: str) -> list[tuple[DeviceKey, str]]:
+        """Return the devices of a node that their driver keeps from new claims, each with its taint."""
+        return [each for item in self.slices.by("node", node) for each in self._shown.of(item).sick]
+
     def _sight(self, resource: Json, shown: list[Shown]) -> DeviceSight:
         names = adapters.device_name(resource).names
         keys = tuple(dict.fromkeys(key for name in names for each in shown for key in each.parts.get(name, ())))

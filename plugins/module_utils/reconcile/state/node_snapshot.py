@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ...kube.objects import claims, cohdi, nodes, pods
 from ...node.evidence import LOST_ON_BUS, REMOVAL_HUNG
+from ...node.vendors import DRA_DRIVERS
 from ...planning.bar_room import BAR_ROOM
 from ...planning.node.compose import ONLINE
 from ...planning.node.demand import RESCHEDULE
@@ -121,18 +122,27 @@ def _blocked(state: ClusterState, node: str, resources: Iterable[Json], now: flo
     Hands are judged after the first look at the fabric: a node without a machine needs none, and that is its trouble.
     """
     judged = state.hands.give_evidence and state.snapshot is not None
-    missing = (state.hands.missing(node) if judged else "") or _unfit(node, resources)
+    missing = (state.hands.missing(node) if judged else "") or _unfit(state, node, resources, judged)
     return {m.cdi_model_name: missing for m in state.settings.models} if missing else state.blocks.of(node, now)
 
 
-def _unfit(node: str, resources: Iterable[Json]) -> str:
+def _unfit(state: ClusterState, node: str, resources: Iterable[Json], has_hands: bool) -> str:
     """Why no device that came now could be used on a node, in a sentence; empty when one could.
 
     A removal that hangs holds the lock that rescans need, and beside a lost device the vendor's plugin does not start.
+    Hands do not restart a vendor's plugin that knows a sick device, since it would forget that.
     """
     found = (adapters.read_evidence(raw) for raw in resources)
     trouble = next((e.trouble for e in found if e and e.trouble and e.trouble.reason in _UNFIT), None)
-    return f"node {node} takes up no new device meanwhile: {trouble.message}" if trouble else ""
+    why = trouble.message if trouble else _sick(state, node) if has_hands else ""
+    return f"node {node} takes up no new device meanwhile: {why}" if why else ""
+
+
+def _sick(state: ClusterState, node: str) -> str:
+    found = [f"device {key[2]} has the taint {taint}" for key, taint in state.sick_devices(node)
+             if key[0] in DRA_DRIVERS]
+    return (f"{', '.join(found)}, which a restart of its plugin would lift; detach it, or mend it and delete the "
+            "plugin's pod") if found else ""
 
 
 def _reserved_claims(state: ClusterState, node: str, fabric: int | None) -> tuple[Claim, ...]:

@@ -39,6 +39,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     IDLE,
     NOT_PROVEN,
     ON_BUS,
+    OPEN_ON_NODE,
     PREPARING,
     READY,
     RELEASING,
@@ -48,6 +49,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     Evidence,
     NodeTrouble,
 )
+from ansible_collections.composable.infra.plugins.module_utils.node.release import VendorPlugin
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.tracing import Tracer
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import Call, FakeApi
 
@@ -65,7 +67,7 @@ class FakeHands:
     ``dead``: it shows a dead device; one that ``stays_dead`` belongs to a ComposableResource.
     ``troubles``: what the next calls for a device raise. ``gates``: events that a call for a device waits for.
     ``own``: the agent's own driver offers the devices, beside the vendor's plugin. ``used``: UUIDs of the devices that
-    were used since the boot.
+    were used since the boot. ``held_by_plugin``: the vendor's plugin has each device open until it is restarted.
     """
 
     bus: dict[str, str] = field(default_factory=dict)
@@ -81,6 +83,7 @@ class FakeHands:
     own: bool = False
     shared: dict[str, str | int] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    held_by_plugin: bool = False
 
     def places(self) -> dict[str, str | int]:
         return self.shared
@@ -99,7 +102,8 @@ class FakeHands:
             note(evidence := evidence.with_step(step, time.time()))
         return evidence
 
-    def release(self, before: Evidence, known: frozenset[str], note: Note, still_free: Callable[[], str]) -> Evidence:
+    def release(self, before: Evidence, known: frozenset[str], note: Note, still_free: Callable[[], str],
+                plugin: VendorPlugin | None = None) -> Evidence:
         if before.device not in self.bus:
             return replace(before.with_phase(REMOVED), trouble=None)
         if not before.address:
@@ -110,6 +114,11 @@ class FakeHands:
         if reason := still_free():
             note(before.with_phase(READY))
             raise NodeTrouble(CLAIM_IN_USE, reason)
+        if self.held_by_plugin and plugin:
+            if why := plugin.why_not_restarted():
+                note(before.with_phase(READY))
+                raise NodeTrouble(OPEN_ON_NODE, why)
+            plugin.restart()
         self.used.discard(self.bus.pop(before.device))
         return replace(evidence.with_phase(REMOVED), trouble=None).with_step(REMOVED_FROM_BUS, time.time())
 
@@ -200,6 +209,8 @@ class Node:
         self.plays = True
         # UUIDs that the plugin shows and could give to no container: nobody had used these devices when it looked.
         self.empty: set[str] = set()
+        # Taints by UUID, as the plugin's health check gives them; a restart forgets them.
+        self.sick: dict[str, str] = {}
         self._dead: list[str] = []
         self.api.before = self._called
         self.agent: NodeAgent | None = None
@@ -230,7 +241,14 @@ class Node:
         running = {"startedAt": format_time(began or time.time())}
         self.api.put(PODS, pod(f"plugin-{self.plugin_pods}", containerStatuses=[{"state": {"running": running}}]))
         self.empty = set(self.hands.bus.values()) - self.hands.used
-        devices = [{"name": f"gpu-{n}", "attributes": {"uuid": {"string": uuid}}}
+        self.sick.clear()
+        self.publish()
+
+    def publish(self) -> None:
+        """The plugin writes its slice: all devices of the bus."""
+        devices = [{"name": f"gpu-{n}", "attributes": {"uuid": {"string": uuid}},
+                    **({"taints": [{"key": self.sick[uuid], "value": "48", "effect": "NoSchedule"}]}
+                       if uuid in self.sick else {})}
                    for n, uuid in enumerate(self.hands.bus.values())]
         self.api.put(SLICES, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice",
                               "metadata": {"name": "slice-0", "uid": "slice-0"},

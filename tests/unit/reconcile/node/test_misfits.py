@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 import typing as t
+from collections.abc import Iterator
 
 import pytest
 
@@ -39,6 +40,21 @@ def claim(number: int = 0, **exactly: t.Any) -> dict[str, t.Any]:
 @pytest.fixture
 def idle(bench: Bench) -> Bench:
     """A device is attached and idle."""
+    return with_idle(bench)
+
+
+@pytest.fixture
+def handless() -> Iterator[Bench]:
+    """The same where nobody restarts the vendor's plugin, so that it keeps the taints of its health check."""
+    made = Bench(hands="none")
+    made.build()
+    made.put(objects.node())
+    made.look()
+    yield with_idle(made)
+    made.close()
+
+
+def with_idle(bench: Bench) -> Bench:
     bench.fabric.attached["d1"] = device("d1")
     bench.put(objects.request(size=1), objects.resource("gpu-a", device="d1", serial="GPU-d1", asked=900,
                                                         state="Online"))
@@ -64,13 +80,14 @@ RIGHT = f'device.attributes["{DRIVER}"].uuid == "GPU-d1"'
 TOLERATES = [{"key": "gpu.nvidia.com/xid", "operator": "Exists", "effect": "NoSchedule"}]
 
 
-@pytest.mark.parametrize(("more", "exactly", "why"), [
-    ({"taints": [XID]}, {}, "GPU-d1 has the taint gpu.nvidia.com/xid:NoSchedule"),
-    ({}, {"selectors": selector(WRONG)}, f"GPU-d1 does not satisfy {WRONG!r}"),
+@pytest.mark.parametrize(("bench_name", "more", "exactly", "why"), [
+    ("handless", {"taints": [XID]}, {}, "GPU-d1 has the taint gpu.nvidia.com/xid:NoSchedule"),
+    ("idle", {}, {"selectors": selector(WRONG)}, f"GPU-d1 does not satisfy {WRONG!r}"),
 ], ids=["tainted", "other selector"])
 def test_claim_that_cannot_have_the_idle_device_gets_another(
-    idle: Bench, more: dict[str, t.Any], exactly: dict[str, t.Any], why: str
+    request: pytest.FixtureRequest, bench_name: str, more: dict[str, t.Any], exactly: dict[str, t.Any], why: str
 ) -> None:
+    idle: Bench = request.getfixturevalue(bench_name)
     idle.put(shown(**more))
     assert serve(idle, claim(**exactly)) == ""
     assert len(idle.fabric.attaches) == 1
@@ -81,6 +98,15 @@ def test_claim_that_cannot_have_the_idle_device_gets_another(
     for number in range(3):
         serve(idle, claim(number, **exactly))
     assert len(idle.fabric.attaches) == 1, "one more, and no more than that"
+
+
+def test_claim_beside_a_sick_device_goes_to_another_node(idle: Bench) -> None:
+    """The plugin is restarted to show one more device, and would forget the taint."""
+    idle.put(shown(taints=[XID]))
+    assert serve(idle, claim()) == "FabricDeviceFailed"
+    assert idle.fabric.attaches == []
+    message = idle.api.one(CLAIMS, "train", "default")["status"]["devices"][0]["conditions"][0]["message"]
+    assert "device gpu-0 has the taint gpu.nvidia.com/xid=79:NoSchedule" in message
 
 
 @pytest.mark.parametrize(("more", "exactly"), [

@@ -284,6 +284,22 @@ def test_a_missing_agent_is_no_verdict_before_the_fabric_was_seen(agent: Bench) 
     assert "no node agent" in next(iter(node_snapshot(agent.state, "node-0").blocked.values()))
 
 
+def test_a_node_whose_plugin_knows_a_sick_device_gets_no_other(agent: Bench) -> None:
+    """The plugin would have to be restarted to show it, and would forget the taint of its health check."""
+    sick = objects.local_slice("GPU-own")
+    sick["spec"]["devices"][0]["taints"] = [{"key": "gpu.nvidia.com/xid", "value": "48", "effect": "NoSchedule"}]
+    agent.put(objects.request(size=1), sick)
+    reconcile(agent)
+    assert agent.fabric.attaches == []
+    name = sick["spec"]["devices"][0]["name"]
+    assert set(node_snapshot(agent.state, "node-0").blocked.values()) == {
+        f"node node-0 takes up no new device meanwhile: device {name} has the taint gpu.nvidia.com/xid=48:NoSchedule, "
+        "which a restart of its plugin would lift; detach it, or mend it and delete the plugin's pod"}
+    sick["spec"]["devices"][0]["taints"][0]["effect"] = "None"
+    agent.put(sick)
+    assert not node_snapshot(agent.state, "node-0").blocked
+
+
 @pytest.mark.parametrize("reason", ["RemovalHung", "LostOnBus"])
 def test_a_node_that_can_take_up_no_device_gets_none(leaving: Bench, reason: str) -> None:
     """A removal that hangs holds the kernel's lock; beside a lost device the vendor's plugin does not start."""

@@ -1,0 +1,86 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The pods of the vendors' plugins on the agent's node: which run, which were deleted, and what forbids it."""
+
+from __future__ import annotations
+
+import logging
+import time
+import typing as t
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Conflict, NotFound
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+
+from ..hands import Plugin
+from ..node_state import NodeState
+
+Json = dict[str, t.Any]
+log = logging.getLogger("composable.infra")
+
+
+class PluginControl:
+    """Thread-safe. ``restarted()`` is called for each pod that was deleted."""
+
+    def __init__(self, client: Client, state: NodeState, restarted: Callable[[], None]) -> None:
+        self._client, self._state, self._restarted = client, state, restarted
+        self._deleted: dict[str, float] = {}
+
+    def live(self, plugin: Plugin) -> list[Json]:
+        """Return the plugin's pods on this node that have not ended."""
+        return [pod for pod in self._state.plugin_pods(plugin) if not pods.ended(pod)]
+
+    def deleted_at(self, plugin: Plugin) -> float | None:
+        """Return when a pod of the plugin was deleted last, by ``time.monotonic()``; None when none was."""
+        return self._deleted.get(plugin.driver)
+
+    def delete(self, plugin: Plugin, pod: Json) -> bool:
+        """Delete the pod. Return False when another one has taken its place. Raises ApiError."""
+        meta = pod["metadata"]
+        try:
+            self._client.delete(PODS, meta["name"], meta["namespace"], precondition_uid=meta["uid"])
+        except (NotFound, Conflict):
+            return False
+        self._deleted[plugin.driver] = time.monotonic()
+        self._state.pods.remove(pod)
+        self._restarted()
+        log.info("pod %s/%s was deleted, so that the plugin of %s looks again", meta["namespace"], meta["name"],
+                 plugin.driver)
+        return True
+
+    def why_not(self, plugin: Plugin, leaving: Collection[str]) -> str:
+        """Return in a sentence why the plugin must not be restarted; empty when it may be.
+
+        ``leaving``: UUIDs of devices that leave the node. NVIDIA's plugin keeps the taints of its health check in
+        memory: after a restart a sick device would get claims again.
+        """
+        sick = [f"device {device} has the taint {taint}" for device, uuid, taint in self._state.sick(plugin.driver)
+                if uuid not in leaving]
+        return (f"the plugin of {plugin.driver} is not restarted, since {', '.join(sick)}, and a restart would lift "
+                "it; detach that device, or mend it and delete the plugin's pod") if sick else ""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingPlugin:
+    """A plugin that may have a device open which is released. ``leaving``: UUIDs of the devices that leave."""
+
+    control: PluginControl
+    plugin: Plugin
+    leaving: frozenset[str]
+
+    def pods(self) -> frozenset[str]:
+        """Return the UIDs of its pods on this node."""
+        return frozenset(str(pod["metadata"].get("uid")) for pod in self.control.live(self.plugin))
+
+    def why_not_restarted(self) -> str:
+        """Return in a sentence why it must not be restarted; empty when it may be."""
+        return self.control.why_not(self.plugin, self.leaving)
+
+    def restart(self) -> None:
+        """Delete its pods. Raises ApiError."""
+        for pod in self.control.live(self.plugin):
+            self.control.delete(self.plugin, pod)

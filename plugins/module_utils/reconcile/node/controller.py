@@ -104,6 +104,7 @@ class Executor:
             self.hops.end("slice", device, self._state.claim_refs([action.claim]), handover, node=action.node,
                           resource=device)
         if action.condition == READY_CONDITION:
+            self.hops.begin("bind", action.claim)
             self.hops.over([raw] if raw else [], node=action.node)
         elif action.devices:
             self.hops.begin("handover", action.claim)
@@ -195,7 +196,9 @@ class NodeController:
             self._writer.observe(resource)
         for resource, keys in self._state.stale_taints(key.name).items():
             self._writer.lift_taints(resource, keys)
-        return Result(now + RETRY_SECONDS if early else None)
+        # The queue keeps a node's earliest appointment alone, so that later timelines may have lost theirs.
+        later = self._executor.hops.timelines.next_due(key.name)
+        return Result(max(later, now + RETRY_SECONDS if early else now) if later else None)
 
     def _first_devices(self, node: str, due: Sequence[Timeline]) -> dict[str, str]:
         """The first of each claim's ComposableResources, by the claim's uid."""

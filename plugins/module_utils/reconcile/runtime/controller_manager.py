@@ -31,6 +31,7 @@ from ...kube.event_recorder import Recorder
 from ...kube.objects import claims, pods
 from ...kube.objects.claim_ref import ClaimRef
 from ...planning.actions import WaitReason
+from ...planning.device_info import DIRECT
 from ...planning.node.demand import RESCHEDULE
 from ...planning.node.evaluate import OPERATOR, PUBLISHER, SCALER, NodePolicy
 from ...planning.node.supply import DELETING
@@ -313,6 +314,7 @@ class ControllerManager:
         """
         self._floors_changed(concerns_floors(kind, resource, obj, old))
         if resource == PODS:
+            self._note_bound(kind, obj, old)
             self._note_running(kind, obj, old)
             self.rescheduler.pod_changed(kind, obj)
             if self.gates:
@@ -336,6 +338,14 @@ class ControllerManager:
             self.gating.cluster_changed()
             if resource == NODES:
                 self.gating.node_changed(obj["metadata"]["name"])
+
+    def _note_bound(self, kind: str, pod: Json, old: Json | None) -> None:
+        """A claim that keeps its device of the pool waits for the scheduler until its pod is bound. Where only pods
+        without a node are watched, one that leaves the watch is bound."""
+        if kind == "DELETED" or (pods.bound(pod) and not pods.bound(old or pod)):
+            node = pods.bound(pod)
+            for claim in self.state.claims_of_pod(pod):
+                self.hops.end("bind", claim.uid, [claim], DIRECT, **({"node": node} if node else {}))
 
     def _note_running(self, kind: str, pod: Json, old: Json | None) -> None:
         """The way of its claims ends with it."""
@@ -410,7 +420,8 @@ class ControllerManager:
             self.state.arrivals.took(uid, devices, self.state.clock())
         if kind == "DELETED":
             self.hops.forget("request", uid)
-            self.timelines.unserved(claim["metadata"]["uid"])
+            self.hops.forget("bind", uid)
+            self.timelines.gone(claim["metadata"]["uid"])
         elif pooled and old is not None and not claims.binding_results(old):
             self.hops.begin("request", uid)
         elif not pooled and self.hops.began("handover", uid) and claims.results(claim):

@@ -53,7 +53,7 @@ HOPS: t.Final[Mapping[str, str]] = {
     "slice": "from the CDI Manager's answer until the node's ResourceSlice shows the device and the node has done its "
              "part",
     "gate": "from there until the pod's scheduling gate is removed",
-    "bind": "from the removal of the gate until the scheduler has bound the pod",
+    "bind": "from the removal of the gate, or the condition FabricDeviceReady, until the scheduler has bound the pod",
     "handover": "from the condition FabricDeviceReschedule until the claim has the node's own device",
 }
 # How the claim gets the device that a hop is about; ``none``: no claim is known yet, as with ``prewarm``.

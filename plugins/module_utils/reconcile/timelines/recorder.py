@@ -78,6 +78,19 @@ class TimelineRecorder:
             for known in (self._under_way, self._served, self._written):
                 known.pop(uid, None)
 
+    def gone(self, uid: str) -> None:
+        """A claim (its uid) is deleted. If it was served, it is counted now: no timeline of it will be written."""
+        with self._lock:
+            served = self._served.pop(uid, None)
+        self.unserved(uid)
+        if served:
+            self._counted(served[0])
+
+    def next_due(self, node: str) -> float | None:
+        """Return when the next timeline of a node is due, in seconds since the epoch; None if there is none."""
+        with self._lock:
+            return min((when for timeline, when in self._served.values() if timeline.node == node), default=None)
+
     def to_write(self, node: str) -> list[Timeline]:
         """Those of a node that are due."""
         now = self._clock()

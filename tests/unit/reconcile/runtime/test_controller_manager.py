@@ -18,8 +18,10 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     CLAIMS,
     COMPOSABLE_RESOURCES,
     NODES,
+    PODS,
     SLICES,
 )
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     PLUGIN_RESTARTED,
     READY,
@@ -263,6 +265,28 @@ def test_claim_that_goes_elsewhere_frees_what_was_held_for_it(quiet: Live) -> No
     engine.object_changed("MODIFIED", CLAIMS, claim, objects.claim("train"))
     keys = {engine.queue.get(), engine.queue.get()}
     assert keys == {NodeKey("node-0"), NodeKey("node-1")}
+
+
+@pytest.mark.parametrize("watched", ["all pods", "pods without a node"])
+def test_direct_claim_waits_for_the_scheduler_until_its_pod_is_bound(quiet: Live, watched: str) -> None:
+    """Where only pods without a node are watched, a pod that leaves the watch is bound."""
+    engine, bench = quiet
+    ready = objects.claim("train", objects.pool_result(), devices=[objects.told(objects.pool_result(), objects.READY)])
+    bench.put(ready, objects.pod())
+    engine.hops.begin("bind", "uid-train", engine.state.clock() - 2.0)
+    engine.hops.took("attach", [ClaimRef("default/train", "uid-train")], 90.0, 95.0)
+    engine.hops.over([ready], node="node-0")
+    bound = {**objects.pod(), "spec": {**objects.pod()["spec"], "nodeName": "node-0"}}
+    for _twice in range(2):
+        if watched == "all pods":
+            engine.object_changed("MODIFIED", PODS, bound, objects.pod())
+        else:
+            engine.object_changed("DELETED", PODS, objects.pod(), objects.pod())
+    found = engine.timelines.of("uid-train")
+    assert found
+    assert [span.hop for span in found.spans] == ["attach", "bind"]
+    assert found.spans[1].seconds >= 2.0
+    assert len(bench.metrics.observed("hop_duration_seconds", hop="bind", handover="direct")) == 1
 
 
 def test_an_event_asks_for_each_node_once(quiet: Live, monkeypatch: pytest.MonkeyPatch) -> None:

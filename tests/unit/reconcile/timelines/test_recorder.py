@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
@@ -131,6 +133,23 @@ def test_claim_that_goes_while_its_timeline_is_written_is_not_remembered(watch: 
     assert (watch.recorder.of(CLAIM.uid), watch.counted) == (None, [])
 
 
+def test_served_claim_that_goes_before_its_timeline_is_written_is_counted_once(watch: Watch) -> None:
+    """Its pod was short, or nobody watches pods that are bound."""
+    watch.serve()
+    (found,) = [each for each, _when in watch.recorder._served.values()]
+    watch.recorder.gone(CLAIM.uid)
+    watch.recorder.gone(CLAIM.uid)
+    watch.recorder.written(found)
+    assert watch.counted == [found]
+    assert watch.recorder.of(CLAIM.uid) is None
+
+
+def test_claim_that_goes_before_it_is_served_is_not_counted(watch: Watch) -> None:
+    watch.recorder.note([CLAIM], "attach", 90.0, 95.0)
+    watch.recorder.gone(CLAIM.uid)
+    assert watch.counted == []
+
+
 def write(watch: Watch, claim: ClaimRef) -> None:
     """A claim is served, its pod runs, and its timeline is written down."""
     watch.serve(claim)
@@ -158,6 +177,19 @@ def test_records_of_a_node_have_the_timeline_on_the_device_of_the_claim(bench: B
     assert written["gpu-a"] == ()
     assert [(each.claim, each.node, each.spans[0]) for each in written["gpu-b"]] == [
         ("default/train", "node-0", Span("attach", 90.0, 95.0))]
+
+
+def test_timeline_that_is_not_due_when_the_records_are_written_has_a_turn_of_its_own(bench: Bench) -> None:
+    """The queue keeps the earliest appointment of a node alone: the next one has to come from here."""
+    bench.put(objects.claim("train", objects.local_result()))
+    bench.hops.took("attach", [CLAIM], 90.0, 95.0)
+    began = time.time()
+    bench.hops.over([objects.claim("train")], node="node-0")
+    bench.later.clear()
+    bench.reconcile(NodeRecordsKey("node-0"))
+    ((key, when),) = bench.later
+    assert key == NodeRecordsKey("node-0")
+    assert began + START_SECONDS <= when <= time.time() + START_SECONDS
 
 
 def test_a_second_claim_of_a_device_is_written_beside_the_first(bench: Bench) -> None:

@@ -23,13 +23,20 @@ def timeline(times: ClaimTimes) -> Timeline:
 
 
 def _spans(times: ClaimTimes) -> Iterator[Span]:
+    """The hops of a claim. One that keeps its device (direct) has no other allocation, and a slice shows the device
+    only when the claim is over: the node's part ends with the condition."""
     gated = times.opened is not None and times.allocated is None
     first = times.called or (times.created if gated else times.allocated)
     told = times.visible if times.called else times.opened if gated else times.condition
+    if times.ready:
+        shown, placed = times.condition, times.bound_at or times.running
+    else:
+        shown, placed = times.visible, times.reallocated
     ways = [("request", first, times.asked), ("attach", times.asked, times.attached),
-            ("slice", times.attached, times.visible), ("gate", times.visible, told),
-            ("bind" if gated or times.called else "handover", told, times.reallocated),
-            ("start", times.reallocated, times.running)]
+            ("slice", times.attached, shown),
+            ("gate", None if times.ready else shown, told),
+            ("bind" if gated or times.called or times.ready else "handover", told, placed),
+            ("start", placed, times.running)]
     for hop, began, ended in ways:
         if began is not None and ended is not None:
             yield Span(hop, began, max(began, ended))

@@ -30,6 +30,18 @@ def test_hops_of_a_claim_that_was_rescheduled() -> None:
         ("request", 0.0), ("attach", 2.0), ("slice", 0.5), ("gate", 0.0), ("handover", 4.0), ("start", 0.0)]
 
 
+@pytest.mark.parametrize("visible", [31.0, None])
+def test_way_of_a_direct_claim_ends_with_its_pod(visible: float | None) -> None:
+    """The node's slice shows the device only once the claim is over, or never."""
+    direct = ClaimTimes("train", created=10.0, allocated=10.1, asked=10.2, attached=12.2, visible=visible,
+                        condition=12.6, ready=True, bound_at=15.0, running=15.2, node="node-0")
+    drawn = timeline(direct)
+    assert drawn.spans == (
+        Span("request", 10.1, 10.2), Span("attach", 10.2, 12.2), Span("slice", 12.2, 12.6), Span("bind", 12.6, 15.0),
+        Span("start", 15.0, 15.2))
+    assert drawn.ended == 15.2
+
+
 def test_moments_that_were_not_seen_are_left_out() -> None:
     assert timeline(ClaimTimes("lost", created=1.0)).spans == ()
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Command line: ``python -m ansible_collections.composable.infra.emulator up|status|fault|log|down``."""
+"""Command line: ``python -m ansible_collections.composable.infra.emulator up|check|status|fault|log|down``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .faults import command as fault_command
 from .pool.fabric_spec import FabricSpec
 from .pool.fields import SpecError
 from .process import START_SECONDS, STOP_SECONDS, EmulatorError, ask_admin
-from .state_dir import StateDir, Taken
+from .state_dir import OtherFabric, StateDir, Taken
 
 DEFAULT_STATE_DIR: t.Final = "~/.local/state/composable-infra/emulator"
 
@@ -33,7 +33,10 @@ def main(arguments: list[str] | None = None) -> int:
         return t.cast(int, options.work(options, state))
     except (SpecError, EmulatorError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+    except ModuleNotFoundError as error:
+        print(f"error: the Python package {error.name} is missing. Install it with: {sys.executable} -m pip install "
+              f"{error.name}", file=sys.stderr)
+    return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -41,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="emulator", description="CDI Managers as stateful servers over one pool of devices, which can misbehave.",
         epilog="A fabric is a YAML document; the head of emulator/pool/fabric_spec.py shows all of it.",
     )
-    commands = parser.add_subparsers(required=True, metavar="up|status|fault|log|down")
+    commands = parser.add_subparsers(required=True, metavar="up|check|status|fault|log|down")
     up = commands.add_parser("up", help="start; in the foreground unless --detach")
     up.add_argument("--fabric", metavar="FILE", help="YAML document of the fabric; default: that of the last run")
     up.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
@@ -51,6 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
     up.add_argument("--parent-fd", type=int, help=argparse.SUPPRESS)
     up.set_defaults(work=_up)
+    check = commands.add_parser("check", help="check the fabric, and that an emulator with it can run; start nothing")
+    check.add_argument("--fabric", metavar="FILE", help="as for up")
+    check.set_defaults(work=_check)
     commands.add_parser("status", help="where it is and what is free").set_defaults(work=_status)
     fault_command.add_to(commands)
     log = commands.add_parser("log", help="requests with times and effects")
@@ -76,11 +82,26 @@ def _up(options: argparse.Namespace, state: StateDir) -> int:
     return 0
 
 
+def _check(options: argparse.Namespace, state: StateDir) -> int:
+    from .server import DIALECTS
+
+    spec = FabricSpec.load(Path(options.fabric)) if options.fabric else state.fabric()
+    if options.fabric and (running := state.pid()) and not state.keeps(_document(options.fabric)):
+        raise OtherFabric(f"an emulator with another fabric runs in {state.path} as process {running}. Stop it first")
+    names = ", ".join(name for name in DIALECTS if name in spec.managers)
+    print(f"machines: {len(spec.machines)}, devices: {len(spec.devices)}, CDI Managers: {names}")
+    return 0
+
+
+def _document(path: str) -> t.Any:
+    return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+
+
 def _fabric(path: str | None, state: StateDir) -> FabricSpec:
     if path is None:
         return state.fabric()
     spec = FabricSpec.load(Path(path))
-    state.keep_fabric(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
+    state.keep_fabric(_document(path))
     return spec
 
 

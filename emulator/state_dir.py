@@ -22,6 +22,10 @@ class Taken(OSError):
     """Another emulator has the folder."""
 
 
+class OtherFabric(OSError):
+    """The emulator that runs in the folder has another fabric."""
+
+
 @dataclass(frozen=True, slots=True)
 class StateDir:
     """``endpoint`` and ``plain_endpoint`` (URLs), ``ca.pem`` (for clients), ``authority.pem`` (the one in force),
@@ -59,6 +63,11 @@ class StateDir:
     def keep_fabric(self, document: t.Any) -> None:
         """Keep the document, so that a restart needs none."""
         self.file("fabric.json").write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+
+    def keeps(self, document: t.Any) -> bool:
+        """Return whether ``document`` is the one that is kept. Raises OSError when none is kept."""
+        kept = json.loads(self.file("fabric.json").read_text(encoding="utf-8"))
+        return bool(kept == json.loads(json.dumps(document)))
 
     def fabric(self) -> FabricSpec:
         """The kept document. Raises SpecError."""

@@ -100,12 +100,13 @@ class FabricSpec:
         """
         read = json.loads if path.suffix == ".json" else yaml.safe_load
         try:
-            return cls.parse(read(path.read_text(encoding="utf-8")))
+            document = read(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise SpecError(str(path), error.strerror or "it cannot be read") from None
         except (yaml.YAMLError, ValueError) as error:
             kind = "JSON" if read is json.loads else "YAML"
             raise SpecError(str(path), f"it is not {kind}: {' '.join(str(error).split())}") from None
+        return cls.parse(document)
 
     @classmethod
     def parse(cls, document: t.Any) -> FabricSpec:

@@ -136,6 +136,16 @@ EXAMPLES = r"""
     model: A100 40G
     count: 2
 
+- name: Give a machine two GPUs by a Redfish service
+  composable.infra.fabric_device:
+    manager: redfish
+    endpoint: https://redfish.example.com
+    username: composer
+    password: "{{ redfish_password }}"
+    machine: node-0
+    model: A100 40G
+    count: 2
+
 - name: Let a machine have two GPUs of a model, no more and no fewer
   composable.infra.fabric_device:
     endpoint: https://fabric-manager.example.com

@@ -102,6 +102,15 @@ EXAMPLES = r"""
     models: [A100 40G]
   register: fabric
 
+- name: Read machines and devices of a Redfish service
+  composable.infra.fabric_info:
+    manager: redfish
+    endpoint: https://redfish.example.com
+    username: composer
+    password: "{{ redfish_password }}"
+    gather: [machines, devices]
+  register: fabric
+
 - name: Which machines have an unhealthy device?
   composable.infra.fabric_info:
     endpoint: https://fabric-manager.example.com

@@ -89,6 +89,16 @@ EXAMPLES = r"""
   diff: true
   register: plan
 
+- name: Lay out the fabric of a Redfish service
+  composable.infra.fabric_plan:
+    manager: redfish
+    endpoint: https://redfish.example.com
+    username: composer
+    password: "{{ redfish_password }}"
+    layout:
+      node-0: {A100 40G: 2}
+      node-1: {A100 40G: 2}
+
 - name: Give node-0 four GPUs and take all from node-1
   composable.infra.fabric_plan:
     endpoint: https://fabric-manager.example.com

@@ -44,12 +44,13 @@ class User:
         kept = {name: os.environ[name] for name in ("JAVA_HOME", "TMPDIR") if name in os.environ}
         return {"HOME": str(self.home), "PATH": path, "LANG": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", **kept, **more}
 
-    def run(self, command: str, folder: Path, **more: str) -> None:
-        """Run commands in a folder, as bash does, and fail with their output."""
+    def run(self, command: str, folder: Path, **more: str) -> str:
+        """Run commands in a folder, as bash does. Return their output, or fail with it."""
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=folder, check=False, text=True,
                               env=self.environment(**more), stdin=subprocess.DEVNULL, timeout=SECONDS,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert done.returncode == 0, f"{command}\n{done.stdout[-6000:]}"
+        return done.stdout
 
     def run_until(self, text: str, command: str, folder: Path, **more: str) -> None:
         """Run a program that does not end by itself, and stop it as Ctrl-C does when it has printed a text."""

@@ -74,6 +74,12 @@ def galaxy(place: Prepared) -> None:
     place.variables["ANSIBLE_GALAXY_SERVER"] = place.ends.enter_context(server)
 
 
+def archive(place: Prepared) -> None:
+    """Take a home without the collection, and have the archive in the working folder."""
+    galaxy(place)
+    shutil.copy(place.world.archive, place.folder)
+
+
 def checkout(place: Prepared) -> None:
     """Work in a copy of the checkout, without the collection in the home."""
     galaxy(place)
@@ -126,8 +132,8 @@ def secrets(place: Prepared) -> None:
 
 
 SETTINGS: dict[str, Callable[[Prepared], None]] = {
-    "collection": collection, "Galaxy": galaxy, "checkout": checkout, "cluster": cluster, "config.yml": config,
-    "large claim": large_claim, "secrets": secrets}
+    "collection": collection, "Galaxy": galaxy, "archive": archive, "checkout": checkout, "cluster": cluster,
+    "config.yml": config, "large claim": large_claim, "secrets": secrets}
 
 
 def write(name: str, page: str, folder: Path) -> None:

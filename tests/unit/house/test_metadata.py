@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT, text
@@ -64,3 +65,10 @@ def test_a_change_passes_the_same_tests_as_a_person_runs() -> None:
     lines = text(Path(".ci/run")).splitlines()
     commands = [line for line in lines if not line.startswith(("#", "set -", "cd "))]
     assert commands == ["make test"]
+
+
+@pytest.mark.parametrize("name", ["fabric_device", "fabric_info", "fabric_plan"])
+def test_examples_of_the_main_modules_show_redfish(name: str) -> None:
+    source = text(Path(f"plugins/modules/{name}.py"))
+    tasks = yaml.safe_load(source.partition('EXAMPLES = r"""')[2].partition('"""')[0])
+    assert "redfish" in [task[f"composable.infra.{name}"].get("manager") for task in tasks]

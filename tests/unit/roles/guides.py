@@ -8,6 +8,10 @@ The comment above a block says what a test does with it. `tests/archive` runs bl
     <!-- runs: SETTING -->               run in a folder that the setting prepares
     <!-- runs: SETTING, until TEXT -->   the same for a program that does not end by itself: it is stopped after TEXT
     <!-- not run: REASON -->
+
+The blocks of a tutorial run one after the other in one folder. A block of text below shows what the commands print:
+
+    <!-- prints -->                  each of its lines is in the output, in this order
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from dataclasses import dataclass
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 FIRST = ("README.md", "docs/quickstart.md")
+FOLDERS = ("guides", "tutorials")
+PRINTS = "prints"
 MARK = re.compile(r"^\s*<!-- (.*) -->$")
 FENCE = re.compile(r"^(\s*)```(\w*)$")
 RUNS = re.compile(r"runs: ([^,]+)(?:, until (.+))?")
@@ -66,8 +72,24 @@ def without_assignments(words: list[str]) -> list[str]:
 
 def blocks() -> list[Block]:
     """Every fenced block of every page."""
-    pages = [*FIRST, *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "guides").glob("*.md"))]
+    pages = [*FIRST, *(page for folder in FOLDERS for page in pages_of(folder))]
     return [block for page in pages for block in blocks_of(page, (ROOT / page).read_text(encoding="utf-8"))]
+
+
+def pages_of(folder: str) -> list[str]:
+    """Paths of the pages in a folder of the docs."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / folder).glob("*.md"))
+
+
+def missing(shown: str, output: str) -> list[str]:
+    """Return the first of the shown lines that the output does not have after those before it, or nothing."""
+    at = 0
+    for line in shown.splitlines():
+        found = output.find(line.strip(), at)
+        if found < 0:
+            return [line]
+        at = found + len(line.strip())
+    return []
 
 
 def blocks_of(page: str, text: str) -> list[Block]:

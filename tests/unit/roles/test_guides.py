@@ -15,7 +15,14 @@ import yaml
 
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import shipped_documents
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT, text
-from ansible_collections.composable.infra.tests.unit.roles.guides import Block, blocks, blocks_of
+from ansible_collections.composable.infra.tests.unit.roles.guides import (
+    PRINTS,
+    Block,
+    blocks,
+    blocks_of,
+    missing,
+    pages_of,
+)
 from ansible_collections.composable.infra.tests.unit.roles.playbook_inputs import known_variables, options_of
 
 BLOCKS = blocks()
@@ -47,6 +54,24 @@ def test_every_block_of_commands_runs_or_says_why_not() -> None:
     """`tests/archive` runs those with a setting."""
     assert [f"{block.page}:{block.line}" for block in BLOCKS
             if block.commands and not (block.setting or block.not_run)] == []
+
+
+@pytest.mark.parametrize("page", pages_of("tutorials"))
+def test_each_step_of_a_tutorial_shows_what_its_commands_print(page: str) -> None:
+    told = [block for block in BLOCKS if block.page == page and (block.setting or block.mark == PRINTS)]
+    assert [block.mark == PRINTS for block in told] == [number % 2 == 1 for number in range(len(told))]
+    assert len(told) >= 2
+    assert len(told) % 2 == 0
+
+
+@pytest.mark.parametrize("page", pages_of("tutorials"))
+def test_the_files_that_a_tutorial_shows_are_its_examples(page: str) -> None:
+    """An example may have a line with three dashes and comments, which the page leaves out."""
+    folder = ROOT / "examples" / page.rpartition("/")[2].removesuffix(".md")
+    shown = {block.mark: block.text for block in BLOCKS if block.page == page and block.language == "yaml"}
+    plain = {path.name: "".join(line for line in path.read_text(encoding="utf-8").splitlines(keepends=True)
+                                if not line.startswith(("---", "#"))) for path in folder.glob("*.yml")}
+    assert shown == plain
 
 
 def test_only_commands_are_run() -> None:
@@ -129,7 +154,7 @@ def test_modules_of_examples_exist() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for path in (ROOT / "docs" / "guides").glob("*.md"):
+    for path in (ROOT / page for folder in ("guides", "tutorials") for page in pages_of(folder)):
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text(path.relative_to(ROOT))):
             assert (path.parent / target).exists(), f"{path.name}: {target}"
 
@@ -153,6 +178,10 @@ class TestReading:
     def test_a_setting_may_have_an_end(self) -> None:
         text = "<!-- runs: cluster -->\n```\na\n```\n<!-- runs: cluster, until it leads -->\n```\nb\n```\n"
         assert [(b.setting, b.until) for b in blocks_of("x", text)] == [("cluster", ""), ("cluster", "it leads")]
+
+    def test_lines_that_are_not_printed_in_this_order_are_missing(self) -> None:
+        assert missing("a: 1\n  b: 2\n", "x a: 1, y\nb: 2") == []
+        assert missing("b: 2\na: 1\n", "x a: 1, y\nb: 2") == ["a: 1"]
 
     def test_indented_blocks_are_unindented(self) -> None:
         (block,) = blocks_of("x", "1. so\n\n   ```\n   A=b make test -e 'c d'\n   ```\n")

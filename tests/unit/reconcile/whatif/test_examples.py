@@ -16,6 +16,7 @@ import yaml
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.times import format_time
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif import capture_file
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.answer import answer
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture import Capture
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import CHANGES, changed
@@ -34,7 +35,8 @@ from ansible_collections.composable.infra.tests.unit.reconcile.bench import Benc
 from ansible_collections.composable.infra.tests.unit.reconcile.conftest import MANAGER
 from ansible_collections.composable.infra.tests.unit.reconcile.whatif.conftest import TakeCapture, at_work
 
-PAGE = Path(__file__).parents[4] / "docs" / "whatif.md"
+ROOT = Path(__file__).parents[4]
+PAGE, EXAMPLES = ROOT / "docs" / "whatif.md", ROOT / "examples" / "first-hour"
 Json = dict[str, t.Any]
 
 
@@ -84,6 +86,13 @@ def test_the_table_of_the_replay_is_what_is_printed(capture: Capture) -> None:
 
 def test_every_example_has_its_table_but_the_one_of_the_day_before() -> None:
     assert (len(questions()), len(blocks("text"))) == (4, 3)
+
+
+def test_the_capture_of_the_first_hour_is_of_that_cluster(capture: Capture) -> None:
+    example = capture_file.read(str(EXAMPLES / "capture.json"))
+    question = yaml.safe_load((EXAMPLES / "question.yml").read_text(encoding="utf-8"))["composable_whatif_changes"]
+    tables = [Comparison(answer(found), answer(changed(found, question))).table() for found in (example, capture)]
+    assert tables[0] == tables[1]
 
 
 def test_the_day_before_is_a_load(capture: Capture) -> None:

@@ -39,6 +39,7 @@ from ansible_collections.composable.infra.plugins.module_utils.planning.node.com
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.demand import READY
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.supply import DELETING
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.concerned import requests
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.snapshot import asked_since, fabric_of
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import adapters
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 
@@ -175,11 +176,23 @@ def fabric_row(state: ClusterState, fabric: int, counts: Mapping[tuple[int, str]
         return FabricRow(fabric, 0)
     known = [model.cdi_model_name for model in state.settings.models]
     models = dict.fromkeys([*known, *sorted(model for place, model in counts if place == fabric)])
-    rows = tuple(ModelCount(model, seen.free.get((model, fabric)), _in_pool(state, model, fabric),
+    rows = tuple(ModelCount(model, _free(state, model, fabric, seen), _in_pool(state, model, fabric),
                             dict(+counts.get((fabric, model), Counter()))) for model in models)
     return FabricRow(fabric, sum(machine.fabric == fabric for machine in seen.machines.values()),
                      tuple(row for row in rows if row.free or row.in_pool or row.states),
                      tuple(sorted({said for where, said in seen.problems.items() if where.endswith(f"/{fabric}")})))
+
+
+def _free(state: ClusterState, name: str, fabric: int, seen: FabricSnapshot) -> int | None:
+    """Return the free devices of a model by the last poll, less those that attach since: they have a state of their
+    own. None if the CDI Manager does not tell."""
+    count, model = seen.free.get((name, fabric)), state.settings.model(name)
+    if count is None or model is None:
+        return count
+    unasked = sum(1 for raw in state.resources.by("unattached", name)
+                  if not cohdi.read_intent(raw)[1] and not raw["metadata"].get("deletionTimestamp")
+                  and fabric_of(state, raw["spec"]["target_node"], seen) == fabric)
+    return max(0, count - unasked - asked_since(state, model, fabric, seen, max(seen.taken, seen.read)))
 
 
 def free_in_boxes(state: ClusterState) -> dict[tuple[int, str], dict[str, int]]:

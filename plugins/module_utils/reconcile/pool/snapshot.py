@@ -43,7 +43,7 @@ def pool_snapshot(
         arrived += sum(min(n, arriving(state, node, model, named=False)) for node, n in reserved.items())
     else:
         arrived = sum(min(n, arriving(state, node, model)) for node, n in (wanted + reserved).items())
-    free = max(0, count - _asked_since(state, model, fabric, snapshot, snapshot.taken))
+    free = max(0, count - asked_since(state, model, fabric, snapshot, snapshot.taken))
     return PoolSnapshot(model, fabric, free, promised, arrived, published, reserved.total(), _kept(state, name))
 
 
@@ -102,13 +102,15 @@ def left(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricS
     """
     name = model.pool(fabric)
     since = max(snapshot.taken, snapshot.read)
-    count = snapshot.free.get((model.cdi_model_name, fabric), 0) - _asked_since(state, model, fabric, snapshot, since)
+    count = snapshot.free.get((model.cdi_model_name, fabric), 0) - asked_since(state, model, fabric, snapshot, since)
     promised = promises(_holders(state, name), name)
     not_asked = sum(max(0, n - arriving(state, node, model)) for node, n in promised.items())
     return max(0, count - not_asked)
 
 
-def _asked_since(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot, since: float) -> int:
+def asked_since(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot, since: float) -> int:
+    """Return for how many devices of a model on a fabric the CDI Manager was asked at ``since`` or later, in seconds
+    since the epoch."""
     lately = [when for when in state.resources.keys("asked") if t.cast(float, when) >= since // ASKED_TOGETHER]
     found = 0
     for raw in (raw for when in lately for raw in state.resources.by("asked", when)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -111,6 +112,29 @@ def test_device_that_was_just_attached_is_not_shown_twice(looked: Looked) -> Non
     looked.bench.look()
     found = the_device(looked, objects.resource("gpu-a", asked=2))
     assert (found["name"], found["state"]) == ("gpu-a", "attaching")
+
+
+def counted(looked: Looked) -> tuple[int, dict[str, int]]:
+    """(free, states) of the A100 of fabric 1."""
+    looked.view.refresh()
+    (found,) = [m for m in snapshot(looked)["fabric/1"]["models"] if m["model"] == A100]
+    return found["free"], found.get("states", {})
+
+
+def test_device_that_attaches_is_not_free_as_well(looked: Looked) -> None:
+    """The last poll counts it as free; the CDI Manager is asked for it in a moment, then it attaches."""
+    seen = looked.bench.state.snapshot
+    assert seen
+    looked.put(objects.resource("gpu-a"))
+    assert counted(looked) == (3, {"attaching": 1})
+    looked.put(objects.resource("gpu-a", asked=0))
+    assert counted(looked) == (3, {"attaching": 1})
+    looked.put(objects.resource("gpu-a", asked=0, device="d1", serial="GPU-d1", state="Online"))
+    assert counted(looked) == (3, {"idle": 1})
+    looked.bench.fabric.attached["d1"], looked.bench.fabric.free_count = device("d1"), 3
+    looked.bench.state.snapshot = replace(
+        looked.bench.fabric.snapshot([m.cdi_model_name for m in looked.bench.settings.models]), taken=seen.taken + 2.0)
+    assert counted(looked) == (3, {"idle": 1})
 
 
 def test_machine_that_is_no_node_has_a_row_of_its_own(looked: Looked) -> None:

@@ -65,6 +65,10 @@ VERSION ?=
 # how many test files of a stage run at a time
 PARALLEL ?= 2
 
+# make hardware: which GPU, by PCI address or UUID, and whether it may be taken away
+GPU ?=
+DESTRUCTIVE ?=
+
 # make repeat
 TESTS ?=
 TIMES ?= 30
@@ -75,7 +79,7 @@ AT_ONCE ?= 2
 # how many end-to-end tests run at a time: they mostly wait for the scheduler, which looks every 5 s
 CLUSTERS ?= 4
 
-.PHONY: help setup demo test test-all integration-all conformance-all chaos-all chaos-lab releases sanity-all targets repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page playbooks-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
+.PHONY: help setup demo test test-all integration-all conformance-all chaos-all chaos-lab releases sanity-all targets hardware repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page playbooks-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
 
 help: ## list the targets and their options
 	@echo "composable.infra: make TARGET [OPTION=value]"
@@ -171,6 +175,9 @@ e2e: setup ## tests of the whole system on a real control plane, and those of ma
 e2e-slow: setup ## those that make test leaves out: playbooks and roles on the lab, agreement with the scheduler
 	@$(PROGRAM).lab.binaries.helm .venv/bin
 	@$(VENV_PYTHON) -m tools.end_to_end tests/e2e -m slow -n $(PARALLEL) --dist loadfile $(ARGS)
+
+hardware: setup ## what only a node with an NVIDIA GPU shows, as root: GPU=0000:65:00.0 names one of several, DESTRUCTIVE=1 also unbinds, removes and rescans it
+	@GPU='$(GPU)' DESTRUCTIVE='$(DESTRUCTIVE)' $(PROGRAM).tests.hardware $(ARGS)
 
 repeat: setup ## run TESTS=tests/e2e/… many times beside busy processes: TIMES=30, LOAD=4
 	@$(PROGRAM).lab.binaries.helm .venv/bin

@@ -18,6 +18,8 @@ const feed = new Feed({
   snapshot: (rows) => { model.reset(rows); soon(); waits(); },
   change: (rows, gone) => { model.change(rows, gone); soon(); },
   state: (name) => {
+    model.connection = name;
+    soon();
     const place = document.getElementById("connection");
     place.dataset.state = name;
     place.textContent = { live: "live", lost: "connection lost, trying again", refused: "not let in" }[name];
@@ -39,14 +41,15 @@ function draw() {
   panels.troubles(model, open);
   panels.legend(model, chosen, (state) => { if (!chosen.delete(state)) chosen.add(state); grid.filter(words, chosen); soon(); });
   panels.sums(model);
-  panels.claims(model, words, open);
+  panels.empty(model);
+  panels.claims(model, words, open, clear);
   grid.update();
   links(model, open);
   whatIf.update();
 }
 
 async function waits() {
-  try { panels.waits(await feed.json("waits")); } catch { /* the connection says so itself */ }
+  try { panels.waits(await feed.json("waits")); } catch { panels.waitsFailed(); }
 }
 
 function login(error) {
@@ -72,11 +75,17 @@ search.addEventListener("input", () => {
   soon();
 });
 
+function clear() {
+  search.value = "";
+  search.dispatchEvent(new Event("input"));
+  search.focus();
+}
+
 document.addEventListener("keydown", (event) => {
   const typing = event.target instanceof HTMLInputElement;
   if (event.key === "/" && !typing) { event.preventDefault(); search.focus(); search.select(); }
   if (event.key === "Escape" && !story.place.hidden && !typing) story.close();
-  else if (event.key === "Escape" && event.target === search) { search.value = ""; search.dispatchEvent(new Event("input")); }
+  else if (event.key === "Escape" && event.target === search) clear();
 });
 
 const THEMES = ["system", "light", "dark"];
@@ -98,5 +107,5 @@ document.getElementById("help").addEventListener("click", () => document.getElem
 setInterval(() => { for (const each of document.querySelectorAll("[data-until], [data-since]")) tick(each); }, 1000);
 setInterval(waits, WAITS_SECONDS * 1000);
 // For tests and for the curious: how much came, in characters.
-Object.defineProperty(window, "composable", { value: { feed, model, grid } });
+Object.defineProperty(window, "composable", { value: { feed, model, grid, waits } });
 feed.run();

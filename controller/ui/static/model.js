@@ -166,6 +166,7 @@ export class Model {
   // [what, sentence, key or ""]: the process first, then devices, nodes, and claims that the fabric cannot serve.
   troubles() {
     const process = (this.process.troubles ?? []).map((text) => ["controller", text, ""]);
+    if (this.connection === "lost") process.unshift(["page", "the connection to the controllers is lost, and what is shown may be old. Look whether their pod runs, and whether the port-forward to it does.", ""]);
     const fabrics = [...this.fabrics.values()].flatMap((row) => (row.problems ?? []).map((text) => [`fabric ${row.fabric ?? 0}`, text, ""]));
     for (const [key, row] of this.switches) if (row.trouble) fabrics.push([`fabric ${row.fabric ?? 0}`, `switch ${row.name}: ${row.trouble}`, key]);
     const others = [...this.bad.values()].flat();

@@ -18,9 +18,10 @@ export function show(id, key, make) {
 
 export function troubles(model, open) {
   const all = model.troubles(), first = all.slice(0, MOST_TROUBLES), docs = model.process.docs;
-  show("troubles-list", JSON.stringify([first, all.length, docs, model.rows.size > 0]), () => {
+  const none = model.rows.size === 0 ? "Nothing is known yet." : model.nodes.size === 0 ? "Nothing is wrong, and no node is known yet." : "";
+  show("troubles-list", JSON.stringify([first, all.length, docs, none]), () => {
     document.getElementById("troubles").classList.toggle("bad", all.length > 0);
-    if (all.length === 0) return [element("p", { class: model.rows.size ? "ok" : "quiet", text: model.rows.size ? "✓ Nothing is wrong." : "Nothing is known yet." })];
+    if (all.length === 0) return [element("p", { class: none ? "quiet" : "ok", text: none || "✓ Nothing is wrong." })];
     const list = element("ul", {}, ...first.map(([what, text, key]) => element("li", {},
       key ? element("button", { type: "button", data: { key }, onclick: () => open(key), text: what }) : element("strong", { text: what }), element("span", { text }),
       link(docs, remedy(what, text), "what to do", `what to do about ${what}`))));
@@ -41,7 +42,8 @@ export function legend(model, chosen, choose) {
 
 export function sums(model) {
   const fabrics = [...model.fabrics.values()].sort((a, b) => (a.fabric ?? 0) - (b.fabric ?? 0));
-  show("sums-body", JSON.stringify(fabrics), () => fabrics.flatMap((fabric) => (fabric.models ?? []).map((row) => {
+  const docs = model.process.docs, none = model.rows.size > 0 && !fabrics.some((fabric) => fabric.models?.length);
+  show("sums-body", JSON.stringify([fabrics, none, docs]), () => none ? [next("The CDI Manager shows no device of a model that the configuration names.", docs, "guides/connect-a-manager.md", "Connect a CDI Manager")] : fabrics.flatMap((fabric) => (fabric.models ?? []).map((row) => {
     const states = { ...row.states, free: row.free ?? 0 };
     const total = Object.values(states).reduce((sum, number) => sum + number, 0);
     const parts = ORDER.filter((state) => states[state]);
@@ -55,25 +57,45 @@ export function sums(model) {
   })));
 }
 
-export function claims(model, words, open) {
+// What to do where nothing is shown.
+function next(says, docs, place, text) {
+  return element("p", { class: "quiet" }, `${says} `, link(docs, place, text));
+}
+
+// Where no node, or no node with devices, is known.
+export function empty(model) {
+  const docs = model.process.docs, rows = [...model.nodes.values()];
+  const none = model.rows.size > 0 && rows.length === 0, apart = rows.length > 0 && !rows.some((row) => row.fabric !== undefined);
+  show("nodes-empty", JSON.stringify([none, apart, docs]), () => none ? [next("No node is known yet. A node comes when it joins the cluster.", docs, "guides/connect-a-manager.md", "Connect a CDI Manager")]
+    : apart ? [next("No node has a machine of the fabric yet. Let each node join with spec.providerID fsas-cdi://MACHINE.", docs, "guides/troubleshooting.md#the-pod-stays-pending", "What providerID does")] : []);
+}
+
+export function claims(model, words, open, clear) {
   const waiting = [], served = [];
+  let waitingInAll = 0, servedInAll = 0;
   for (const [key, row] of model.claims) {
-    if (model.found(row, words)) (row.state === "waiting" || row.state === "preparing" ? waiting : served).push([key, row]);
+    const waits = row.state === "waiting" || row.state === "preparing";
+    if (waits) waitingInAll += 1; else servedInAll += 1;
+    if (model.found(row, words)) (waits ? waiting : served).push([key, row]);
   }
+  const of = (found, all) => (words.length && found.length < all ? `${count(found.length)} of ${count(all)}` : count(found.length));
   waiting.sort(([, a], [, b]) => (a.since || a.created) - (b.since || b.created));
   served.sort(([, a], [, b]) => b.created - a.created);
-  document.getElementById("queue-title").textContent = `Waiting claims (${count(waiting.length)})`;
-  document.getElementById("served-title").textContent = `Claims with devices (${count(served.length)})`;
-  list("queue-body", waiting, open, "No claim waits.", (row) => [ticking("since", row.since || row.created),
+  document.getElementById("queue-title").textContent = `Waiting claims (${of(waiting, waitingInAll)})`;
+  document.getElementById("served-title").textContent = `Claims with devices (${of(served, servedInAll)})`;
+  const unmatched = (all) => [element("p", { class: "quiet" }, `0 of ${count(all)} match the search. `, element("button", { type: "button", data: { key: "clear" }, onclick: clear, text: "Clear the search" }))];
+  const nobody = () => [model.claims.size ? element("p", { class: "quiet", text: "No claim has devices." }) : next("No claim has devices.", model.process.docs, "quickstart.md", "Ask for a device")];
+  list("queue-body", waiting, open, words.length && waitingInAll ? [`0 of ${waitingInAll}`, () => unmatched(waitingInAll)] : ["", () => [element("p", { class: "quiet", text: "No claim waits." })]], (row) => [ticking("since", row.since || row.created),
     row.refused ? `cannot be served: ${row.refused}` : row.waits_for ? `waits for ${row.waits_for}` : row.position ? `waits for devices, position ${row.position} of ${row.of}` : row.state === "preparing" ? "its devices are on their way" : model.process.leads ? "waits for a pod that uses it, or for the scheduler" : "what it waits for is known to the process that leads"]);
-  list("served-body", served, open, "No claim has devices.", (row) => [element("span", { text: row.wants ?? "" }),
+  list("served-body", served, open, words.length && servedInAll ? [`0 of ${servedInAll}`, () => unmatched(servedInAll)] : [`${model.claims.size} ${model.process.docs}`, nobody], (row) => [element("span", { text: row.wants ?? "" }),
     [row.pods?.length ? `used by pod ${row.pods.join(", ")}` : "reserved for no pod", row.node && `on node ${row.node}`].filter(Boolean).join(" ")]);
 }
 
-function list(id, claims_, open, none, tell) {
+// none: what tells one empty list from another, and what makes the list.
+function list(id, claims_, open, [empty_, none], tell) {
   const first = claims_.slice(0, MOST_CLAIMS);
-  show(id, JSON.stringify([first, claims_.length]), () => {
-    if (claims_.length === 0) return [element("p", { class: "quiet", text: none })];
+  show(id, JSON.stringify([first, claims_.length, claims_.length ? "" : empty_]), () => {
+    if (claims_.length === 0) return none();
     const made = element("ul", { class: "claims" }, ...first.map(([key, row]) => {
       const [right, says] = tell(row);
       return element("li", {}, element("button", { type: "button", data: { key }, onclick: () => open(key) },
@@ -82,6 +104,10 @@ function list(id, claims_, open, none, tell) {
     }));
     return claims_.length > first.length ? [made, element("p", { class: "more", text: `and ${count(claims_.length - first.length)} more; the search finds them` })] : [made];
   });
+}
+
+export function waitsFailed() {
+  show("waits-body", "failed", () => [element("p", { class: "quiet", text: "The waits could not be read. This page asks again every 15 s." })]);
 }
 
 export function waits({ bounds, words, waits: rows }) {

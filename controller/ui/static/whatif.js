@@ -34,6 +34,8 @@ export class WhatIf {
     if (known === this.known) return;
     this.known = known;
     const place = this.form.elements.model, chosen = place.value;
+    this.form.querySelector("#what-if-ask").disabled = pools.length === 0;
+    if (pools.length === 0) return place.replaceChildren(element("option", { value: "[]", text: "no model is known yet" }));
     place.replaceChildren(...pools.map(([fabric, model]) => element("option", { value: JSON.stringify([fabric, model]), text: `${model}, fabric ${fabric}` })));
     if ([...place.options].some((option) => option.value === chosen)) place.value = chosen;
   }

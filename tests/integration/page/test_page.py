@@ -209,6 +209,51 @@ def test_search_and_states_choose_nodes(browser: Browser, shown: Shown) -> None:
     browser.until(lambda: [each.text for each in browser.all("#rows button.node")] == ["node-0"])
 
 
+def test_under_a_search_it_says_how_many_claims_do_not_match(browser: Browser, shown: Shown) -> None:
+    shown.reasons["default/more"] = WaitReason("default/more", "1 x A100 40G", 1.0)
+    shown.put(objects.local_slice("GPU-gpu-0-0"), objects.claim("train", objects.local_result()), objects.claim("more"))
+    browser.until(lambda: browser.text("#queue-title").upper() == "WAITING CLAIMS (1)")
+    browser.one("#search").send_keys("zzz")
+    browser.until(lambda: "0 of 1 match the search" in browser.text("#queue-body"))
+    assert "0 of 1 match the search" in browser.text("#served-body")
+    assert browser.text("#queue-title").upper() == "WAITING CLAIMS (0 OF 1)"
+    assert not {"No claim waits.", "No claim has devices."} & set(browser.text("main").splitlines())
+    assert browser.violations() == []
+    browser.one("#queue-body button").click()
+    browser.until(lambda: "default/more" in browser.text("#queue-body"))
+    assert browser.one("#search").get_attribute("value") == ""
+
+
+def test_without_nodes_and_devices_it_says_what_to_do_next(window: Browser) -> None:
+    for shown in serving(nodes=0):
+        shown.said(docs="https://docs.example.com/tree/main/docs")
+        shown.look(free=0)
+        window.size(1400, 900)
+        window.open(f"{shown.server.url}/ui/")
+        window.until(lambda: "No node is known yet" in window.text("#nodes"))
+        assert "✓" not in window.text("#troubles")
+        assert "shows no device" in window.text("#sums")
+        assert window.one("#what-if-ask").get_attribute("disabled")
+        places = {(each.get_attribute("href") or "").rpartition("docs/")[2] for each in window.all("main a")}
+        assert {"guides/connect-a-manager.md", "quickstart.md"} <= places
+        assert window.violations() == []
+        shown.put({**objects.node("node-0", None), "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+        window.until(lambda: "No node has a machine of the fabric yet" in window.text("#nodes"))
+        assert "providerID" in window.text("#nodes")
+        assert window.violations() == []
+        assert window.complaints() == []
+
+
+def test_what_cannot_be_read_says_so(browser: Browser, shown: Shown) -> None:
+    browser.script("composable.feed.get = () => Promise.reject(new Error('down')); composable.waits()")
+    browser.until(lambda: "could not be read" in browser.text("#waits"))
+    shown.server.stop()
+    browser.until(lambda: browser.one("#connection").get_attribute("data-state") == "lost")
+    browser.until(lambda: "the connection to the controllers is lost" in browser.text("#troubles"))
+    assert "Nothing is wrong" not in browser.text("#troubles")
+    browser.complaints()
+
+
 def test_all_of_it_can_be_done_with_keys(browser: Browser) -> None:
     def here() -> str:
         return str(browser.script("return document.activeElement.innerText + '|' "

@@ -57,9 +57,10 @@ def process_row(engine: ControllerManager, leaders: Callable[[], Sequence[str]],
                 docs: str = "") -> ProcessRow:
     """The process as it is now."""
     settings = engine.config.settings
+    read, old_after = engine.fabric_looks.last_read() if engine.looks else (0.0, 0.0)
     return ProcessRow(build, engine.config.fabric.manager, settings.handover, settings.device_no_removal_duration,
                       engine.ready(), engine.fence.required and engine.fence.open, tuple(leaders()),
-                      tuple(engine.problems()), docs)
+                      tuple(engine.problems()), docs, round(read, 1), round(old_after, 1))
 
 
 class Paced:

@@ -141,7 +141,8 @@ class ClaimRow:
 class ProcessRow:
     """The process that shows the page. ``leader``: identities of the processes that lead; ``troubles``: what the
     watches, the CDI Manager and the publisher complain about now. ``hold``: seconds that an idle device stays
-    attached. ``docs``: address of the documentation."""
+    attached. ``docs``: address of the documentation. ``read``: when the CDI Manager was last read, 0.0 if this process
+    does not; ``old_after``: seconds after which that is old."""
 
     version: str
     manager: str
@@ -152,6 +153,8 @@ class ProcessRow:
     leader: tuple[str, ...] = ()
     troubles: tuple[str, ...] = ()
     docs: str = ""
+    read: float = 0.0
+    old_after: float = 0.0
 
 
 def plain(value: t.Any) -> t.Any:

@@ -17,7 +17,7 @@ Json = dict[str, t.Any]
 PROCESS, FABRIC, BOX, SWITCH, NODE, MACHINE, CLAIM = "process", "fabric", "box", "switch", "node", "machine", "claim"
 # What a namespace is shown of each kind of row; of no other kind it is shown anything.
 FIELDS: t.Final = {
-    PROCESS: frozenset({"version", "handover", "hold", "ready", "leads", "docs"}),
+    PROCESS: frozenset({"version", "handover", "hold", "ready", "leads", "docs", "read", "old_after"}),
     FABRIC: frozenset({"fabric", "machines", "models"}),
     CLAIM: frozenset({"namespace", "name", "uid", "state", "wants", "since", "created", "node", "pods", "devices",
                       "position", "of"}),

@@ -269,14 +269,15 @@ class View:
         return row
 
     def snapshot(self, scope: Scope) -> str:
-        """All rows as JSON, with the number of the last change that is in them."""
+        """All rows as JSON, with the number of the last change that is in them, and the time of this process."""
         with self._lock:
             if scope.namespace is None:
                 rows = ",".join(f"{compact(key)}:{text}" for key, text in self._texts.items())
             else:
                 rows = ",".join(f"{compact(key)}:{compact(scope.shown(key, row))}"
                                 for key, row in self._rows.items() if scope.shows(key))
-            return f'{{"at":{compact(self.position)},"rows":{{{rows}}}}}'
+            now = compact(round(self._state.clock(), 3))
+            return f'{{"at":{compact(self.position)},"now":{now},"rows":{{{rows}}}}}'
 
     @property
     def position(self) -> str:

@@ -2,6 +2,8 @@
 // From the controller to this page: all rows once, then only what changes. No cookie: a token goes into a header.
 // EventSource sends no headers, so server-sent events are read here (html.spec.whatwg.org, section 9.2).
 
+import { setClock } from "./format.js";
+
 const SHORTEST = 500, LONGEST = 15000, SILENCE = 45000;
 
 export class Refused extends Error {
@@ -50,8 +52,9 @@ export class Feed {
   }
 
   async snapshot() {
-    const { at, rows } = await this.json("snapshot");
+    const { at, now, rows } = await this.json("snapshot");
     this.at = at;
+    setClock(now);
     this.told.snapshot(new Map(Object.entries(rows)));
   }
 

@@ -38,6 +38,7 @@ function soon() {
 function draw() {
   frame = null;
   panels.process(model);
+  panels.age(model);
   panels.troubles(model, open);
   panels.legend(model, chosen, (state) => { if (!chosen.delete(state)) chosen.add(state); grid.filter(words, chosen); soon(); });
   panels.sums(model);
@@ -104,6 +105,7 @@ theme.addEventListener("click", () => {
 try { paint(localStorage.getItem("composable-infra-theme") ?? "system"); } catch { paint("system"); }
 
 document.getElementById("help").addEventListener("click", () => document.getElementById("keys").showModal());
+setInterval(() => { if (panels.age(model)) soon(); }, 1000);
 setInterval(() => { for (const each of document.querySelectorAll("[data-until], [data-since]")) tick(each); }, 1000);
 setInterval(waits, WAITS_SECONDS * 1000);
 // For tests and for the curious: how much came, in characters.

@@ -1,6 +1,8 @@
 // GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 // The rows that this page has, and what follows from them.
 
+import { clock } from "./format.js";
+
 const collator = new Intl.Collator("en", { numeric: true });
 
 export class Model {
@@ -166,6 +168,7 @@ export class Model {
   // [what, sentence, key or ""]: the process first, then devices, nodes, and claims that the fabric cannot serve.
   troubles() {
     const process = (this.process.troubles ?? []).map((text) => ["controller", text, ""]);
+    if (this.old && !process.some(([, text]) => text.includes("CDI Manager"))) process.push(["fabric", `the CDI Manager was not read for more than ${clock(this.process.old_after)}. Machines and free devices may be others by now.`, ""]);
     if (this.connection === "lost") process.unshift(["page", "the connection to the controllers is lost, and what is shown may be old. Look whether their pod runs, and whether the port-forward to it does.", ""]);
     const fabrics = [...this.fabrics.values()].flatMap((row) => (row.problems ?? []).map((text) => [`fabric ${row.fabric ?? 0}`, text, ""]));
     for (const [key, row] of this.switches) if (row.trouble) fabrics.push([`fabric ${row.fabric ?? 0}`, `switch ${row.name}: ${row.trouble}`, key]);

@@ -2,7 +2,7 @@
 // What is wrong, the sums, the claims, the waits.
 
 import { link, pages, remedy } from "./docs.js";
-import { ORDER, STATES, count, drawn, element, seconds, ticking } from "./format.js";
+import { ORDER, STATES, clock, count, drawn, element, now, seconds, ticking } from "./format.js";
 
 const MOST_TROUBLES = 12, MOST_CLAIMS = 100;
 
@@ -125,6 +125,18 @@ function spark(counts, bounds) {
   const text = counts.map((number, place) => number && `${number} up to ${place < bounds.length ? seconds(bounds[place]) : "longer"}`).filter(Boolean).join(", ");
   return drawn("svg", { width: counts.length * wide, height: 18, class: "spark", role: "img", "aria-label": text },
     ...counts.map((number, place) => drawn("rect", { x: place * wide, y: 17 - 16 * number / most, width: wide - 1, height: 1 + 16 * number / most, class: "engine" })));
+}
+
+// How old the numbers are. Called each second, and never read out: what is wrong is said once, among the troubles.
+export function age(model) {
+  const { read, old_after: limit } = model.process, seconds_ = read ? Math.max(0, now() - read) : 0, place = document.getElementById("age");
+  const old = Boolean(read) && seconds_ > limit;
+  place.textContent = read ? `fabric read ${clock(seconds_)} ago` : "";
+  place.dataset.state = old ? "old" : "new";
+  document.body.classList.toggle("old", old || model.connection === "lost");
+  const changed = old !== Boolean(model.old);
+  model.old = old;
+  return changed;
 }
 
 export function process(model) {

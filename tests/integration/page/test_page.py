@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -242,6 +243,34 @@ def test_without_nodes_and_devices_it_says_what_to_do_next(window: Browser) -> N
         assert "providerID" in window.text("#nodes")
         assert window.violations() == []
         assert window.complaints() == []
+
+
+def test_age_of_the_numbers_is_said_and_old_ones_are_grey(browser: Browser, shown: Shown) -> None:
+    assert browser.text("#age") == "", "a process that polls no CDI Manager knows no age"
+    shown.said(read=time.time() - 3.0, old_after=10.0)
+    browser.until(lambda: re.fullmatch(r"fabric read [3-9] s ago", browser.text("#age")))
+    bright = browser.script("return getComputedStyle(document.querySelector('#sums-body .quiet')).color")
+    assert browser.one("#age").get_attribute("data-state") == "new"
+    assert "Nothing is wrong" in browser.text("#troubles")
+    shown.said(read=time.time() - 34.0)
+    browser.until(lambda: re.fullmatch(r"fabric read 3[4-9] s ago", browser.text("#age")))
+    assert browser.one("#age").get_attribute("data-state") == "old"
+    browser.until(lambda: "not read for more than 10 s" in browser.text("#troubles"))
+    assert browser.script("return getComputedStyle(document.querySelector('#sums-body .bar')).filter") == "grayscale(1)"
+    assert browser.violations() == []
+    shown.said(read=time.time(), old_after=2.0)
+    browser.until(lambda: browser.one("#age").get_attribute("data-state") == "new")
+    assert browser.script("return getComputedStyle(document.querySelector('#sums-body .quiet')).color") == bright
+    browser.until(lambda: browser.one("#age").get_attribute("data-state") == "old")  # by time alone
+
+
+def test_age_is_told_by_the_controllers_clock(browser: Browser, shown: Shown) -> None:
+    """A browser whose clock is wrong takes no fresh number for an old one."""
+    shown.state.clock = lambda: time.time() - 3600.0
+    shown.said(read=time.time() - 3604.0, old_after=10.0)
+    browser.driver.refresh()
+    browser.until(lambda: re.fullmatch(r"fabric read [4-9] s ago", browser.text("#age")))
+    assert browser.one("#age").get_attribute("data-state") == "new"
 
 
 def test_what_cannot_be_read_says_so(browser: Browser, shown: Shown) -> None:

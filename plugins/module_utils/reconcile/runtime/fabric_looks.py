@@ -58,6 +58,15 @@ class FabricLooks:
         limit = max(OLD_SECONDS, 3 * self._interval)
         return f"no poll of the CDI Manager has succeeded for more than {limit:g} s" if self.age() > limit else ""
 
+    def last_read(self) -> tuple[float, float]:
+        """Return when the last poll that succeeded ended, in seconds since the epoch, and after how many seconds it is
+        old: twice the time from one poll to the next. Both are 0.0 before the first."""
+        seen = self._state.snapshot
+        if seen is None:
+            return 0.0, 0.0
+        took = max(0.0, seen.read - seen.taken)
+        return max(seen.taken, seen.read), 2 * max(self._interval, took + _rest(took))
+
     def look(self, began: float) -> None:
         """Poll once, the first time after another list of the machines: one list alone proves nothing. Never raises:
         a problem is in the state, and told."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -66,6 +67,21 @@ def test_an_inventory_that_grows_old_is_a_problem_though_no_poll_failed(quiet: L
     bench.fabric.snapshot_error = None
     engine.fabric_looks.look(time.time())
     assert engine.problems() == []
+
+
+def test_page_is_told_when_the_fabric_was_read_and_when_that_is_old(quiet: Live) -> None:
+    engine, _bench = quiet
+    engine.state.snapshot = None
+    assert (process_row(engine, tuple, "1.0.0").read, process_row(engine, tuple, "1.0.0").old_after) == (0.0, 0.0)
+    engine.fabric_looks.look(time.time())
+    row = process_row(engine, tuple, "1.0.0")
+    assert row.read == pytest.approx(engine.state.clock(), abs=5.0)
+    assert row.old_after == 1.0, "twice the shortest interval between two polls"
+    seen = engine.state.snapshot
+    assert seen
+    engine.state.snapshot = replace(seen, taken=100.0, read=130.0)
+    row = process_row(engine, tuple, "1.0.0")
+    assert (row.read, row.old_after) == (130.0, 120.0), "a poll that takes 30 s is followed by a rest of 30 s"
 
 
 def test_look_keeps_devices_packed_and_machines_that_are_as_they_were(quiet: Live) -> None:

@@ -33,10 +33,10 @@ class StaticFile:
 
 def bundle(folder: Path = FOLDER) -> dict[str, StaticFile]:
     """All files below ``folder`` by the name in their address; the page itself is also the empty name."""
-    found = {path.name: _read(path) for path in sorted(folder.iterdir()) if path.suffix in KINDS}
+    found = {path.name: static_file(path.suffix, path.read_bytes()) for path in sorted(folder.iterdir()) if path.suffix in KINDS}
     return {**found, "": found[INDEX]}
 
 
-def _read(path: Path) -> StaticFile:
-    data = path.read_bytes()
-    return StaticFile(KINDS[path.suffix], data, f'"{hashlib.sha256(data).hexdigest()[:16]}"')
+def static_file(suffix: str, data: bytes) -> StaticFile:
+    """Return a file with these bytes; ``suffix``: of KINDS."""
+    return StaticFile(KINDS[suffix], data, f'"{hashlib.sha256(data).hexdigest()[:16]}"')

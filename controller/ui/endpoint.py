@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from ansible_collections.composable.infra.controller.access import FORBIDDEN, OK, UNAUTHORIZED, UNAVAILABLE, Access
 from ansible_collections.composable.infra.controller.ui.bundle import SECURITY, StaticFile, bundle
+from ansible_collections.composable.infra.controller.ui.docs_pages import DocsPages
 from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.controller.ui.story import Stories
 from ansible_collections.composable.infra.controller.ui.stream import Broadcaster
@@ -67,7 +68,7 @@ class Ui:
                  what_if: WhatIf | None = None) -> None:
         self._what_if = what_if
         self._view, self._stories, self._access, self._refusals = view, stories, access, refusals
-        self._files = bundle()
+        self._files, self._docs = bundle(), DocsPages()
         self.broadcaster = Broadcaster(view)
 
     def start(self) -> None:
@@ -92,7 +93,7 @@ class Ui:
             # Relative, since there may be a prefix before it.
             return Answer(302, {"Location": ROOT.strip("/") + "/", "Content-Length": "0", **SECURITY})
         name = asked.path.removeprefix(ROOT)
-        if (found := self._files.get(name)) is not None:
+        if (found := self._files.get(name) or self._docs.get(name)) is not None:
             return _file(found, request.headers.get("If-None-Match") or "")
         answers = {SNAPSHOT: self._snapshot, CHANGES: self._changes, STORY: self._story, WAITS: self._waits,
                    WHAT_IF: self._ask}

@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from ansible_collections.composable.infra.controller.access import Access
 from ansible_collections.composable.infra.controller.build import documentation, version
+from ansible_collections.composable.infra.controller.ui.docs_pages import address
 from ansible_collections.composable.infra.controller.ui.endpoint import Ui
 from ansible_collections.composable.infra.controller.ui.rows import ProcessRow
 from ansible_collections.composable.infra.controller.ui.story import Stories
@@ -46,7 +47,7 @@ def page(engine: ControllerManager, access: Access, refusals: Mapping[int, str],
          leaders: Callable[[], Sequence[str]]) -> Ui:
     """The page of an engine, which is told of each watched change from now on. ``leaders``: identities of who leads."""
     sources = Sources(engine.state, Paced(partial(as_planned, engine)),
-                      partial(process_row, engine, leaders, version(), documentation()))
+                      partial(process_row, engine, leaders, version(), address(documentation())))
     view = View(sources)
     engine.listeners.append(view.object_changed)
     stories = Stories(engine.state, engine.timelines, engine.waits.known)
@@ -57,10 +58,11 @@ def process_row(engine: ControllerManager, leaders: Callable[[], Sequence[str]],
                 docs: str = "") -> ProcessRow:
     """The process as it is now."""
     settings = engine.config.settings
+    troubles = engine.troubles()
     read, old_after = engine.fabric_looks.last_read() if engine.looks else (0.0, 0.0)
     return ProcessRow(build, engine.config.fabric.manager, settings.handover, settings.device_no_removal_duration,
                       engine.ready(), engine.fence.required and engine.fence.open, tuple(leaders()),
-                      tuple(engine.problems()), docs, round(read, 1), round(old_after, 1))
+                      tuple(troubles), docs, round(read, 1), round(old_after, 1), tuple(troubles.values()))
 
 
 class Paced:

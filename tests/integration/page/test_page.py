@@ -15,9 +15,12 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
+from ansible_collections.composable.infra.controller.ui.docs_pages import address
+from ansible_collections.composable.infra.controller.ui.markdown import slug
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Link, Switch
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import ABOUT
 from ansible_collections.composable.infra.tests.browser.window import Browser, opened
 from ansible_collections.composable.infra.tests.integration.page.shown import Shown, serving
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
@@ -111,22 +114,71 @@ def test_what_is_wrong_is_said_first_and_leads_to_its_story(browser: Browser, sh
     browser.one("#story-close").click()
 
 
+def headings(file: str) -> set[str]:
+    """The headings of a page of the documentation."""
+    return set(re.findall(r"^#+ (.+)$", (ROOT / "docs" / file).read_text(encoding="utf-8"), re.MULTILINE))
+
+
+# What the page names, the sentence, and the page and heading that say what to do.
+REMEDIES = (
+    ("page", "the connection to the controllers is lost", "guides/alerts.md", "ComposableControllersDown"),
+    ("API server", "watching nodes: Forbidden", "guides/alerts.md", "ComposableWatchRestarts"),
+    ("CDI Manager", "the CDI Manager does not answer", "guides/alerts.md", "ComposableManagerDown"),
+    ("inventory", "no poll has succeeded for more than 120 s", "guides/alerts.md", "ComposableInventoryOld"),
+    ("binding conditions", "pools are not published", "handover.md", "What each Kubernetes version offers for it"),
+    ("pools", "DeviceClass gpu would fail", "guides/alerts.md", "ComposablePoolsRefused"),
+    ("fabric 1", "the free A100 could not be counted", "guides/alerts.md", "ComposableManagerDown"),
+    ("fabric 1", "switch s1: its health is Critical", "guides/page.md", "What it shows"),
+    ("device gpu-0", "it fell off the bus", "guides/troubleshooting.md", "Trouble on a node"),
+    ("claim a/b", "cannot be served", "guides/troubleshooting.md", "The fabric cannot serve a claim"),
+    ("node n", "the node is gone", "guides/troubleshooting.md", "A node is gone"),
+    ("node n", "the node is not ready", "guides/troubleshooting.md", "A node is gone"),
+    ("node n", "nodes n and m have the same providerID", "guides/troubleshooting.md", "Nothing is asked for"),
+    ("node n", "its providerID is empty", "guides/troubleshooting.md", "The pod stays Pending"),
+    ("node n", "node n has no node agent", "guides/troubleshooting.md", "Idle devices are not returned"),
+    ("controller", "anything else", "guides/troubleshooting.md", "The controllers do not become ready"))
+
+
+def test_each_trouble_leads_to_the_heading_that_says_what_to_do(browser: Browser) -> None:
+    found = browser.driver.execute_async_script(
+        "const done = arguments[1]; import('/ui/docs.js').then(({remedy}) => "
+        "done(arguments[0].map(([what, text]) => remedy(what, text))))", [list(each[:2]) for each in REMEDIES])
+    assert found == [file + "#" + slug(heading) for _what, _text, file, heading in REMEDIES]
+    assert [each for each in REMEDIES if each[3] not in headings(each[2])] == []
+    assert {each[0] for each in REMEDIES} >= set(ABOUT), "what the process itself complains about"
+
+
 def test_troubles_and_footer_lead_to_the_documentation(browser: Browser, shown: Shown) -> None:
     assert browser.all("#docs a, #troubles a") == []
-    broken = shown.resource(1, 0)
-    broken["status"]["error"] = "the device fell off the bus"
-    shown.said(docs="https://docs.example.com/tree/main/docs", troubles=("the CDI Manager does not answer",))
-    shown.put(broken)
-    browser.until(lambda: len(browser.all("#troubles a")) == 2)
+    shown.said(docs="https://docs.example.org/tree/main/docs", troubles=("the CDI Manager does not answer",),
+               concerns=("CDI Manager",))
+    browser.until(lambda: len(browser.all("#troubles a")) == 1)
     links = browser.all("#docs a, #troubles a")
     assert {each.get_attribute("rel") for each in links} == {"noreferrer noopener"}
-    places = [(each.get_attribute("href") or "").removeprefix("https://docs.example.com/tree/main/") for each in links]
-    assert "docs/guides/troubleshooting.md#trouble-on-a-node" in places
-    assert {"docs/handover.md", "docs/gated.md", "docs/whatif.md"} <= set(places)
-    for place in places:
-        file, _unused, anchor = place.partition("#")
-        heads = re.findall(r"^#+ (.+)$", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
-        assert not anchor or anchor in {head.lower().replace(" ", "-").replace(",", "") for head in heads}
+    places = [(each.get_attribute("href") or "").removeprefix("https://docs.example.org/tree/main/docs/")
+              for each in links]
+    assert "guides/alerts.md#composablemanagerdown" in places
+    assert {"handover.md", "gated.md", "whatif.md"} <= set(places)
+    assert [place for place in places if not (ROOT / "docs" / place.partition("#")[0]).is_file()] == []
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_documentation_without_an_address_is_served_beside_the_page(browser: Browser, shown: Shown, width: int) -> None:
+    browser.size(width, 900)
+    shown.said(docs=address("https://example.com/infra/docs"),
+               troubles=("the CDI Manager does not answer",), concerns=("CDI Manager",))
+    browser.until(lambda: browser.one("#troubles a")).click()
+    browser.until(lambda: browser.driver.current_url.endswith("/ui/docs/guides/alerts.md#composablemanagerdown"))
+    assert browser.text("h1") == "Alerts"
+    top = browser.script("return document.querySelector('#composablemanagerdown').getBoundingClientRect().top")
+    assert 0 <= top < 200, "the heading is in sight, below the head of the page"
+    assert browser.script("return document.documentElement.scrollWidth") <= width
+    assert browser.violations() == []
+    browser.one('a[href="troubleshooting.md"]').click()
+    browser.until(lambda: browser.text("h1") == "Troubleshooting by symptom")
+    assert browser.violations() == []
+    browser.one("header a").click()
+    browser.until(lambda: browser.one("#connection").get_attribute("data-state") == "live")
 
 
 def test_story_of_a_node_has_its_last_steps(browser: Browser, shown: Shown) -> None:

@@ -108,6 +108,13 @@ def test_the_program_knows_its_version(image: Path, packages: Path) -> None:
     assert done.stdout.strip() == str(yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))["version"])
 
 
+def test_the_page_of_the_image_has_the_documentation(image: Path, packages: Path) -> None:
+    script = (f"from {PACKAGE}.ui.docs_pages import DocsPages, address, pages; "
+              "print(address('https://example.com/x'), len(pages()), bool(DocsPages().get('docs/guides/alerts.md')))")
+    done = python(image, packages, script)
+    assert done.stdout.split() == ["docs", str(len([*(ROOT / "docs").rglob("*.md")])), "True"], done.stderr
+
+
 def test_a_package_that_is_missing_is_noticed(image: Path, packages: Path, tmp_path: Path) -> None:
     done = python(image, tmp_path, f"runpy.run_module({PACKAGE!r}, run_name='__main__')", "--help")
     assert done.returncode != 0

@@ -82,6 +82,8 @@ from .tracing import Tracer
 from .work_queue import WorkQueue
 
 RUNNING = "Running"
+# What a trouble of the process is about.
+ABOUT = ("API server", "CDI Manager", "inventory", "binding conditions", "pools")
 # Seconds between two passes over held pods when nothing happens.
 PASS_SECONDS = 5.0
 SLOW_SECONDS = 1.0
@@ -252,10 +254,20 @@ class ControllerManager:
 
     def problems(self) -> list[str]:
         """What the watches, the CDI Manager and the publisher complain about now, one sentence each."""
+        return list(self.troubles())
+
+    def troubles(self) -> dict[str, str]:
+        """Return the same sentences, each with what it is about: of ABOUT."""
+        api, manager, inventory, slices, pools = ABOUT
         old = self.fabric_looks.problem() if self.looks else ""
-        found = [*self.watches.problems(), self.state.fabric_problem, old, self.state.pools_problem,
-                 *list(self.state.refused_models.values())]
-        return list(dict.fromkeys(said for said in found if said))
+        found = [*((said, api) for said in self.watches.problems()), (self.state.fabric_problem, manager),
+                 (old, inventory), (self.state.pools_problem, slices),
+                 *((said, pools) for said in list(self.state.refused_models.values()))]
+        first: dict[str, str] = {}
+        for said, about in found:
+            if said:
+                first.setdefault(said, about)
+        return first
 
     def wait_reasons(self) -> list[WaitReason]:
         """What claims wait for, as last planned."""

@@ -69,10 +69,13 @@ def test_an_inventory_that_grows_old_is_a_problem_though_no_poll_failed(quiet: L
     assert engine.problems() == []
 
 
-def test_page_is_told_when_the_fabric_was_read_and_when_that_is_old(quiet: Live) -> None:
+def test_page_is_told_when_the_fabric_was_read_and_when_that_is_old(quiet: Live,
+                                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _bench = quiet
-    engine.state.snapshot = None
-    assert (process_row(engine, tuple, "1.0.0").read, process_row(engine, tuple, "1.0.0").old_after) == (0.0, 0.0)
+    with monkeypatch.context() as before:
+        before.setattr(engine.state, "snapshot", None)
+        row = process_row(engine, tuple, "1.0.0")
+        assert (row.read, row.old_after) == (0.0, 0.0)
     engine.fabric_looks.look(time.time())
     row = process_row(engine, tuple, "1.0.0")
     assert row.read == pytest.approx(engine.state.clock(), abs=5.0)

@@ -33,7 +33,8 @@ class StaticFile:
 
 def bundle(folder: Path = FOLDER) -> dict[str, StaticFile]:
     """All files below ``folder`` by the name in their address; the page itself is also the empty name."""
-    found = {path.name: static_file(path.suffix, path.read_bytes()) for path in sorted(folder.iterdir()) if path.suffix in KINDS}
+    paths = [path for path in sorted(folder.iterdir()) if path.suffix in KINDS]
+    found = {path.name: static_file(path.suffix, path.read_bytes()) for path in paths}
     return {**found, "": found[INDEX]}
 
 

@@ -90,7 +90,8 @@ class _Reader:
         while self._at < len(self._lines) and self._lines[self._at].lstrip().startswith("|"):
             line = self._lines[self._at].strip()
             if len(rows) != 1 or not _RULE.fullmatch(line):
-                rows.append([cell.strip().replace("\\|", "|") for cell in _CELL.split(line.removeprefix("|").removesuffix("|"))])
+                cells = _CELL.split(line.removeprefix("|").removesuffix("|"))
+                rows.append([cell.strip().replace("\\|", "|") for cell in cells])
             self._at += 1
         rows = [[*row, *[""] * (len(rows[0]) - len(row))] for row in rows]
         head = "".join(self._cell(cell, "th") for cell in rows[0])

@@ -142,7 +142,8 @@ class ProcessRow:
     """The process that shows the page. ``leader``: identities of the processes that lead; ``troubles``: what the
     watches, the CDI Manager and the publisher complain about now. ``hold``: seconds that an idle device stays
     attached. ``docs``: address of the documentation. ``read``: when the CDI Manager was last read, 0.0 if this process
-    does not; ``old_after``: seconds after which that is old. ``concerns``: what each of the troubles is about, as ``ControllerManager.troubles`` names it."""
+    does not; ``old_after``: seconds after which that is old. ``concerns``: what each of the troubles is about, as
+    ``ControllerManager.troubles`` names it."""
 
     version: str
     manager: str

@@ -54,18 +54,18 @@ class Descriptors:
         handler: grpc.GenericRpcHandler = grpc.method_handlers_generic_handler(served_as or name, handlers)
         return handler
 
-    def call(self, channel: grpc.Channel, name: str, request: message.Message, seconds: float = 10.0) -> Any:
-        """Call a method by its path "service/Method". grpc.RpcError when it fails."""
-        answer = self._answer_class(name)
-        invoke = channel.unary_unary(f"/{name}", request_serializer=_serialize, response_deserializer=answer.FromString)
+    def call(self, channel: grpc.Channel, name: str, request: message.Message, seconds: float = 10.0,
+             served_as: str = "") -> Any:
+        """Call a method by its path "service/Method". grpc.RpcError when it fails. `served_as`: see `service`."""
+        answer, path = self._answer_class(name), _path(name, served_as)
+        invoke = channel.unary_unary(path, request_serializer=_serialize, response_deserializer=answer.FromString)
         return invoke(request, timeout=seconds)
 
     def call_stream(self, channel: grpc.Channel, name: str, request: message.Message,
                     served_as: str = "") -> Iterator[Any]:
         """Call a method that answers with a stream; the result can be iterated, and has `cancel`."""
-        answer, path = self._answer_class(name), f"{served_as or name.partition('/')[0]}/{name.partition('/')[2]}"
-        invoke = channel.unary_stream(f"/{path}", request_serializer=_serialize,
-                                      response_deserializer=answer.FromString)
+        answer, path = self._answer_class(name), _path(name, served_as)
+        invoke = channel.unary_stream(path, request_serializer=_serialize, response_deserializer=answer.FromString)
         stream: Iterator[Any] = invoke(request)
         return stream
 
@@ -73,6 +73,11 @@ class Descriptors:
         service_name, _slash, method_name = name.partition("/")
         method = self._pool.FindServiceByName(service_name).methods_by_name[method_name]
         return message_factory.GetMessageClass(method.output_type)
+
+
+def _path(name: str, served_as: str) -> str:
+    service, _slash, method = name.partition("/")
+    return f"/{served_as or service}/{method}"
 
 
 def _with_nested(kind: descriptor.Descriptor) -> Iterator[descriptor.Descriptor]:

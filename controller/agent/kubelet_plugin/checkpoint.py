@@ -62,6 +62,12 @@ class Checkpoint:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._claims: dict[str, PreparedClaim] = {}
+        self.read()
+
+    def read(self) -> None:
+        """Read the file again: another instance of the agent may have written it."""
+        path = self._path
         try:
             self._claims = _read(path) if path.exists() else {}
         except (ValueError, KeyError, TypeError):

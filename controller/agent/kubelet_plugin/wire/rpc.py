@@ -9,9 +9,12 @@ from pathlib import Path
 
 from ansible_collections.composable.infra.controller.wire.descriptors import Descriptors, Method
 
-__all__ = ["DRA", "HEALTH", "LATER_HEALTH", "REGISTRATION", "Method", "call", "call_stream", "message_class", "service"]
+__all__ = ["DRA", "EARLIER_DRA", "HEALTH", "LATER_HEALTH", "REGISTRATION", "Method", "call", "call_stream",
+           "message_class", "service"]
 
 DRA = "k8s.io.kubelet.pkg.apis.dra.v1"
+# The package of the same messages, without share_id, that kubelets before Kubernetes 1.34 ask for.
+EARLIER_DRA = "k8s.io.kubelet.pkg.apis.dra.v1beta1"
 REGISTRATION = "pluginregistration"
 HEALTH = "v1alpha1"
 # The package of the same messages and service from Kubernetes 1.37 on.

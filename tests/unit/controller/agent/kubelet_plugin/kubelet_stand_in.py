@@ -29,10 +29,10 @@ HEALTH_METHOD = f"{HEALTH}.DRAResourceHealth/NodeWatchResources"
 
 
 class KubeletStandIn:
-    """A context manager; ``folder`` is the kubelet's."""
+    """A context manager; ``folder`` is the kubelet's. ``dra``: package of the service that it asks for."""
 
-    def __init__(self, folder: Path, health: str = "v1alpha1.DRAResourceHealth") -> None:
-        self._folder, self._health_service = folder, health
+    def __init__(self, folder: Path, health: str = "v1alpha1.DRAResourceHealth", dra: str = DRA) -> None:
+        self._folder, self._health_service, self._service = folder, health, f"{dra}.DRAPlugin"
         self._channels, self._watches = contextlib.ExitStack(), list[threading.Thread]()
         self._endpoint: t.Any = None
         self.info: t.Any = None
@@ -54,7 +54,7 @@ class KubeletStandIn:
         question = message_class(f"{REGISTRATION}.InfoRequest")()
         self.info = rpc.call(channel, f"{REGISTRATION}.Registration/GetInfo", question)
         assert self.info.type == "DRAPlugin"
-        assert "v1.DRAPlugin" in self.info.supported_versions
+        assert self._service.removeprefix("k8s.io.kubelet.pkg.apis.dra.") in self.info.supported_versions
         self._endpoint = self._channel(Path(self.info.endpoint))
         status = message_class(f"{REGISTRATION}.RegistrationStatus")(plugin_registered=True)
         rpc.call(channel, f"{REGISTRATION}.Registration/NotifyRegistrationStatus", status)
@@ -74,7 +74,7 @@ class KubeletStandIn:
     def _ask(self, method: str, uid: str, name: str, namespace: str) -> t.Any:
         claim = message_class(f"{DRA}.Claim")(namespace=namespace, uid=uid, name=name)
         request = message_class(f"{DRA}.{method}Request")(claims=[claim])
-        answer = rpc.call(self._endpoint, f"{DRA}.DRAPlugin/{method}", request)
+        answer = rpc.call(self._endpoint, f"{DRA}.DRAPlugin/{method}", request, served_as=self._service)
         assert uid in answer.claims, "the kubelet calls again for a claim without an answer"
         return answer.claims[uid]
 

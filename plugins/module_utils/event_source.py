@@ -15,6 +15,7 @@ from .kube.client.connection import Connection
 from .kube.client.options import ALIASES, VARIABLES, ConnectionOptions
 
 LONGEST = 86400
+MOST = 10000
 _OF_RULEBOOK = "eda_feedback_queue"
 
 
@@ -69,6 +70,21 @@ def _number(name: str, value: t.Any) -> float:
     if not 0 <= found <= LONGEST:
         raise ValueError(f"{name}: {value!r} is not usable: must be from 0 to {LONGEST} seconds")
     return found
+
+
+def counts(args: Mapping[str, t.Any], defaults: Mapping[str, int]) -> dict[str, int]:
+    """Return the options that are whole numbers.
+
+    Raises ValueError naming the option, its value and what is allowed.
+    """
+    return {name: _whole(name, args.get(name, default)) for name, default in defaults.items()}
+
+
+def _whole(name: str, value: t.Any) -> int:
+    text = str(value)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST):
+        raise ValueError(f"{name}: {value!r} is not usable: must be a whole number from 1 to {MOST}")
+    return int(text)
 
 
 def connection(args: Mapping[str, t.Any], environ: Mapping[str, str]) -> Connection:

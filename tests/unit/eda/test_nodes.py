@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The event source for orders of nodes: what counts, when it speaks, and that one order is under way at a time."""
+"""The event source for orders of nodes: what counts, when it speaks, and how many orders there are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
 Json = dict[str, t.Any]
 SCHEMA: Json = json.loads((ROOT / "extensions/eda/schemas/nodes.json").read_text(encoding="utf-8"))
-TIMES = {"unschedulable_after": 60.0, "unneeded_after": 300.0, "retry": 1800.0}
+TIMES = {"unschedulable_after": 60.0, "unneeded_after": 300.0, "retry": 1800.0, "interval": 60.0}
 GPU = "nvidia.com/gpu"
 
 
@@ -47,10 +47,11 @@ class Bench:
     """A watcher on a clock that the test moves, in a cluster with one DeviceClass."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now, self.woken, self.classes = 1000.0, 0, Store({})
+        self.now, self.woken, self.classes, self.group = 1000.0, 0, Store({}), Store({})
         monkeypatch.setattr(f"{nodes.__name__}.time.monotonic", lambda: self.now)
         self.classes.upsert(device_class("gpu.nvidia.com", GPU))
-        self.watcher = nodes.Watcher(TIMES, self._wake, nodes._waits, lambda raw: nodes._asks(raw, self.classes))
+        self.watcher = nodes.Watcher(TIMES, self._wake, nodes._waits, lambda raw: nodes._asks(raw, self.classes),
+                                     lambda raw: nodes._why_not(raw, self.group, self.classes, 50))
 
     def _wake(self) -> None:
         self.woken += 1
@@ -67,7 +68,16 @@ class Bench:
         event = self.watcher.event(reason, self.now) if (reason := self.watcher.due(self.now)) else {}
         if event:
             jsonschema.validate({**event, "meta": {"uuid": "u"}}, SCHEMA)
-        return [each["name"] for told in event.values() for found in told.values() for each in found]
+        return [each["name"] for told in event.values() for key, found in told.items() if key != "more"
+                for each in found]
+
+    def until(self, seconds: int) -> dict[str, list[int]]:
+        """When each name was in an event, in seconds from now, if the source is asked every second."""
+        found: dict[str, list[int]] = {}
+        for second in range(1, seconds + 1):
+            for name in self.after(1):
+                found.setdefault(name, []).append(second)
+        return found
 
 
 def device_class(name: str, resource: str) -> Json:
@@ -130,22 +140,68 @@ class TestPods:
         bench.watcher.classes_changed("ADDED", again, None)
         assert bench.after(60) == ["train"]
 
-    def test_one_order_at_a_time(self, bench: Bench) -> None:
-        bench.sees(pod("b"), pod("a"))
-        assert bench.after(60) == ["a", "b"]
-        bench.sees(pod("c"))
-        assert bench.after(120) == []
-        bench.sees(pod("a"), kind="DELETED")
-        assert bench.after(0) == []
-        bench.sees(pod("b"), kind="DELETED")
-        assert bench.after(0) == ["c"], "the order is done, and c has waited long enough"
-
-    def test_what_still_waits_is_told_again_with_what_came(self, bench: Bench) -> None:
-        bench.sees(pod("a"))
-        assert bench.after(60) == ["a"]
+    def test_pods_that_become_due_together_are_one_order(self, bench: Bench) -> None:
         bench.sees(pod("b"))
-        assert bench.after(1799) == []
-        assert bench.after(1) == ["a", "b"]
+        bench.after(30)
+        bench.sees(pod("a"))
+        assert bench.until(1000) == {"b": [30], "a": [90]}, "one a minute"
+        for number in range(40):
+            bench.sees(pod(f"c-{number}"))
+            bench.after(1)
+        assert {times[0] for times in bench.until(200).values()} == {20, 80}
+
+    def test_pod_that_nothing_serves_delays_no_other(self, bench: Bench) -> None:
+        bench.sees(pod("never"))
+        assert bench.after(60) == ["never"]
+        bench.after(60)
+        bench.sees(pod("train"))
+        assert bench.until(100)["train"] == [60]
+
+    def test_each_pod_is_told_again_by_its_own_clock_and_not_for_ever(self, bench: Bench) -> None:
+        bench.sees(pod("a"))
+        bench.after(100)
+        bench.sees(pod("b"))
+        assert bench.until(4 * 3600) == {"a": [1800, 3600], "b": [60, 1860, 3660]}
+        bench.sees(pod("a"), kind="DELETED")
+        bench.sees(pod("a"))
+        assert bench.after(60) == ["a"], "it waits again, which is another matter"
+
+    def test_pods_that_come_and_go_order_no_more_than_the_limit(self, bench: Bench) -> None:
+        events = 0
+        for number in range(1800 // 60):
+            bench.sees(pod(f"p-{number}"))
+            events += bool(bench.after(60))
+            bench.sees(pod(f"p-{number}"), kind="DELETED")
+        assert events == nodes.COUNTS["max_orders"]
+        bench.sees(pod("train"))
+        assert bench.after(60) == ["train"], "the first order is longer ago than retry"
+
+    @pytest.mark.parametrize(("raw", "said"), [
+        (pod("huge", count=51), "it requests 51 devices of gpu.nvidia.com, and a node can have 50"),
+        (pod("huge") | {"spec": {**pod("huge")["spec"], "nodeSelector": {"zone": "b"}}}, "node affinity"),
+        (pod("huge") | {"spec": {"containers": [{"name": "w", "resources": {"requests": {GPU: "1", "cpu": "9"}}}]}},
+         "Insufficient cpu")], ids=["devices", "selector", "room"])
+    def test_pod_that_no_new_node_can_serve_orders_none(self, bench: Bench, raw: Json, said: str,
+                                                        caplog: pytest.LogCaptureFixture) -> None:
+        idle = node("node-0", "node.kubernetes.io/not-ready")
+        status = {"allocatable": {"cpu": "8", "pods": "110"}}
+        bench.group.upsert({**idle, "metadata": {**idle["metadata"], "resourceVersion": "1"}, "status": status})
+        bench.sees(raw, pod("train"))
+        assert bench.until(4000) == {"train": [60, 1860, 3660]}
+        assert said in caplog.text
+
+    def test_pod_orders_a_node_where_the_group_has_none_to_judge_by(self, bench: Bench) -> None:
+        bench.sees(pod("train") | {"spec": {**pod("train")["spec"], "nodeSelector": {"zone": "b"}}})
+        assert bench.after(60) == ["train"]
+
+    def test_an_event_lists_a_hundred_and_the_next_one_the_others(self, bench: Bench) -> None:
+        bench.sees(*(pod(f"p-{number:03}") for number in range(130)))
+        bench.now += 60
+        event = bench.watcher.event("unschedulable", bench.now)["unschedulable"]
+        assert (len(event["waiting"]), event["more"]) == (100, 30)
+        jsonschema.validate({"unschedulable": event}, SCHEMA)
+        assert bench.after(59) == []
+        assert len(bench.after(1)) == 30
 
 
 class TestNodes:
@@ -172,6 +228,11 @@ class TestNodes:
         assert bench.after(600) == []
         bench.sees(node("node-1", nodes.CANDIDATE), kind="DELETED")
         assert bench.after(0) == ["node-0"]
+
+    def test_node_that_no_job_removes_is_tried_last_and_not_for_ever(self, bench: Bench) -> None:
+        bench.sees(node("stuck", nodes.CANDIDATE), node("idle", nodes.CANDIDATE, since="1700000200"))
+        firsts = [found[0] for _hour in range(40) if (found := bench.after(900))]
+        assert firsts == ["stuck", "idle"] * 3
 
     @pytest.mark.parametrize("value", ["", "soon", "\u0663", "-1"])
     def test_time_that_cannot_be_read_is_none(self, bench: Bench, value: str) -> None:
@@ -279,6 +340,7 @@ def test_main_watches_all_nodes_without_a_selector(watches: list[Watch]) -> None
 @pytest.mark.parametrize(("args", "said"), [
     ({"retry": "soon"}, "retry: 'soon' is not usable: must be a number of seconds"),
     ({"unneeded_after": -1}, "unneeded_after: -1 is not usable: must be from 0 to 86400 seconds"),
+    ({"max_orders": "0"}, "max_orders: '0' is not usable: must be a whole number from 1 to 10000"),
     ({"settle": 1}, "settle: unknown option, known are ")])
 def test_bad_option_is_named_before_anything_starts(watches: list[Watch], args: Json, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
@@ -291,4 +353,5 @@ def test_documentation_has_the_same_connection_as_the_source_of_claims() -> None
     for name in (*VARIABLES, "kubeconfig", "context"):
         assert own[name] == other[name]
     assert {name: option["default"] for name, option in own.items() if option["type"] == "float"} == nodes.DEFAULTS
+    assert {name: option["default"] for name, option in own.items() if option["type"] == "int"} == nodes.COUNTS
     assert "unschedulable" in yaml.safe_load(nodes.EXAMPLES)[0]["rules"][0]["condition"]

@@ -76,8 +76,8 @@ def test_the_source_of_claims_takes_it(name: str) -> None:
 
 
 def test_the_source_of_nodes_takes_it() -> None:
-    found = event_source.seconds(given("node_scale"), nodes.DEFAULTS, ("node_selector",))
-    assert found == nodes.DEFAULTS
+    assert event_source.seconds(given("node_scale"), nodes.DEFAULTS, nodes.OTHERS) == nodes.DEFAULTS
+    assert event_source.counts(given("node_scale"), nodes.COUNTS) == nodes.COUNTS
 
 
 def test_jobs_that_order_nodes_get_the_variables_of_the_provider_awx() -> None:

@@ -3,14 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Event source: tells a rulebook that pods find no node, and that nodes are not needed, for jobs that order nodes.
 
-One order at a time: what an event told of is not told again, nor anything else of its kind, before it is done or a
-node must have come. So a job that adds a node is not started for each pod that the one node serves.
+Each event starts a job, so events are limited. Pods that become due together share one event. A pod that no node
+can serve starts few jobs and delays no other pod.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import os
 import sys
 import threading
@@ -29,8 +30,13 @@ description:
   - Watches nodes with the soft taint C(DeletionCandidateOfClusterAutoscaler) of Cluster Autoscaler. Emits an event
     C(node_unneeded) for those that have had it for a while, the one that had it first at the beginning. A node that
     Cluster Autoscaler deletes itself does not count.
-  - Emits no further event C(unschedulable) until all pods of the last one have a node or are gone, and no further event
-    C(node_unneeded) until the first node of the last one is gone or needed. After O(retry) it speaks again.
+  - Leaves out a pod that no new node can serve. A new node is judged by the nodes that are watched, without their pods
+    and without taints that pass. ResourceClaims of a pod are not judged.
+  - Reports a pod again O(retry) seconds after its own last event, and O(max_tries) times at most. Events
+    C(unschedulable) are O(interval) seconds apart or more.
+  - Emits no further event C(node_unneeded) until the first node of the last one is gone or needed, or O(retry) is over.
+    Then the nodes that have been first less often come first.
+  - Lists 100 pods or nodes in an event at most.
   - Reads only. Never returns.
 options:
   kubeconfig:
@@ -109,9 +115,29 @@ options:
     type: float
     default: 300
   retry:
-    description: Seconds after which what was told is told again. It should be longer than a node takes to come.
+    description:
+      - Seconds after which a pod or a node is reported again. It should be longer than a node takes to come.
     type: float
     default: 1800
+  interval:
+    description: Least number of seconds between two events C(unschedulable). Pods that become due meanwhile share one.
+    type: float
+    default: 60
+  max_orders:
+    description: Most events of each kind within O(retry) seconds.
+    type: int
+    default: 10
+  max_tries:
+    description:
+      - How often a pod is reported, and how often a node is the first of an event. After that the source is silent
+        about it until it no longer waits.
+    type: int
+    default: 3
+  max_devices:
+    description:
+      - Most devices that a new node can have. A pod that requests more of an extended resource is not reported.
+    type: int
+    default: 50
   node_selector:
     description: Label selector of the nodes that are watched, such as those of one group. If not set, all are.
     type: str
@@ -136,14 +162,19 @@ EXAMPLES = r"""
             extra_vars: {node_action: add, node_group: gpu, node_count: 1}
 """
 
-DEFAULTS = {"unschedulable_after": 60.0, "unneeded_after": 300.0, "retry": 1800.0}
+DEFAULTS = {"unschedulable_after": 60.0, "unneeded_after": 300.0, "retry": 1800.0, "interval": 60.0}
+COUNTS = {"max_orders": 10, "max_tries": 3, "max_devices": 50}
+OTHERS = (*COUNTS, "node_selector")
+MOST_LISTED = 100
+"""Pods or nodes in one event: AWX keeps the event among the variables of the job."""
 UNSCHEDULABLE, NODE_UNNEEDED = "unschedulable", "node_unneeded"
 # Source: Cluster Autoscaler 1.36.1, utils/taints/taints.go; the value is when it was set, in seconds since the epoch.
 CANDIDATE, DELETED = "DeletionCandidateOfClusterAutoscaler", "ToBeDeletedByClusterAutoscaler"
 _KUBE = "ansible_collections.composable.infra.plugins.module_utils.kube"
 _SHARED = "ansible_collections.composable.infra.plugins.module_utils.event_source"
-_SCALE_UP = "ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling.scale_up"
+_AUTOSCALING = "ansible_collections.composable.infra.plugins.module_utils.planning.autoscaling"
 Json = dict[str, t.Any]
+_log = logging.getLogger(__name__)
 
 
 def _load(name: str) -> t.Any:
@@ -158,57 +189,121 @@ def _load(name: str) -> t.Any:
 
 
 @dataclass(slots=True)
-class Pending:
-    """What waits for an order, by uid. ``after``: seconds before it is told; ``retry``: before it is told again.
+class Limits:
+    """How often jobs may be started. Times are in seconds.
 
-    ``first_only``: an order is for the first of those that are told; otherwise it is for all.
+    ``after``: how long a pod or node must have waited. ``retry``: how long after its event it is reported again.
+    ``interval``: least time between two events. ``max_orders``: most events within ``retry``. ``max_tries``: how often
+    the same pod or node is reported.
     """
 
     after: float
     retry: float
-    first_only: bool = False
-    _since: dict[str, float] = field(default_factory=dict)
-    _found: dict[str, Json] = field(default_factory=dict)
-    _ordered: set[str] = field(default_factory=set)
-    _told: float = 0.0
+    interval: float = 0.0
+    max_orders: int = COUNTS["max_orders"]
+    max_tries: int = COUNTS["max_tries"]
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A pod or a node that waits: what an event says of it, since when, when it is due, and how often it was due."""
+
+    found: Json
+    since: float
+    due: float
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class Pending:
+    """The pods, or the nodes, that wait for an order, by uid.
+
+    ``one_by_one``: an order is for the first of those that an event lists, and no event follows while it waits.
+    Otherwise an order is for all that are listed.
+    """
+
+    limits: Limits
+    one_by_one: bool = False
+    _waiting: dict[str, Waiting] = field(default_factory=dict)
+    _ordered: str = ""
+    _events: list[float] = field(default_factory=list)
 
     def put(self, uid: str, found: Json, now: float) -> None:
-        """It waits."""
-        self._since.setdefault(uid, now)
-        self._found[uid] = found
+        """Note that it waits, since now if it did not wait before."""
+        if uid in self._waiting:
+            self._waiting[uid].found = found
+        else:
+            self._waiting[uid] = Waiting(found, now, now + self.limits.after)
 
     def drop(self, uid: str) -> None:
-        """It does not, or no longer."""
-        self._since.pop(uid, None)
-        self._found.pop(uid, None)
-        self._ordered.discard(uid)
+        """Note that it does not wait, or no longer."""
+        self._waiting.pop(uid, None)
 
     def next_time(self) -> float:
-        """When it is told."""
-        ripe = min(self._since.values(), default=float("inf")) + self.after
-        return max(ripe, self._told + self.retry) if self._ordered else ripe
+        """When the next event is due."""
+        when = min((each.due for each in self._waiting.values() if each.tries < self.limits.max_tries),
+                   default=float("inf"))
+        if not self._events:
+            return when
+        apart = self.limits.retry if self._ordered in self._waiting else self.limits.interval
+        when = max(when, self._events[-1] + apart)
+        full = len(self._events) >= self.limits.max_orders
+        return max(when, self._events[-self.limits.max_orders] + self.limits.retry) if full else when
 
-    def tell(self, now: float, order: t.Callable[[Json], t.Any]) -> list[Json]:
-        """All that have waited long enough, in an order; an order for them is under way from now on."""
-        uids = sorted((uid for uid, since in self._since.items() if since + self.after <= now),
-                      key=lambda uid: order(self._found[uid]))
-        self._ordered, self._told = set(uids[:1] if self.first_only else uids), now
-        return [self._found[uid] for uid in uids]
+    def listed(self, now: float, order: t.Callable[[Json], t.Any],
+               why_not: t.Callable[[str], str] = lambda uid: "") -> tuple[list[Json], int]:
+        """Return what an event lists, in an order, and how many more are due. Count it as an order.
+
+        ``why_not``: why a job would not help the pod or node of this uid, empty if it may. It is asked for again after
+        ``retry``.
+        """
+        due = sorted((each.tries if self.one_by_one else 0, order(each.found) if self.one_by_one else each.since, uid)
+                     for uid, each in self._waiting.items()
+                     if each.due <= now and each.tries < self.limits.max_tries)
+        uids = [uid for _tries, _key, uid in due]
+        chosen = self._useful(uids, now, why_not)
+        if not chosen:
+            return [], 0
+        for uid in chosen[:1] if self.one_by_one else chosen:
+            self._waiting[uid].tries += 1
+            self._waiting[uid].due = now + self.limits.retry
+        self._ordered = chosen[0] if self.one_by_one else ""
+        self._events = [*self._events, now][-self.limits.max_orders:]
+        found = [self._waiting[uid].found for uid in chosen]
+        more = sum(self._waiting[uid].due <= now for uid in uids if uid not in set(chosen))
+        return found if self.one_by_one else sorted(found, key=order), more
+
+    def _useful(self, uids: list[str], now: float, why_not: t.Callable[[str], str]) -> list[str]:
+        """The first of these that a job may help."""
+        found: list[str] = []
+        for uid in uids:
+            if len(found) == MOST_LISTED:
+                break
+            if reason := why_not(uid):
+                self._waiting[uid].due = now + self.limits.retry
+                _log.warning("Ordered no node for %s: %s", self._waiting[uid].found, reason)
+            else:
+                found.append(uid)
+        return found
 
 
 class Watcher:
     """Keeps what waits and when to speak. Changes come from the reflectors' threads, reads from the event loop.
 
-    ``waits``: whether a raw pod waits for a node; ``asks``: whether it asks for devices.
+    ``waits``: whether a raw pod waits for a node. ``asks``: whether it asks for devices. ``why_not``: why no new node
+    can serve it, empty if one may.
     """
 
     def __init__(self, times: dict[str, float], wake: t.Callable[[], object], waits: t.Callable[[Json], bool],
-                 asks: t.Callable[[Json], bool]) -> None:
+                 asks: t.Callable[[Json], bool], why_not: t.Callable[[Json], str] = lambda pod: "",
+                 counts: dict[str, int] | None = None) -> None:
         self._wake, self._waits, self._asks, self._lock = wake, waits, asks, threading.RLock()
-        self._unplaced: dict[str, Json] = {}
-        self._pending = {
-            UNSCHEDULABLE: Pending(times["unschedulable_after"], times["retry"]),
-            NODE_UNNEEDED: Pending(times["unneeded_after"], times["retry"], first_only=True)}
+        self._why_not, self._unplaced = why_not, dict[str, Json]()
+        counts = {**COUNTS, **(counts or {})}
+        orders, tries = counts["max_orders"], counts["max_tries"]
+        pods = Limits(times["unschedulable_after"], times["retry"], times["interval"], orders, tries)
+        nodes = Limits(times["unneeded_after"], times["retry"], 0.0, orders, tries)
+        self._pending = {UNSCHEDULABLE: Pending(pods), NODE_UNNEEDED: Pending(nodes, one_by_one=True)}
 
     def pod_changed(self, kind: str, pod: Json, _old: Json | None) -> None:
         """A pod changed: it found no node, or has one, or is gone."""
@@ -258,10 +353,15 @@ class Watcher:
             return min(each.next_time() for each in self._pending.values())
 
     def event(self, reason: str, now: float) -> Json:
-        """The event, and a note of what it told; empty when nothing of it waits any more."""
+        """Return the event and count it as an order. Return nothing when no job would help."""
         with self._lock:
-            told = self._pending[reason].tell(now, _by_name if reason == UNSCHEDULABLE else _by_age)
-        return {reason: {"waiting" if reason == UNSCHEDULABLE else "nodes": told}} if told else {}
+            if reason == UNSCHEDULABLE:
+                pods = self._unplaced
+                found, more = self._pending[reason].listed(now, _by_name, lambda uid: self._why_not(pods[uid]))
+            else:
+                found, more = self._pending[reason].listed(now, _by_age)
+        said: Json = {"waiting" if reason == UNSCHEDULABLE else "nodes": found, **({"more": more} if more else {})}
+        return {reason: said} if found else {}
 
 
 def _by_name(pod: Json) -> tuple[str, str]:
@@ -282,23 +382,25 @@ async def main(queue: asyncio.Queue[t.Any], args: Json) -> None:
     """Watch for ever; ends only when cancelled. Raises ValueError for unusable options."""
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
     shared = _load(_SHARED)
-    times = shared.seconds(args, DEFAULTS, ("node_selector",))
+    times, counts = shared.seconds(args, DEFAULTS, OTHERS), shared.counts(args, COUNTS)
     client = _load(f"{_KUBE}.client.verbs").Client(shared.connection(args, os.environ), pool=4)
     classes = _load(f"{_KUBE}.watch.store").Store({})
-    watcher = Watcher(times, lambda: loop.call_soon_threadsafe(woken.set), _waits, lambda pod: _asks(pod, classes))
-    watches = _watches(client, watcher, classes, str(args.get("node_selector") or "") or None)
+    group = _load(f"{_KUBE}.watch.store").Store({}, trim=_load(f"{_KUBE}.objects.nodes").trimmed)
+    watcher = Watcher(times, lambda: loop.call_soon_threadsafe(woken.set), _waits, lambda pod: _asks(pod, classes),
+                      lambda pod: _why_not(pod, group, classes, counts["max_devices"]), counts)
+    watches = _watches(client, watcher, classes, group, str(args.get("node_selector") or "") or None)
     await shared.run(queue, watcher, woken, watches, [each.synced for each in watches])
 
 
-def _watches(client: t.Any, watcher: Watcher, classes: t.Any, selector: str | None) -> list[t.Any]:
+def _watches(client: t.Any, watcher: Watcher, classes: t.Any, group: t.Any, selector: str | None) -> list[t.Any]:
     """The watches of DeviceClasses, of pods without a node, and of nodes."""
     resource, reflector = _load(f"{_KUBE}.api_resources"), _load(f"{_KUBE}.watch.reflector").Reflector
     store = _load(f"{_KUBE}.watch.store").Store
-    pods, nodes = _load(f"{_KUBE}.objects.pods"), _load(f"{_KUBE}.objects.nodes")
+    pods = _load(f"{_KUBE}.objects.pods")
     return [reflector(client, resource.DEVICE_CLASSES, classes, watcher.classes_changed),
             reflector(client, resource.PODS, store({}, trim=pods.trimmed), watcher.pod_changed,
                       field_selector="spec.nodeName="),
-            reflector(client, resource.NODES, store({}, trim=nodes.trimmed), watcher.node_changed, selector)]
+            reflector(client, resource.NODES, group, watcher.node_changed, selector)]
 
 
 def _waits(pod: Json) -> bool:
@@ -310,5 +412,14 @@ def _waits(pod: Json) -> bool:
 
 def _asks(pod: Json, classes: t.Any) -> bool:
     """Whether it asks for devices, as the provider of Cluster Autoscaler judges it."""
-    scale_up = _load(_SCALE_UP)
-    return bool(scale_up.asks_for_devices(pod, {each["metadata"]["name"]: each for each in classes.list()}))
+    scale_up = _load(f"{_AUTOSCALING}.scale_up")
+    return bool(scale_up.asks_for_devices(pod, _by_class(classes)))
+
+
+def _why_not(pod: Json, group: t.Any, classes: t.Any, most: int) -> str:
+    """Why no new node of the group can serve a raw pod, empty if one may."""
+    return str(_load(f"{_AUTOSCALING}.new_node").why_no_new_node(pod, group.list(), _by_class(classes), most))
+
+
+def _by_class(classes: t.Any) -> dict[str, Json]:
+    return {each["metadata"]["name"]: each for each in classes.list()}

@@ -1,0 +1,73 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a further node of a group could serve a pod, judged by the nodes that the group has.
+
+For those who order nodes and know the API server only: they have no node template and no inventory of the CDI Manager.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from ..scheduling.cycle import CycleState
+from ..scheduling.feasibility import filter_node
+from ..scheduling.filters.dynamic_resources.extended_resources import classes_by_resource, special_claim
+from ..scheduling.framework.quantity import BadQuantity
+from ..scheduling.parse_cache import ParseCache
+from ..scheduling.snapshot import GatedPod, Json, NodeFacts, SchedulingSnapshot
+
+NAME = "new-node"
+HOSTNAME = "kubernetes.io/hostname"
+PASSING = (
+    "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "composable.infra/",
+    *(f"{kind}-taint.cluster-autoscaler.kubernetes.io/" for kind in ("startup", "ignore", "status")),
+    "DeletionCandidateOfClusterAutoscaler", "ToBeDeletedByClusterAutoscaler")
+"""How keys of taints begin that a node does not have for good."""
+
+
+def why_no_new_node(pod: Json, nodes: Iterable[Json], classes: Mapping[str, Json], most_devices: int) -> str:
+    """Return why no further node of a group can serve a pod, empty if one may or the group has no node. Pure.
+
+    Arguments: ``pod``: raw, with what it requests. ``nodes``: raw nodes of the group, as it has them now. ``classes``:
+    raw DeviceClasses by name. ``most_devices``: how many devices of a DeviceClass one node can have.
+    The devices of ResourceClaims and terms about other pods are not judged.
+    """
+    try:
+        if reason := _too_many(pod, classes, most_devices):
+            return reason
+        known = [raw for raw in nodes if (raw.get("status") or {}).get("allocatable")]
+        reasons = Counter(_why_not_on(pod, raw, classes) for raw in known)
+    except BadQuantity as error:
+        return str(error)
+    if not reasons or "" in reasons:
+        return ""
+    return f"a new node would be as those of its group: {reasons.most_common(1)[0][0]}"
+
+
+def _too_many(pod: Json, classes: Mapping[str, Json], most: int) -> str:
+    claim = special_claim(GatedPod(pod, {}, 0.0), classes_by_resource(classes))
+    asked: Counter[str] = Counter()
+    for request in claim["spec"]["devices"]["requests"] if claim else ():
+        asked[request["exactly"]["deviceClassName"]] += request["exactly"]["count"]
+    return next((f"it requests {n} devices of {name}, and a node can have {most}"
+                 for name, n in sorted(asked.items()) if n > most), "")
+
+
+def _why_not_on(pod: Json, raw: Json, classes: Mapping[str, Json]) -> str:
+    """Why a node as this one, without its pods, does not suit. Raises BadQuantity."""
+    cache, facts = ParseCache(), NodeFacts(NAME, _as_new(raw))
+    info = cache.pod(pod)
+    state = CycleState(SchedulingSnapshot(0.0, {NAME: facts}), cache)
+    room = state.nodes[NAME].filter_room(info, frozenset(classes_by_resource(classes)))
+    return filter_node(info, state.infos[NAME]) or room
+
+
+def _as_new(raw: Json) -> Json:
+    """The node with a name of its own, not cordoned, and without taints that pass."""
+    spec = raw.get("spec") or {}
+    labels = {**(raw["metadata"].get("labels") or {}), HOSTNAME: NAME}
+    taints = [taint for taint in spec.get("taints") or () if not str(taint.get("key")).startswith(PASSING)]
+    return {**raw, "metadata": {**raw["metadata"], "name": NAME, "labels": labels},
+            "spec": {**spec, "unschedulable": False, "taints": taints}}

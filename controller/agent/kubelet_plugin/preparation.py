@@ -152,17 +152,23 @@ class Preparation:
             log.info("The spec of claim %s was removed: it has no device.", uid)
             self._specs.remove(uid)
             return
-        if raw is not None and claims.results(raw):
-            meta, wanted = raw["metadata"], self._place.wanted(raw, uid)
-            found = PreparedClaim(uid, meta["namespace"], meta["name"], tuple(
-                _prepared_device(item, self._named(uid, there, item.pool, item.device)) for item in wanted))
-        else:  # the names of the devices are all that is left
-            found = PreparedClaim(uid, "", uid, tuple(
-                _prepared_device(Wanted("", self._place.pool, device.name), device)
-                for device in (self._named(uid, there, self._place.pool, entry) for entry in entries)))
+        meta = raw["metadata"] if raw is not None else {"namespace": "", "name": uid}
+        devices = [(item, self._named(uid, there, item.pool, item.device)) for item in self._allocated_here(raw, uid)]
+        if not devices:  # the names of the devices are all that is left
+            named = (self._named(uid, there, self._place.pool, entry) for entry in entries)
+            devices = [(Wanted("", self._place.pool, device.name), device) for device in named]
+        found = PreparedClaim(uid, meta["namespace"], meta["name"],
+                              tuple(_prepared_device(item, device) for item, device in devices))
         self._checkpoint.put(found)
         log.warning("The claim %s/%s is prepared by its spec, and the checkpoint had lost it.", found.namespace,
                     found.name)
+
+    def _allocated_here(self, raw: Json | None, uid: str) -> list[Wanted]:
+        """What the claim has on this node; nothing for one that is gone, or has its devices elsewhere by now."""
+        try:
+            return self._place.wanted(raw, uid) if raw is not None and claims.results(raw) else []
+        except Refused:
+            return []
 
     def _named(self, uid: str, there: dict[str, NodeDevice], pool: str, name: str) -> NodeDevice:
         """The device with this name, which a share may follow. Raises Refused when the node shows none."""

@@ -271,6 +271,23 @@ def test_checkpoint_that_was_lost_is_made_from_specs_and_claims(node: PluginNode
     assert after.prepare("default", "d", "uid-d").devices[0].device == "gpu-a"
 
 
+def test_lost_claim_that_has_moved_to_another_node_keeps_no_other_from_its_device(node: PluginNode) -> None:
+    """The kubelet has not unprepared it here, and its spec tells which device it had."""
+    node.plug("a", "b")
+    node.claim("gpu-a")
+    node.preparation().prepare("default", "c", "uid-c")
+    node.checkpoint.unlink()
+    moved = node.claim("gpu-x", pool="node-1")
+    moved["status"]["allocation"]["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"][0]["values"] = ["node-1"]
+    node.api.put(CLAIMS, moved)
+    node.claim("gpu-b", name="d")
+    after = node.preparation()
+    assert after.prepare("default", "d", "uid-d").devices[0].device == "gpu-b"
+    assert after.holder("GPU-a", "") == "the kubelet has not unprepared the claim default/c on this node"
+    after.unprepare("uid-c")
+    assert after.holder("GPU-a", "") == ""
+
+
 def test_device_of_a_lost_claim_that_is_gone_is_kept_while_a_process_has_it(node: PluginNode) -> None:
     node.claim("gpu-a")
     node.preparation().prepare("default", "c", "uid-c")

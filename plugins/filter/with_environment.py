@@ -42,13 +42,12 @@ from collections.abc import Callable, Mapping
 import yaml
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.basic import AnsibleFallbackNotFound
-from ansible.module_utils.parsing.convert_bool import boolean
 
+from ..module_utils.environment import TYPES, environment_value, wrong
 from ..module_utils.fabric.config import ENDPOINTS
-from ..module_utils.module_base import FABRIC_OPTIONS, environment_value
+from ..module_utils.module_base import FABRIC_OPTIONS
 
 SECRETS: t.Final = ("password", "client_secret", "credentials_dir")
-CONVERTED: dict[str, Callable[[str], object]] = {"bool": boolean, "float": float}
 
 
 def with_environment(config: object) -> dict[str, t.Any]:
@@ -94,11 +93,10 @@ def of_environment(name: str) -> object:
         text = environment_value(variable)
     except AnsibleFallbackNotFound:
         return None
-    kind = FABRIC_OPTIONS[name]["type"]
-    try:
-        return CONVERTED[kind](text) if kind in CONVERTED else text
-    except (TypeError, ValueError):
-        raise AnsibleFilterError(f"{variable}: {text!r} is not usable: must be a {kind}") from None
+    if problem := wrong(variable, FABRIC_OPTIONS[name]):
+        raise AnsibleFilterError(problem)
+    convert, _unused = TYPES.get(FABRIC_OPTIONS[name]["type"], (str, ""))
+    return convert(text)
 
 
 class FilterModule:

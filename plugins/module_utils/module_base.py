@@ -15,10 +15,11 @@ from dataclasses import dataclass
 
 from ansible.module_utils.basic import AnsibleFallbackNotFound, AnsibleModule
 
+from .environment import environment_value, problem, source_of
 from .fabric.api import FabricManager
 from .fabric.config import FabricConfig
 from .fabric.connect import connect
-from .fabric.errors import FabricError
+from .fabric.errors import BadConfiguration, FabricError
 from .fabric.registry import CREDENTIALS_OF, MANAGERS
 from .inline_secrets import kubeconfig_secrets
 from .kube.errors import ApiError, BadKubeconfig
@@ -27,18 +28,6 @@ if t.TYPE_CHECKING:
     from .kube.client.verbs import Client
 
 KNOWN_ERRORS: tuple[type[Exception], ...] = (FabricError, ApiError, BadKubeconfig)
-
-
-def environment_value(*names: str) -> str:
-    """The first of these variables that is not blank, as the fallback of an option. Raises AnsibleFallbackNotFound.
-
-    AWX sets every variable of a credential type, to nothing where its field was left empty.
-    Source: ansible/awx, ``CredentialType.inject_credential`` in awx/main/models/credential.py.
-    """
-    for name in names:
-        if (text := os.environ.get(name, "")).strip():
-            return text
-    raise AnsibleFallbackNotFound
 
 
 def _option(name: str, **rest: t.Any) -> dict[str, t.Any]:
@@ -105,8 +94,14 @@ CONFIG_RULES: dict[str, t.Any] = {
 
 
 def fabric(params: Mapping[str, t.Any]) -> FabricManager:
-    """The CDI Manager that the options name. Raises FabricError."""
-    return connect(FabricConfig.from_dict({k: params[k] for k in FABRIC_OPTIONS if params.get(k) is not None}))
+    """Return the CDI Manager that the options name. Raises FabricError, which names a variable of the environment."""
+    try:
+        return connect(FabricConfig.from_dict({k: params[k] for k in FABRIC_OPTIONS if params.get(k) is not None}))
+    except BadConfiguration as error:
+        variable = source_of(error.field, params.get(error.field), FABRIC_OPTIONS)
+        if not variable:
+            raise
+        raise BadConfiguration(variable, error.value, error.allowed) from None
 
 
 def cluster(params: Mapping[str, t.Any]) -> Client:
@@ -161,17 +156,29 @@ class ConnectedModule(AnsibleModule):
     """A module that may be given a kubeconfig as a mapping.
 
     Its secrets are taken out of everything that is returned, before the first argument is judged: ``no_log`` would take
-    out every text of the mapping, and a refusal returns all arguments.
+    out every text of the mapping, and a refusal returns all arguments. A refusal of a value that comes from a variable
+    of the environment names the variable.
     """
+
+    _arguments: frozenset[str] = frozenset()
+    _judged = False
 
     def __init__(self, argument_spec: dict[str, t.Any], **rest: t.Any) -> None:
         untyped: t.Any = super().__init__
         untyped(argument_spec, **rest)
+        self._judged = True
+
+    def fail_json(self, msg: str, **rest: t.Any) -> t.NoReturn:
+        """End the module with a failure."""
+        untyped: t.Any = super().fail_json
+        untyped(msg if self._judged else problem(self.argument_spec, self._arguments) or msg, **rest)
+        raise SystemExit(1)
 
     def _load_params(self) -> None:
         untyped: t.Any = super()._load_params
         untyped()
         if isinstance(self.params, dict):
+            self._arguments = frozenset(self.params)
             self.no_log_values.update(self.inline_secrets(self.params))
 
     def inline_secrets(self, given: Mapping[str, t.Any]) -> set[str]:

@@ -12,10 +12,11 @@ import typing as t
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ansible.errors import AnsibleParserError
+from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 
+from ansible_collections.composable.infra.plugins.module_utils.environment import problem
 from ansible_collections.composable.infra.plugins.module_utils.module_base import KNOWN_ERRORS
 
 try:
@@ -88,6 +89,12 @@ def unset_blank(definitions: Mapping[str, Json]) -> None:
                 del os.environ[variable["name"]]
 
 
+def _as_arguments(definitions: Mapping[str, Json]) -> dict[str, Json]:
+    """Return options of a plugin in the form of options of a module."""
+    return {name: {**definition, "fallback": (None, [each["name"] for each in definition.get("env") or ()])}
+            for name, definition in definitions.items()}
+
+
 # Options whose texts Ansible evaluates for each host.
 EVALUATED: t.Final = ("compose", "groups", "keyed_groups")
 
@@ -119,13 +126,24 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
         super().parse(inventory, loader, path, cache=cache)
         me: t.Any = self
         unset_blank(me.option_definitions)
-        given = me._read_config_data(path)
+        given = self._read(path)
         self._refuse_unknown(given)
         refuse_templates(given)
         self.load_cache_plugin()
         plain = Plain()
         for host in _handed_over(self._asked_or_cached(self.get_cache_key(path), cache)):
             self._add(inventory, host, plain)
+
+    def _read(self, path: str) -> Mapping[str, t.Any]:
+        """Read the file and the options' variables. Raises AnsibleParserError, which names a variable that is wrong."""
+        me: t.Any = self
+        try:
+            return t.cast(Mapping[str, t.Any], me._read_config_data(path))
+        except (AnsibleError, ValueError, TypeError):
+            given = me.loader.load_from_file(path, cache="none") or {}
+            if words := problem(_as_arguments(me.option_definitions), given):
+                raise AnsibleParserError(words) from None
+            raise
 
     def _refuse_unknown(self, given: Mapping[str, t.Any]) -> None:
         """Ansible would pass over an option that nobody reads."""

@@ -18,6 +18,7 @@ from ansible.module_utils.errors import AnsibleValidationErrorMultiple, Unsuppor
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.composable.infra.plugins.module_utils.environment import problem
 from ansible_collections.composable.infra.plugins.module_utils.inline_secrets import kubeconfig_secrets
 from ansible_collections.composable.infra.plugins.module_utils.module_base import TaskContext, Work, run_work
 
@@ -61,7 +62,8 @@ class InProcess(ActionBase):
         checked = validator.validate(dict(self._task.args))
         secrets = set(checked._no_log_values) | kubeconfig_secrets(self._task.args.get("kubeconfig"))
         if checked.error_messages:
-            return _clean({"failed": True, "msg": self._refusal(checked.errors)}, secrets)
+            words = problem(self.spec["argument_spec"], self._task.args) or self._refusal(checked.errors)
+            return _clean({"failed": True, "msg": words}, secrets)
         task = TaskContext(checked.validated_parameters, bool(self._task.check_mode), self._say,
                            Display().warning)
         return _clean({"changed": False} | run_work(type(self).work, task), secrets)

@@ -52,9 +52,9 @@ def inventory(folder: Path, path: str, *options: str) -> str:
     return done.stdout
 
 
-def refused(folder: Path, path: str) -> str:
+def refused(folder: Path, path: str, **variables: str) -> str:
     done = run(folder, "ansible-inventory", "-i", path, "--list", ANSIBLE_INVENTORY_UNPARSED_FAILED="1",
-               ANSIBLE_INVENTORY_ENABLED="auto")
+               ANSIBLE_INVENTORY_ENABLED="auto", **variables)
     assert done.returncode != 0
     return done.stderr
 
@@ -128,6 +128,18 @@ def test_unusable_source_is_named(emulator: Emulator, folder: Path, change: Json
     assert among(said, error)
     assert "Traceback" not in error
     assert "wrong-one" not in error
+
+
+@pytest.mark.parametrize(("variable", "value", "said"), [
+    ("COMPOSABLE_READ_TIMEOUT", "soon", "COMPOSABLE_READ_TIMEOUT: 'soon' is not allowed. It must be a number"),
+    ("COMPOSABLE_MANAGER", "xm", "COMPOSABLE_MANAGER: 'xm' is not allowed. Allowed are fm, cm, nec, sunfish, redfish"),
+    ("COMPOSABLE_TENANT", "x", "COMPOSABLE_TENANT: 'x' is not allowed; it must be a UUID")])
+def test_a_wrong_variable_is_named(emulator: Emulator, folder: Path, variable: str, value: str, said: str) -> None:
+    given = {name: text for name, text in emulator.fabric_config().items() if name not in ("manager", "tenant")}
+    path = source(folder, "env.fabric.yml", plugin="composable.infra.fabric", **given)
+    error = refused(folder, path, **{variable: value})
+    assert among(said, error)
+    assert "Traceback" not in error
 
 
 def test_file_of_another_name_is_for_another_plugin(emulator: Emulator, folder: Path) -> None:

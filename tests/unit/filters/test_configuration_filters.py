@@ -192,7 +192,7 @@ class TestWithEnvironment:
         self, variable: str, value: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv(f"COMPOSABLE_{variable}", value)
-        with pytest.raises(AnsibleFilterError, match=f"COMPOSABLE_{variable}: '{value}' is not usable"):
+        with pytest.raises(AnsibleFilterError, match=f"COMPOSABLE_{variable}: '{value}' is not allowed"):
             with_environment({})
 
     @pytest.mark.parametrize(("config", "words"), [

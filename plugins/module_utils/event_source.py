@@ -96,7 +96,7 @@ def connection(args: Mapping[str, t.Any], environ: Mapping[str, str]) -> Connect
 
 
 async def run(queue: asyncio.Queue[t.Any], telling: Telling, woken: asyncio.Event, watches: Sequence[Watching],
-              lists: Sequence[Synced], *, gather: float = 0.0) -> None:
+              lists: Sequence[Synced]) -> None:
     """Run the watches and, once all ``lists`` were read, tell what is due. Ends only when it is cancelled."""
     for each in watches:
         each.start()
@@ -104,18 +104,17 @@ async def run(queue: asyncio.Queue[t.Any], telling: Telling, woken: asyncio.Even
         for first in lists:
             while not await asyncio.to_thread(first.wait, 1.0):
                 pass
-        await _speak(queue, telling, woken, gather)
+        await _speak(queue, telling, woken)
     finally:
         for each in reversed(watches):
             each.stop()
 
 
-async def _speak(queue: asyncio.Queue[t.Any], telling: Telling, woken: asyncio.Event, gather: float) -> None:
-    """Emit what is due, ``gather`` seconds after it became due: more may come with the same event."""
+async def _speak(queue: asyncio.Queue[t.Any], telling: Telling, woken: asyncio.Event) -> None:
+    """Emit what is due. ``woken``: set after every change, in which another time may be due."""
     while True:
         reason = telling.due(time.monotonic())
         if reason:
-            await asyncio.sleep(gather)
             if event := telling.event(reason, time.monotonic()):
                 await queue.put(event)
             continue

@@ -25,7 +25,7 @@ from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 Json = dict[str, t.Any]
 SOURCES = {"claim_attach": claims, "claim_job": claims, "node_scale": nodes}
 # a job takes seconds before it begins
-SLOWER: Json = {"claim_job": {"retry": "60"}}
+SLOWER: Json = {"claim_job": {"settle": "2", "gather": "30", "interval": "30", "retry": "60"}}
 # its job template has the configuration
 UNUSED: dict[str, tuple[str, ...]] = {"claim_job": ("config_path",)}
 
@@ -71,7 +71,7 @@ class TestEveryRulebook:
 
 @pytest.mark.parametrize("name", ["claim_attach", "claim_job"])
 def test_the_source_of_claims_takes_it(name: str) -> None:
-    assert claims._numbers(given(name))["settle"] == 0.05
+    assert claims._numbers(given(name))["settle"] == float(SLOWER.get(name, {}).get("settle", 0.05))
     assert claims._gates(given(name))
 
 

@@ -22,7 +22,8 @@ from ansible_collections.composable.infra.tests.unit.reconcile import objects
 Json = dict[str, t.Any]
 SCHEMA: Json = json.loads((ROOT / "extensions/eda/schemas/claims.json").read_text(encoding="utf-8"))
 REASONS: list[str] = SCHEMA["properties"]["claims"]["properties"]["reason"]["enum"]
-TIMES = {"settle": 0.0, "retry": 30.0, "resync": 300.0, "release_after": 600.0, "served_within": 180.0}
+TIMES = {**dict.fromkeys(("settle", "gather", "interval"), 0.0), "retry": 30.0, "resync": 300.0, "release_after": 600.0,
+         "served_within": 180.0}
 
 
 def history(monkeypatch: pytest.MonkeyPatch) -> list[Json]:
@@ -72,7 +73,7 @@ def test_what_ansible_rulebook_adds_fits(events: list[Json]) -> None:
 
 
 @pytest.mark.parametrize("damage", [
-    {"reason": "because"}, {"waiting": {}}, {"more": 1}, {"waiting": [{"uid": "u"}]},
+    {"reason": "because"}, {"waiting": {}}, {"further": 1}, {"more": 0}, {"waiting": [{"uid": "u"}]},
     {"waiting": [{"uid": "u", "namespace": "n", "name": "n", "kind": "Node", "node": "", "allocated": ""}]}])
 def test_other_events_do_not_fit(events: list[Json], damage: Json) -> None:
     event = copy.deepcopy(events[0])

@@ -30,7 +30,7 @@ from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
 Json = dict[str, t.Any]
 RESULT = objects.pool_result()
-QUICK = {"settle": 0.0, "retry": 3600, "resync": 3600, "release_after": 3600}
+QUICK = {"settle": 0.0, "gather": 0.0, "interval": 0.0, "retry": 3600, "resync": 3600, "release_after": 3600}
 
 
 class FakeReflector:
@@ -189,7 +189,7 @@ def test_claims_that_come_while_the_first_is_gathered_are_in_the_same_event() ->
         assert names(await running.event()) == ["first", "second"]
         assert running.queue.empty()
 
-    play(story, settle=0.05)
+    play(story, settle=0.05, gather=5)
 
 
 def test_each_allocation_is_told_once_however_often_it_is_seen() -> None:
@@ -309,9 +309,9 @@ def test_documentation_names_the_connection_as_modules_do() -> None:
     ({"release_after": None}, "release_after: None is not usable: must be a number of seconds"),
     ({"settle": "nan"}, "settle: 'nan' is not usable: must be from 0 to 86400 seconds"),
     ({"setle": 1}, "setle: unknown option, known are api_key, ca_cert, cert_file, client_cert, client_key, "
-     "config_path, context, gates, host, impersonate_groups, impersonate_user, key_file, kubeconfig, lease_namespace, "
-     "no_proxy, password, proxy, release_after, resync, retry, served_within, settle, ssl_ca_cert, username, "
-     "validate_certs, verify_ssl"),
+     "config_path, context, gates, gather, host, impersonate_groups, impersonate_user, interval, key_file, kubeconfig, "
+     "lease_namespace, no_proxy, password, proxy, release_after, resync, retry, served_within, settle, ssl_ca_cert, "
+     "username, validate_certs, verify_ssl"),
     ({"gates": "perhaps"}, "gates: 'perhaps' is not usable: must be true or false"),
     ({"config_path": ""}, "config_path: is missing: name the file with the configuration"),
     ({"config_path": "/no/such.yml"}, "config_path: /no/such.yml: cannot be read: No such file or directory"),

@@ -17,17 +17,18 @@ from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
 Json = dict[str, t.Any]
 RESULT = objects.pool_result()
-TIMES = {"settle": 0.0, "retry": 30.0, "resync": 300.0, "release_after": 600.0}
+TIMES = {"settle": 0.0, "gather": 0.0, "interval": 0.0, "retry": 30.0, "resync": 300.0, "release_after": 600.0}
+OF_JOBS = {**TIMES, "settle": 2.0, "gather": 30.0, "interval": 30.0, "retry": 60.0}
 
 
 class Bench:
     """A watcher on a clock that the test moves; ``start`` is behind it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, times: dict[str, float] | None = None) -> None:
         self.now = 1000.0
         self.woken = 0
         monkeypatch.setattr(f"{source.__name__}.time.monotonic", lambda: self.now)
-        self.watcher = Watcher(dict(TIMES), self._wake, kube_claims)
+        self.watcher = Watcher(dict(times or TIMES), self._wake, kube_claims)
         self.watcher.event(self.watcher.due(self.now), self.now)
         self.seen: dict[str, Json] = {}
 
@@ -44,6 +45,15 @@ class Bench:
         """Why an event is due after that time."""
         self.now += seconds
         return self.watcher.due(self.now)
+
+    def until(self, when: float) -> list[tuple[float, Json]]:
+        """The events until then, each at the moment at which it is due."""
+        found = []
+        while max(self.watcher.next_time(), self.now) <= when:
+            self.now = max(self.watcher.next_time(), self.now)
+            found.append((self.now, self.speaks()))
+        self.now = when
+        return found
 
     def speaks(self) -> Json:
         """The event that is due now."""
@@ -249,3 +259,60 @@ def test_claim_without_a_time_of_allocation_is_told_by_its_version(bench: Bench)
     del raw["status"]["allocation"]["allocationTimestamp"]
     bench.sees(raw)
     assert bench.speaks()["waiting"][0]["allocated"] == "1"
+
+
+def burst(bench: Bench, apart: float, *, ends: bool = False) -> list[tuple[float, Json]]:
+    """The events of a minute and a half in which 300 claims begin to wait, or end, by seconds from the first."""
+    first, found = bench.now, []
+    for number in range(300):
+        used = objects.claim(f"c-{number}", objects.local_result() if ends else RESULT)
+        bench.sees(used, "DELETED" if ends else "MODIFIED")
+        found += bench.until(bench.now + apart)
+    return [(when - first, event) for when, event in [*found, *bench.until(first + 90)]]
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A watcher with the times of claim_job, a while after its first event."""
+    bench = Bench(monkeypatch, OF_JOBS)
+    bench.until(bench.now + 100)
+    return bench
+
+
+def test_burst_is_one_event_once_it_is_over(jobs: Bench) -> None:
+    told = burst(jobs, 0.05)
+    assert [event["reason"] for _when, event in told] == ["claims", "retry"]
+    assert [when for when, _event in told] == [pytest.approx(16.95), pytest.approx(76.95)]
+
+
+def test_stream_of_claims_is_an_event_each_interval(jobs: Bench) -> None:
+    told = burst(jobs, 0.2)
+    assert [when for when, event in told if event["reason"] == "claims"] == [pytest.approx(30), pytest.approx(60)]
+
+
+def test_devices_that_become_free_are_an_event_each_interval(jobs: Bench) -> None:
+    told = burst(jobs, 0.2, ends=True)
+    assert [when for when, _event in told] == [pytest.approx(2), pytest.approx(32), pytest.approx(62)]
+    assert {event["reason"] for _when, event in told} == {"freed"}
+
+
+def test_claim_alone_is_told_once_it_is_clear_that_no_other_comes(jobs: Bench) -> None:
+    jobs.sees(objects.claim("train", RESULT))
+    start = jobs.now
+    assert [when - start for when, _event in jobs.until(start + 50)] == [pytest.approx(2)]
+
+
+def test_claim_that_is_seen_again_does_not_put_its_event_off(jobs: Bench) -> None:
+    start, claim = jobs.now, objects.claim("train", RESULT)
+    jobs.sees(claim)
+    assert jobs.until(start + 1.5) == []
+    jobs.sees(claim)
+    assert [when - start for when, _event in jobs.until(start + 50)] == [pytest.approx(2)]
+
+
+def test_an_event_lists_a_hundred_and_counts_the_others(bench: Bench) -> None:
+    for number in range(130):
+        bench.sees(objects.claim(f"c-{number:03}", RESULT))
+    event = bench.speaks()
+    assert ([c["name"] for c in event["waiting"]], event["more"]) == ([f"c-{n:03}" for n in range(100)], 30)
+    assert bench.after(0) == "", "the others are known to the pass all the same"

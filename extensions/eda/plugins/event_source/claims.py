@@ -25,6 +25,7 @@ description:
   - Lists and watches ResourceClaims, and emits one event for all claims that began to wait since the last event.
   - Also emits an event at the start, when devices were released and their hold time is over, while claims continue to
     wait, and at a regular interval. So a lost event costs time and nothing else.
+  - Lists 100 claims and pods in an event at most. The number of the others is in C(more).
   - Pods that the scheduling gate C(composable.infra/devices) holds count as waiting too. While the source runs it
     renews the GateLease C(composable-infra-gates), so that the admission policy gates new pods.
   - Resumes a watch that was interrupted, lists again when the API server no longer has the version to resume from
@@ -100,9 +101,19 @@ options:
       - Leave it out where the actions use none.
     type: path
   settle:
-    description: Seconds to wait for further claims before an event is emitted.
+    description: Seconds without a further claim after which an event is emitted.
     type: float
     default: 0.05
+  gather:
+    description: Most seconds that a claim waits for its event while further claims come.
+    type: float
+    default: 1
+  interval:
+    description:
+      - Least number of seconds between two events. Claims that come meanwhile share one.
+      - Where an event starts a job, set it to about as long as a job takes.
+    type: float
+    default: 1
   retry:
     description: Seconds after which another event is emitted for claims that still wait.
     type: float
@@ -150,7 +161,10 @@ EXAMPLES = r"""
             config_path: /etc/composable-infra/config.yml
 """
 
-DEFAULTS = {"settle": 0.05, "retry": 30.0, "resync": 300.0, "release_after": 600.0, "served_within": 180.0}
+DEFAULTS = {"settle": 0.05, "gather": 1.0, "interval": 1.0, "retry": 30.0, "resync": 300.0, "release_after": 600.0,
+            "served_within": 180.0}
+MOST_LISTED = 100
+"""Claims and pods in one event: AWX keeps the event among the variables of the job."""
 OTHERS = ("config_path", "gates", "lease_namespace")
 _KUBE = "ansible_collections.composable.infra.plugins.module_utils.kube"
 _CONFIG = "ansible_collections.composable.infra.plugins.module_utils.reconcile.config"
@@ -208,6 +222,8 @@ class Watcher:
         self._lock = threading.Lock()
         self._told: dict[str, str] = {}
         self._unserved: dict[str, float] = {}
+        self._news = (0.0, 0.0)
+        self._spoke = float("-inf")
         self.waiting: dict[str, dict[str, str]] = {}
         self.appointments: dict[str, float] = {"start": 0.0}
 
@@ -218,13 +234,13 @@ class Watcher:
         freed = self._freed(kind, claim, old)
         with self._lock:
             if waits:
-                self.waiting[uid] = self._describe(claim)
+                self._put(self._describe(claim))
             else:
                 self.waiting.pop(uid, None)
                 self._told.pop(uid, None)
             if freed:
                 now = time.monotonic()
-                self.appointments["freed"] = now
+                self.appointments.setdefault("freed", now + self._times["settle"])
                 self.appointments[f"released {uid}"] = now + self._times["release_after"]
         if waits or freed:
             self._wake()
@@ -237,14 +253,35 @@ class Watcher:
             if not held or (pod.get("status") or {}).get("nominatedNodeName"):
                 self._unserved.pop(meta["uid"], None)
             if held:
-                self.waiting[meta["uid"]] = {"uid": meta["uid"], "namespace": meta["namespace"], "name": meta["name"],
-                                             "kind": "Pod", "allocated": "",
-                                             "node": str((pod.get("status") or {}).get("nominatedNodeName") or "")}
+                self._put({"uid": meta["uid"], "namespace": meta["namespace"], "name": meta["name"],
+                           "kind": "Pod", "allocated": "",
+                           "node": str((pod.get("status") or {}).get("nominatedNodeName") or "")})
             else:
                 self.waiting.pop(meta["uid"], None)
                 self._told.pop(meta["uid"], None)
         if held:
             self._wake()
+
+    def _put(self, found: dict[str, str]) -> None:
+        """Note what waits, and when the first and the last came of those that no event has reported. Needs the lock."""
+        before = self.waiting.get(found["uid"], {}).get("allocated", self._told.get(found["uid"]))
+        if before != found["allocated"]:
+            now = time.monotonic()
+            self._news = (self._news[0] if self._unreported() else now, now)
+        self.waiting[found["uid"]] = found
+
+    def _unreported(self) -> bool:
+        return any(self._told.get(uid) != found["allocated"] for uid, found in self.waiting.items())
+
+    def _news_time(self) -> float:
+        """When an event about what began to wait is due. Needs the lock."""
+        if not self._unreported():
+            return float("inf")
+        first, last = self._news
+        return max(min(last + self._times["settle"], first + self._times["gather"]), self._next_event())
+
+    def _next_event(self) -> float:
+        return self._spoke + self._times["interval"]
 
     def _freed(self, kind: str, claim: dict[str, t.Any], old: dict[str, t.Any] | None) -> bool:
         """True when devices lost their claim: at once their idle time begins, and later it is over."""
@@ -270,10 +307,14 @@ class Watcher:
     def due(self, now: float) -> str:
         """Why an event is due now, empty when none is."""
         with self._lock:
-            if any(self._told.get(uid) != claim["allocated"] for uid, claim in self.waiting.items()):
+            if self._news_time() <= now:
                 return "claims"
-            due = sorted((when, name) for name, when in self.appointments.items() if when <= now)
+            due = sorted((when, name) for name, when in self.appointments.items() if self._may(name, when) <= now)
             return due[0][1].partition(" ")[0] if due else ""
+
+    def _may(self, name: str, when: float) -> float:
+        """When an appointment is kept: not before the interval since the last event is over."""
+        return when if name == "start" else max(when, self._next_event())
 
     def problem(self) -> str:
         """Why new pods must not be held: no pass serves those that are; empty when passes do."""
@@ -286,11 +327,13 @@ class Watcher:
     def next_time(self) -> float:
         """When, by the monotonic clock, an event is due without a change."""
         with self._lock:
-            return min(self.appointments.values(), default=float("inf"))
+            kept = (self._may(name, when) for name, when in self.appointments.items())
+            return min(self._news_time(), min(kept, default=float("inf")))
 
     def event(self, reason: str, now: float) -> dict[str, t.Any]:
         """The event, and a note of what it told."""
         with self._lock:
+            self._spoke = now
             claims = sorted(self.waiting.values(), key=lambda c: (c["namespace"], c["name"]))
             self._told = {c["uid"]: c["allocated"] for c in claims}
             for pod in (c for c in claims if c["kind"] == "Pod" and not c["node"]):
@@ -299,7 +342,9 @@ class Watcher:
             self.appointments = {**kept, "resync": now + self._times["resync"]}
             if claims:
                 self.appointments["retry"] = now + self._times["retry"]
-        return {"claims": {"reason": reason, "waiting": claims}}
+        more = len(claims) - MOST_LISTED
+        said = {"reason": reason, "waiting": claims[:MOST_LISTED]}
+        return {"claims": {**said, "more": more} if more > 0 else said}
 
 
 async def main(queue: asyncio.Queue[t.Any], args: dict[str, t.Any]) -> None:
@@ -312,7 +357,7 @@ async def main(queue: asyncio.Queue[t.Any], args: dict[str, t.Any]) -> None:
     client = _kube("client.verbs").Client(shared.connection(args, os.environ), pool=4)
     watches = _watches(client, watcher, args)
     lists = [each.synced for each in watches[:2 if _gates(args) else 1]]
-    await shared.run(queue, watcher, woken, watches, lists, gather=times["settle"])
+    await shared.run(queue, watcher, woken, watches, lists)
 
 
 def _watches(client: t.Any, watcher: Watcher, args: dict[str, t.Any]) -> list[t.Any]:

@@ -41,7 +41,8 @@ MODE ?=
 KUBERNETES ?=
 NODES ?= simulated
 KEEP ?=
-DEMO_OPTIONS := --door $(DOOR) --nodes $(NODES) --svg dist/demo.svg $(if $(MODE),--mode $(MODE)) $(if $(KEEP),--keep) $(if $(KUBERNETES),--kubernetes $(KUBERNETES) --no-feature-gates)
+VERBOSE ?=
+DEMO_OPTIONS := --door $(DOOR) --nodes $(NODES) --svg dist/demo.svg $(if $(MODE),--mode $(MODE)) $(if $(KEEP),--keep) $(if $(VERBOSE),--verbose) $(if $(KUBERNETES),--kubernetes $(KUBERNETES) --no-feature-gates)
 
 # further arguments for pytest, for example: make unit ARGS="-k claims -x"
 ARGS ?=
@@ -98,7 +99,7 @@ setup: ## make .venv with the pinned packages (nearly every target does this fir
 	@python=$$(tools/setup/find_python.sh $(PYTHON)); \
 	"$$python" -m tools.setup $(if $(filter test e2e,$(MAKECMDGOALS))$(filter rulebook,$(DOOR)),--need-java)
 
-demo: setup ## show the collection at work: DOOR=controller|rulebook|playbook, MODE=gated|direct|reschedule|autoscale, NODES=simulated|real (as root), KUBERNETES=1.34, KEEP=1 leaves it running
+demo: setup ## show the collection at work: DOOR=controller|rulebook|playbook, MODE=gated|direct|reschedule|autoscale, NODES=simulated|real (as root), KUBERNETES=1.34, KEEP=1 leaves it running, VERBOSE=1 tells each step on a node
 	@$(PROGRAM).lab.demo $(DEMO_OPTIONS)
 
 STAGE_MAKE = $(MAKE) --no-print-directory $(if $(KEEP_GOING),-k) DEADLINE=$(DEADLINE)

@@ -36,7 +36,8 @@ class Demo:
 
     def __init__(self, front_door: str, mode: str, fabric_seconds: float, kubernetes: str = DEFAULT_SERIES,
                  feature_gates: bool = True, *, real: bool = False,
-                 svg: Path | None = None) -> None:
+                 svg: Path | None = None, verbose: bool = False) -> None:
+        self.verbose = verbose
         self.front_door, self.mode, self.real, self.began = front_door, mode, real, time.monotonic()
         asked = mode == autoscale.MODE
         self.options = StageOptions(nodes=0 if real else 2, real_nodes=2 if real else 0,
@@ -60,7 +61,7 @@ class Demo:
             devices = ", ".join(f"{count} x {model}" for model, count in self.options.devices.items())
             self.say("emulator", f"CDI Manager at {stage.emulator.url}: {devices} free, "
                                  f"an attach takes {self.options.attach:g} s (simulated)")
-            timeline = Timeline(stage, self.say)
+            timeline = Timeline(stage, self.say, verbose=self.verbose)
             try:
                 process = self._open(stage, timeline)
                 if isinstance(process, Autoscaled):
@@ -176,14 +177,14 @@ class Demo:
 
     def _close(self, stage: Stage, timeline: Timeline, keep: bool, process: Running | None) -> None:
         claims = [c for c in timeline.finish() if c.name in (*PODS, OTHER, AGAIN)]
-        print("\n" + table(claims))
+        print("\n" + table(claims, verbose=self.verbose))
         show(claims, self.svg)
         if self.failed and process is not None:
             print(f"The end of the log of {process.name}:\n{process.text()[-4000:]}")
-        print("Where to look next: docs/quickstart.md, docs/architecture.md; "
-              f"the emulator's page is {stage.emulator.url}/")
-        if self.page and not keep:
-            print("KEEP=1 leaves everything running, with the page that shows it live")
+        print("Where to look next: docs/quickstart.md, docs/architecture.md")
+        if not keep:
+            page = ", with the page that shows it live" if self.page else ""
+            print(f"KEEP=1 leaves everything running{page}; VERBOSE=1 tells each step on a node")
         if keep:
             self._keep(stage)
 
@@ -255,12 +256,13 @@ def main() -> int:
     it.add_argument("--no-feature-gates", dest="feature_gates", action="store_false",
                     help="leave every feature gate as the release has it (before 1.36: no way through the pool)")
     it.add_argument("--svg", type=Path, metavar="FILE", help="write the timelines as a picture, too")
+    it.add_argument("--verbose", action="store_true", help="tell each step on a node, too")
     it.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C")
     args = it.parse_args()
     try:
         check(args)
         demo = Demo(args.front_door, args.mode, args.attach, args.kubernetes, args.feature_gates,
-                    real=args.nodes == "real", svg=args.svg)
+                    real=args.nodes == "real", svg=args.svg, verbose=args.verbose)
         return demo.run(args.keep)
     except LabError as error:
         print(f"demo: {error}", file=sys.stderr)

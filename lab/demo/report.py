@@ -1,65 +1,90 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The timeline of claims as a table that people read."""
+"""The way of each claim as a table that people read: a column for each pod, a row for each step, as in the picture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import typing as t
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
+from ansible_collections.composable.infra.lab.demo.device_lines import STEPS
 from ansible_collections.composable.infra.lab.demo.timeline import ClaimTimes
-
-COLUMNS = ("claim", "node", "handover", "called", "allocated", "asked", "attached", "on bus", "driver", "touched",
-           "plugin", "visible", "told", "sched. tick", "running")
-TEXTS = 3
-CALLED = COLUMNS.index("called")
-CALLED_NOTE = ("\n'called': the provider of Cluster Autoscaler was called and has chosen the node. Seconds are those"
-               "\nsince the pod was created; the scheduler makes its claim when the device is there ('allocated').")
-NOTE = ("Seconds since the claim was created. 'on bus' to 'plugin' are the node's steps: its bus shows the device, the"
-        "\ndriver is bound, the device was touched, the vendor's DRA plugin was restarted."
-        "\n'told': the gate was removed, or FabricDeviceReschedule or FabricDeviceReady was written."
-        "\n'sched. tick' is the time from the condition to the next look of the scheduler (every 5 s), for which only"
-        "\nreschedule and direct wait; everything up to 'told' is ours, the node's and the fabric's.")
+from ansible_collections.composable.infra.plugins.module_utils.node import evidence
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.text import SIGNS
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import (
+    ENGINE,
+    FABRIC,
+    NODE,
+    SCHEDULER,
+    START,
+    WORDS,
+)
 
 
-def table(claims: Iterable[ClaimTimes]) -> str:
-    """Rows of seconds since each claim's creation, and what the columns mean."""
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """``share``: who is waited for. ``rare``: it has no row where no claim took it. ``detail``: only for who asks."""
+
+    words: str
+    share: str
+    moment: Callable[[ClaimTimes], float | None]
+    rare: bool = False
+    detail: bool = False
+
+
+def _told(claim: ClaimTimes) -> float | None:
+    return claim.condition or claim.opened
+
+
+def _placed(claim: ClaimTimes) -> float | None:
+    return claim.bound_at if claim.ready else claim.reallocated
+
+
+STEPS_OF_A_CLAIM: t.Final = (
+    _Step("node chosen by the provider", ENGINE, lambda claim: claim.called, rare=True),
+    _Step("device of the pool allocated", SCHEDULER, lambda claim: claim.allocated, rare=True),
+    _Step(WORDS["request"], ENGINE, lambda claim: claim.asked),
+    _Step(WORDS["attach"], FABRIC, lambda claim: claim.attached),
+    _Step(STEPS[evidence.ON_BUS], NODE, lambda claim: claim.on_bus, detail=True),
+    _Step(STEPS[evidence.BOUND], NODE, lambda claim: claim.bound, detail=True),
+    _Step(STEPS[evidence.TOUCHED], NODE, lambda claim: claim.touched, detail=True),
+    _Step(STEPS[evidence.PLUGIN_RESTARTED], NODE, lambda claim: claim.plugin_restarted, detail=True),
+    _Step(WORDS["slice"], NODE, lambda claim: None if claim.ready else claim.visible),
+    _Step("gate removed, or condition written", ENGINE, _told),
+    _Step("bound, or allocated anew", SCHEDULER, _placed),
+    _Step(WORDS[START], NODE, lambda claim: claim.running))
+HEAD: t.Final = "seconds"
+NOTE: t.Final = ("Seconds since the claim was created. A row's sign says who was waited for, as in"
+                 "\nthe picture. The scheduler looks at conditions every 5 s: the ways direct and"
+                 "\nreschedule wait for that.")
+
+
+def table(claims: Iterable[ClaimTimes], *, verbose: bool = False) -> str:
+    """Return the table, with what it shows below it. ``verbose``: with the steps on the node."""
     shown = list(claims)
-    called = any(c.called for c in shown)
-    rows = [row if called else row[:CALLED] + row[CALLED + 1:] for row in (COLUMNS, *(_row(c) for c in shown))]
-    widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(_cell(row, widths, i) for i in range(len(row))) for row in rows]
-    lines.insert(1, "  ".join("-" * w for w in widths))
-    return "\n".join([*lines, NOTE + CALLED_NOTE if called else NOTE])
-
-
-def _cell(row: tuple[str, ...], widths: list[int], i: int) -> str:
-    return row[i].ljust(widths[i]) if i < TEXTS else row[i].rjust(widths[i])
-
-
-def _row(claim: ClaimTimes) -> tuple[str, ...]:
-    start = claim.created or 0.0
-    allocated = claim.allocated or claim.reallocated
-    moments = (allocated, claim.asked, claim.attached, claim.on_bus, claim.bound, claim.touched,
-               claim.plugin_restarted, None if claim.ready else claim.visible, claim.condition or claim.opened)
-    looked = claim.bound_at if claim.ready else claim.deallocated
-    tick = looked - claim.condition if looked and claim.condition else None
-    return (claim.name, claim.node, _way(claim), _since(claim.called, start), *(_since(m, start) for m in moments),
-            _seconds(tick), _since(claim.running, start))
+    rows = [(f"  {HEAD}", [claim.name for claim in shown]), ("  node", [claim.node for claim in shown]),
+            ("  way", [_way(claim) for claim in shown])]
+    for step in STEPS_OF_A_CLAIM:
+        moments = [_since(step.moment(claim), claim.created or 0.0) for claim in shown]
+        if (verbose or not step.detail) and not (step.rare and set(moments) <= {"-"}):
+            rows.append((f"{SIGNS[step.share][0]} {step.words}", moments))
+    label = max(len(words) for words, _cells in rows)
+    widths = [max(len(cells[place]) for _words, cells in rows) for place in range(len(shown))]
+    lines = [f"{words:<{label}}" + "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+             for words, cells in rows]
+    return "\n".join([*lines, NOTE])
 
 
 def _way(claim: ClaimTimes) -> str:
-    """Its handover; ``autoscaler``: Cluster Autoscaler asked; ``idle``: it got a device that was there already."""
+    """Its handover; ``autoscaler``: Cluster Autoscaler asked; ``idle device``: it got one that was there already."""
     if claim.called:
         return "autoscaler"
     if claim.allocated is None:
-        return "gated" if claim.opened else "idle"
+        return "gated" if claim.opened else "idle device"
     return "direct" if claim.ready else "reschedule"
 
 
 def _since(moment: float | None, start: float) -> str:
-    return _seconds(moment - start if moment is not None else None)
-
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    return "-" if moment is None else f"{moment - start:.2f}"

@@ -10,6 +10,7 @@ import time
 import typing as t
 from dataclasses import dataclass, field
 
+from ansible_collections.composable.infra.lab.demo.device_lines import DeviceLines, short
 from ansible_collections.composable.infra.lab.demo.stage import Stage
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
@@ -64,10 +65,13 @@ class ClaimTimes:
 
 
 class Timeline:
-    """Watches from its creation to ``stop``; ``said`` is called with (claim, what) as things happen."""
+    """Watches from its creation to ``stop``; ``said`` is called with (claim, what) as things happen. ``verbose``: also
+    for each step of a node."""
 
-    def __init__(self, stage: Stage, said: t.Callable[[str, str], None] = lambda claim, what: None) -> None:
+    def __init__(self, stage: Stage, said: t.Callable[[str, str], None] = lambda claim, what: None, *,
+                 verbose: bool = False) -> None:
         self._stage, self._said = stage, said
+        self._lines, self._verbose = DeviceLines(verbose=verbose), verbose
         self.claims: dict[str, ClaimTimes] = {}
         self.slices: dict[str, list[float]] = {}
         self._steps: dict[str, dict[str, list[float]]] = {}
@@ -134,7 +138,7 @@ class Timeline:
             it.reallocated, it.node = now, claims.node(claim) or ""
             it.keys = list(claims.device_keys(claim))
             self._name_devices(it)
-            self._said(it.name, f"allocated {', '.join(it.devices)} on node {it.node}")
+            self._said(it.name, f"allocated {short(', '.join(it.devices))} on node {it.node}")
         elif it.condition and not claims.results(claim) and it.deallocated is None:
             it.deallocated = now
 
@@ -162,7 +166,8 @@ class Timeline:
                 self._uuid_of[key] = uuid
                 if uuid not in before:
                     self.slices.setdefault(uuid, []).append(now)
-                    self._said(f"node {slices.node(item)}", f"announces {uuid}")
+                    if self._verbose:
+                        self._said(str(slices.node(item)), f"announces {short(uuid)}")
             for it in self.claims.values():
                 self._name_devices(it)
             self.changed.notify_all()
@@ -178,7 +183,8 @@ class Timeline:
                 moments = known.setdefault(step.step, [])
                 if (moment := parse_time(step.at)) not in moments:
                     moments.append(moment)
-                    self._said(f"node {raw['spec']['target_node']}", f"{step.step} {found.uuid or found.device}")
+            for who, what in self._lines.of(raw, found):
+                self._said(who, what)
             self.changed.notify_all()
 
     def _name_devices(self, it: ClaimTimes) -> None:
@@ -210,7 +216,8 @@ class Timeline:
             self._said(it.name, "held by the scheduling gate")
         elif it.held and it.opened is None and kind != "DELETED" and not pods.held(pod):
             it.opened, it.first_node = time.time(), pods.node(pod)
-            self._said(it.name, f"gate removed, nominated to {it.first_node or 'no node'}")
+            self._said(it.name, f"gate removed, nominated to {it.first_node}" if it.first_node else
+                       f"gate removed without devices: kubectl describe pod {it.name} says why")
 
     def finish(self) -> list[ClaimTimes]:
         """All claims with the emulator's and the slices' moments filled in, in order of creation."""

@@ -39,8 +39,10 @@ def test_it_says_who_asks(printed: str) -> None:
 @pytest.mark.parametrize(("pod", "devices"), [("train", 1), ("big", 2)])
 def test_the_table_has_the_call_and_what_came_of_it(printed: str, pod: str, devices: int) -> None:
     row = rows(printed)[pod]
-    assert row["handover"] == "autoscaler"
-    seconds = [float(row[name]) for name in ("called", "asked", "attached", "visible", "allocated", "running")]
+    assert row["way"] == "autoscaler"
+    seconds = [float(row[name]) for name in (
+        "node chosen by the provider", "attach asked for", "attached by the fabric",
+        "on the bus, driver, in the slice", "bound, or allocated anew", "pod started")]
     assert seconds == sorted(seconds), row
     assert printed.count(f"AttachDecided pod default/{pod}:") == 1, "one decision"
     found = re.search(rf"{pod} +allocated (.+) on node", printed)

@@ -37,10 +37,9 @@ def moments(printed: str, *texts: str) -> list[int]:
 
 
 def rows(printed: str) -> dict[str, dict[str, str]]:
-    """The table at the end: by claim, what stands in each column."""
-    head, rule, *lines = printed[printed.index("claim  "):].splitlines()
-    spans = [found.span() for found in re.finditer(r"-+", rule)]
-    names = [head[a:b].strip() for a, b in spans]
-    table = takewhile(lambda line: not line.startswith("Seconds since"), lines)
-    found = [dict(zip(names, [line[a:b].strip() for a, b in spans], strict=True)) for line in table]
-    return {row["claim"]: row for row in found}
+    """The table at the end: by claim, what stands in each row, by the row's words."""
+    lines = printed[printed.index("  seconds  "):].splitlines()
+    table = [re.split(r" {2,}", line[2:].strip()) for line in
+             takewhile(lambda line: not line.startswith("Seconds since"), lines)]
+    _head, *names = table[0]
+    return {name: {row[0]: row[1 + place] for row in table} for place, name in enumerate(names)}

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ansible_collections.composable.infra.tests.e2e.lab.demo_played import moments, played, rows
@@ -30,13 +32,23 @@ def test_it_tells_the_way_of_the_devices_in_its_order(printed: str) -> None:
 @pytest.mark.parametrize("pod", ["train", "infer", "big"])
 def test_claim_keeps_what_was_attached_for_it(printed: str, pod: str) -> None:
     row = rows(printed)[pod]
-    assert row["handover"] == "direct"
-    seconds = [float(row[name]) for name in ("allocated", "asked", "attached", "touched", "told", "running")]
+    assert row["way"] == "direct"
+    seconds = [float(row[name]) for name in (
+        "device of the pool allocated", "attach asked for", "attached by the fabric",
+        "gate removed, or condition written", "bound, or allocated anew", "pod started")]
     assert seconds == sorted(seconds), row
-    assert (row["plugin"], row["visible"]) == ("-", "-"), "no plugin is restarted, no slice of the node shows it"
+    assert row["on the bus, driver, in the slice"] == "-", "no slice of the node shows it"
 
 
 def test_idle_device_needs_no_attach_and_no_tick(printed: str) -> None:
     row = rows(printed)["again"]
-    assert row["handover"] == "idle"
-    assert (row["asked"], row["told"], row["sched. tick"]) == ("-", "-", "-")
+    assert row["way"] == "idle device"
+    assert (row["attach asked for"], row["gate removed, or condition written"]) == ("-", "-")
+
+
+def test_it_tells_each_thing_once_and_names_nothing_that_is_gone(printed: str) -> None:
+    lines = [line[9:].strip() for line in printed.splitlines() if " s  " in line[:12]]
+    assert sorted({line for line in lines if lines.count(line) > 1}) == []
+    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-", printed), "UUIDs are short"
+    assert "://" not in printed[printed.index("  seconds  "):]
+    assert "on the bus\n" not in printed, "steps of a node are for VERBOSE=1"

@@ -26,7 +26,7 @@ TEST_ALONE := e2e
 ALL_STAGES := $(GATES) unit sanity-all integration-all conformance-all chaos-all ansible-lint importer docs-lint \
   execution-environment targets $(SCENARIOS)
 ALL_ALONE := archive-all e2e e2e-slow chaos-lab releases
-RELEASES := 1.34 1.35 1.36
+RELEASES := 1.34 1.35 1.36 1.37
 # Seconds after which a stage is ended, with what it printed last.
 DEADLINE ?= 900
 
@@ -157,8 +157,9 @@ chaos-all: setup ## 1,000 random runs
 chaos-lab: setup ## 20 random runs on the lab
 	@$(MAKE) --no-print-directory chaos LAB=1 RUNS=20
 
-releases: setup ## run the demo on each Kubernetes release that the lab knows
-	@for release in $(RELEASES); do $(PROGRAM).lab.demo --kubernetes $$release --no-feature-gates; done
+releases: setup ## run the demo with each handover on each Kubernetes release that the lab knows
+	@set -e; for release in $(RELEASES); do for way in "gated --no-feature-gates" direct reschedule; do \
+	  $(PROGRAM).lab.demo --kubernetes $$release --mode $$way; done; done
 
 managers-page: setup ## write docs/managers.md from the code and the conformance checks
 	@$(PROGRAM).tests.conformance.managers_page

@@ -19,8 +19,12 @@ CNI_COMPONENTS = ("loopback", "ptp", "host-local")
 NODE_COMPONENTS = ("kubelet", *CONTAINERD_COMPONENTS, *CNI_COMPONENTS, "runc")
 DEFAULT_SERIES = "1.36"
 # Version of the API in which a pod names its PodGroup; that of 1.35 names a Workload and is another one.
-GANG_API: Mapping[str, str] = {"1.36": "scheduling.k8s.io/v1alpha2"}
-_GANG_GATES = ("GangScheduling", "GenericWorkload")
+GANG_API: Mapping[str, str] = {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/v1beta1"}
+# In 1.37 GenericWorkload includes GangScheduling. A component does not start with a gate that it does not know.
+_GANG_GATES: Mapping[str, tuple[str, ...]] = {
+    "1.36": ("GangScheduling", "GenericWorkload"),
+    "1.37": ("GenericWorkload",),
+}
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 
 
@@ -69,11 +73,11 @@ class Release:
         return replace(self, gates={}, runtime_config=())
 
     def with_gangs(self) -> Release:
-        """The same with the scheduler's own gang scheduling (KEP-4671), which is alpha. LabError where it has none."""
+        """The same with the scheduler's own gang scheduling (KEP-4671), off by default. LabError where it has none."""
         if self.series not in GANG_API:
             raise LabError(f"Kubernetes {self.kubernetes} has no gang scheduling that the lab knows: use one of "
                            f"{', '.join(GANG_API)}")
-        gates = {name: {**self.gates.get(name, {}), **dict.fromkeys(_GANG_GATES, True)}
+        gates = {name: {**self.gates.get(name, {}), **dict.fromkeys(_GANG_GATES[self.series], True)}
                  for name in KUBERNETES_COMPONENTS}
         return replace(self, gates=gates, runtime_config=(*self.runtime_config, f"{GANG_API[self.series]}=true"))
 
@@ -82,7 +86,8 @@ def _same_gates(*names: str) -> dict[str, dict[str, bool]]:
     return {component: dict.fromkeys(names, True) for component in KUBERNETES_COMPONENTS}
 
 
-# Alpha in 1.34 and 1.35, so both gates are off there; the taint rules are a gate of their own from 1.36.
+# Alpha in 1.34 and 1.35, so both gates are off there; the taint rules are a gate of their own from 1.36, on from 1.37,
+# which serves them as v1.
 _ALPHA = _same_gates("DRADeviceBindingConditions", "DRADeviceTaints")
 _TAINT_RULES = _same_gates("DRADeviceTaintRules")
 
@@ -103,6 +108,7 @@ RELEASES: Mapping[str, Release] = {
             gates=_TAINT_RULES,
             runtime_config=("resource.k8s.io/v1alpha3=true", "resource.k8s.io/v1beta2=true"),
         ),
+        Release("1.37.2", "1.26.0"),
     )
 }
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ansible_collections.composable.infra.controller.signals import asked_to_stop
-from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES, find_release
+from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES, RELEASES, find_release
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import serves_policies
 from ansible_collections.composable.infra.lab.demo import autoscale, front_doors
 from ansible_collections.composable.infra.lab.demo.autoscale import Autoscaled
@@ -252,7 +252,7 @@ def main() -> int:
                     help="nodes with a kubelet of their own need root on Linux (default: %(default)s)")
     it.add_argument("--attach", type=float, default=2.0, metavar="SECONDS", help="simulated attach time (default: 2)")
     it.add_argument("--kubernetes", default=DEFAULT_SERIES, metavar="VERSION",
-                    help="1.34, 1.35 or 1.36 (default: %(default)s)")
+                    help=f"{', '.join(RELEASES)} (default: %(default)s)")
     it.add_argument("--no-feature-gates", dest="feature_gates", action="store_false",
                     help="leave every feature gate as the release has it (before 1.36: no way through the pool)")
     it.add_argument("--svg", type=Path, metavar="FILE", help="write the timelines as a picture, too")

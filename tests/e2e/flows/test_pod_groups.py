@@ -1,18 +1,20 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The scheduler's own gang scheduling (KEP-4671, alpha in 1.36) with devices of the fabric.
+"""The scheduler's own gang scheduling (KEP-4671, off by default) with devices of the fabric.
 
 Held pods are let go, and the scheduler gives the PodGroup devices of the pool for all of its pods, or for none.
 """
 
 from __future__ import annotations
 
+import os
 import typing as t
 from collections.abc import Iterator
 
 import pytest
 
+from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES, GANG_API
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, pod_body
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
@@ -31,14 +33,16 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
 
 pytestmark = pytest.mark.e2e
 Json = dict[str, t.Any]
-POD_GROUPS = ApiResource("scheduling.k8s.io/v1alpha2", "podgroups", "PodGroup", namespaced=True)
+SERIES = os.environ.get("LAB_KUBERNETES", DEFAULT_SERIES)
+KUBERNETES = SERIES if SERIES in GANG_API else DEFAULT_SERIES
+POD_GROUPS = ApiResource(GANG_API[KUBERNETES], "podgroups", "PodGroup", namespaced=True)
 GATED, DIRECT = "gated", "direct"
 
 
 @pytest.fixture(scope="module", params=[GATED, DIRECT])
 def stage(request: pytest.FixtureRequest, stage_factory: StageFactory) -> Stage:
     """Two devices, of which each gang wants two."""
-    return stage_factory(nodes=2, devices={A100: 2}, handover=request.param, gangs=True, kubernetes="1.36")
+    return stage_factory(nodes=2, devices={A100: 2}, handover=request.param, gangs=True, kubernetes=KUBERNETES)
 
 
 @pytest.fixture
@@ -56,7 +60,7 @@ def ready(stage: Stage, open_process: OpenProcess) -> Iterator[Stage]:
 
 def pod_group(stage: Stage, name: str, size: int) -> None:
     stage.client.create(POD_GROUPS, {
-        "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
+        "apiVersion": GANG_API[KUBERNETES], "kind": "PodGroup",
         "metadata": {"name": name, "namespace": "default"}, "spec": {"schedulingPolicy": {"gang": {"minCount": size}}}})
 
 

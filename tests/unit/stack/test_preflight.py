@@ -31,7 +31,7 @@ WARNED: list[tuple[str, Changes, Changes, str]] = [
     ("manager out of reach", {}, {"login": {"problem": "nobody answers", "reached": False, "said": ""}}, "CDI Manager"),
     ("nobody brings the runtime class", {}, {"gpu_operator_toolkit": False}, "container toolkit"),
     ("direct beside the vendor's driver", {}, {"handover": "direct", "dra_driver": True}, "handover and DRA driver"),
-    ("a release that nobody tried", {"kubernetes": "v1.37.0"}, {}, "kubernetes version"),
+    ("a release that nobody tried", {"kubernetes": "v1.38.0"}, {}, "kubernetes version"),
     ("class of others that a pool breaks", {"class_selectors": {"others": [VENDORS]}},
      {"config": {"device_info": [ROW]}}, "selectors and pools"),
     ("claim that a pool breaks", {

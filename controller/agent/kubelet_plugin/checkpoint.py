@@ -9,13 +9,16 @@ import json
 import logging
 import typing as t
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from .cdi.files import write_whole
 
+Json = dict[str, t.Any]
+
 log = logging.getLogger("composable.infra")
 VERSION = 1
+"""Increase it only if an older agent must not read the file. An older agent passes over keys that it does not know."""
 FILE = "checkpoint.json"
 UNUSABLE = ".unusable"
 
@@ -58,24 +61,28 @@ class Checkpoint:
     """The prepared claims, kept in the file at ``path``. For one thread at a time.
 
     A file that is damaged, or of another version, is renamed and counts as lost: the specs tell again what is prepared.
+    Keys that a newer agent has written stay in the file for as long as the claim or device that they belong to.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._claims: dict[str, PreparedClaim] = {}
+        self._document: Json = {}
         self.read()
 
     def read(self) -> None:
         """Read the file again: another instance of the agent may have written it."""
         path = self._path
         try:
-            self._claims = _read(path) if path.exists() else {}
+            document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+            self._claims = {} if document is None else _read(document)
+            self._document = document or {}
         except (ValueError, KeyError, TypeError):
             aside = path.with_name(path.name + UNUSABLE)
             path.replace(aside)
             log.error("%s is no checkpoint of this agent. It was renamed to %s. The specs of the claims tell again "
                       "what is prepared.", path, aside.name)
-            self._claims = {}
+            self._claims, self._document = {}, {}
 
     def get(self, uid: str) -> PreparedClaim | None:
         """The claim with this uid."""
@@ -105,26 +112,40 @@ class Checkpoint:
 
     def _write(self, claims: dict[str, PreparedClaim]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        document = {"version": VERSION, "claims": [_written(claim) for claim in claims.values()]}
+        before = {raw["uid"]: raw for raw in self._document.get("claims", ())}
+        written = [_written(claim, before.get(claim.uid, {})) for claim in claims.values()]
+        document = {**self._document, "version": VERSION, "claims": written}
         write_whole(self._path, json.dumps(document, indent=1) + "\n")
-        self._claims = claims
+        self._claims, self._document = claims, document
 
 
-def _written(claim: PreparedClaim) -> dict[str, t.Any]:
-    """An agent from before devices were shared can read what has no share."""
-    devices = [{name: value for name, value in asdict(device).items() if name != "consumed" or value}
+def _written(claim: PreparedClaim, before: Json) -> Json:
+    """Return a claim as the file has it. ``before``: as the file has had it, with keys of a newer agent.
+
+    An agent from before devices were shared can read what has no share.
+    """
+    said = {(raw["device"], raw.get("share_id", "")): raw for raw in before.get("devices", ())}
+    devices = [_unknown(PreparedDevice, said.get((device.device, device.share_id), {}))
+               | {name: value for name, value in asdict(device).items() if name != "consumed" or value}
                for device in claim.devices]
-    return {**asdict(claim), "devices": devices}
+    return {**_unknown(PreparedClaim, before), **asdict(claim), "devices": devices}
 
 
-def _read(path: Path) -> dict[str, PreparedClaim]:
+def _unknown(kind: type[PreparedClaim | PreparedDevice], raw: Json) -> Json:
+    """Return what this agent does not know of an object."""
+    known = {each.name for each in fields(kind)}
+    return {name: value for name, value in raw.items() if name not in known}
+
+
+def _read(document: Json) -> dict[str, PreparedClaim]:
     """Raises ValueError, KeyError or TypeError for what is no checkpoint of VERSION."""
-    document = json.loads(path.read_text(encoding="utf-8"))
     if document["version"] != VERSION:
         raise ValueError(document["version"])
     return {claim.uid: claim for claim in map(_claim, document["claims"])}
 
 
-def _claim(raw: dict[str, t.Any]) -> PreparedClaim:
-    devices = tuple(PreparedDevice(**device) for device in raw["devices"])
+def _claim(raw: Json) -> PreparedClaim:
+    known = {each.name for each in fields(PreparedDevice)}
+    devices = tuple(PreparedDevice(**{name: value for name, value in device.items() if name in known})
+                    for device in raw["devices"])
     return PreparedClaim(str(raw["uid"]), str(raw["namespace"]), str(raw["name"]), devices)

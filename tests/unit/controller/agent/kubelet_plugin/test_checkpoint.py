@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import typing as t
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +46,43 @@ def test_file_that_is_not_ours_is_put_aside(tmp_path: Path, text: str, caplog: p
     assert path.with_name("checkpoint.json.unusable").read_text() == text
     found.put(CLAIM)
     assert Checkpoint(path).claims() == [CLAIM]
+
+
+def newer(path: Path) -> dict[str, t.Any]:
+    """A checkpoint as a newer agent may have written it, with a key more in each of its objects."""
+    Checkpoint(path).put(CLAIM)
+    document: dict[str, t.Any] = json.loads(path.read_text())
+    document["written"] = "2027-01-01"
+    document["claims"][0]["note"] = {"a": 1}
+    document["claims"][0]["devices"][0]["partition"] = "1g.10gb"
+    path.write_text(json.dumps(document))
+    return document
+
+
+def test_what_a_newer_agent_wrote_is_read_and_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "checkpoint.json"
+    document = newer(path)
+    found = Checkpoint(path)
+    assert found.claims() == [CLAIM]
+    other = replace(CLAIM, uid="v")
+    found.put(other)
+    found.put(CLAIM)
+    found.drop("v")
+    assert json.loads(path.read_text()) == document, "the newer agent finds what it wrote"
+    assert caplog.text == ""
+
+
+def test_keys_of_a_device_go_with_the_device(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.json"
+    newer(path)
+    found = Checkpoint(path)
+    moved = replace(CLAIM, devices=(replace(CLAIM.devices[0], device="gpu-b"),))
+    found.put(moved)
+    assert "partition" not in path.read_text(), "it was said of another device"
+    assert Checkpoint(path).claims() == [moved]
+    found.drop("u")
+    found.put(CLAIM)
+    assert "note" not in path.read_text()
 
 
 def test_whoever_dies_while_writing_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 FIELD_MANAGER = "composable.infra"
 ATTACH = "composable.infra/attach"
 OPERATION = "composable.infra/operation"
+INTENT_VERSION: t.Final = 1
 # Text of ATTACH when the CDI Manager has nothing of an attach: what was asked before had no effect.
 NOT_ASKED = json.dumps({"asked": None})
 HELD_FOR = "composable.infra/held-for"
@@ -113,11 +114,15 @@ def attach_intent(machine: str, asked: float, present: Iterable[str]) -> str:
     ``machine`` is its uid on the fabric, ``asked`` the moment in seconds since the epoch, ``present`` the uids of the
     devices that were there already and are not ours.
     """
-    return json.dumps({"machine": machine, "asked": format_micro_time(asked), "present": sorted(present)})
+    return json.dumps({"version": INTENT_VERSION, "machine": machine, "asked": format_micro_time(asked),
+                       "present": sorted(present)})
 
 
 def read_intent(obj: Json) -> tuple[str, float, frozenset[str]]:
-    """(machine, asked, present) as ``attach_intent`` was given them; ("", 0.0, empty) for none or an unreadable one."""
+    """(machine, asked, present) as ``attach_intent`` was given them; ("", 0.0, empty) for none or an unreadable one.
+
+    Unknown keys are passed over. An intent without a version is from before intents had one.
+    """
     return _intent(annotation(obj, ATTACH))
 
 
@@ -125,16 +130,19 @@ def read_intent(obj: Json) -> tuple[str, float, frozenset[str]]:
 def _intent(text: str) -> tuple[str, float, frozenset[str]]:
     try:
         data = json.loads(text or "{}")
+        if data.get("version", INTENT_VERSION) != INTENT_VERSION:
+            return "", 0.0, frozenset()
         return str(data.get("machine", "")), parse_time(data.get("asked")), frozenset(data.get("present") or ())
     except (ValueError, AttributeError, TypeError):
         return "", 0.0, frozenset()
 
 
 def intent_unreadable(obj: Json) -> bool:
-    """Whether there is an intent that cannot be read: nobody knows then what was asked."""
+    """Whether there is an intent that cannot be read, or is of another version: nobody knows then what was asked."""
     try:
-        asked = json.loads(annotation(obj, ATTACH) or "{}")["asked"]
-        return asked is not None and not parse_time(asked)
+        data = json.loads(annotation(obj, ATTACH) or "{}")
+        asked, version = data["asked"], data.get("version", INTENT_VERSION)
+        return asked is not None and not (version == INTENT_VERSION and parse_time(asked))
     except KeyError:
         return annotation(obj, ATTACH) != ""
     except (ValueError, TypeError):

@@ -25,6 +25,7 @@ from ..kube.api_resources import (
 )
 from ..kube.client.verbs import Client
 from ..kube.errors import ApiError, NotFound, NotServed
+from ..kube.objects import taints
 from ..reconcile.state.node_hands import AGENT_LABELS
 from . import facts
 
@@ -36,7 +37,6 @@ _MACHINES = ApiResource("machine.openshift.io/v1beta1", "machines", "Machine", T
 _METAL_MACHINES = ApiResource("infrastructure.cluster.x-k8s.io/v1beta1", "metal3machines", "Metal3Machine", True)
 _POLICIES = ApiResource("nvidia.com/v1", "clusterpolicies", "ClusterPolicy", False)
 _CLUSTERS = ApiResource("nvidia.com/v1alpha1", "gpuclusters", "GPUCluster", False)
-_TAINT_RULES = ApiResource("resource.k8s.io/v1alpha3", "devicetaintrules", "DeviceTaintRule", False)
 # groups whose resources somebody asks about
 _CLAIM_TEMPLATES = ApiResource("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate", True)
 _GROUPS = (
@@ -108,8 +108,15 @@ class Reader:
             "claims": sorted((c for c in map(facts.claim, self._list(CLAIMS)) if c["devices"]), key=_place),
             "composable_resources": sorted((facts.composable(item) for item in self._list(COMPOSABLE_RESOURCES)),
                                            key=_name),
-            "taint_rules": sorted(item["metadata"]["name"] for item in self._list(_TAINT_RULES)),
+            "taint_rules": sorted(item["metadata"]["name"] for item in self._taint_rules()),
         }
+
+    def _taint_rules(self) -> list[Json]:
+        """DeviceTaintRules, in the newest version that is served: each version lists all of them."""
+        versions = [ApiResource(f"resource.k8s.io/{version}", "devicetaintrules", "DeviceTaintRule", False)
+                    for version in taints.VERSIONS]
+        served = [each for each in versions if f"{each.group_version}/{each.plural}" in self._served]
+        return self._list(served[0]) if served else []
 
     def _hands(self) -> Json:
         """Who does the work on the nodes, and which of them live."""

@@ -123,6 +123,7 @@ class FakeClient:
 
     def __init__(self, answers: Json, lists: Json) -> None:
         self._answers, self._lists = answers, lists
+        self.listed: list[t.Any] = []
 
     def raw(self, method: str, path: str) -> Json:
         if path not in self._answers:
@@ -134,6 +135,7 @@ class FakeClient:
         raise Forbidden(403, "Forbidden", "no metrics for you")
 
     def list(self, resource: t.Any, field_selector: str | None = None, label_selector: str | None = None) -> t.Any:
+        self.listed.append(resource)
         if resource.plural not in self._lists:
             raise NotFound(404, "NotFound", "not found")
         return type("Found", (), {"items": self._lists[resource.plural]})
@@ -163,6 +165,23 @@ def test_what_is_not_served_is_not_asked_for_and_what_is_forbidden_is_named() ->
     assert [node["name"] for node in found["nodes"]] == ["n"]
     (problem,) = found["problems"]
     assert problem.startswith("the API server's feature gates could not be read: ")
+
+
+@pytest.mark.parametrize(("served", "read"), [
+    (["v1"], "v1"), (["v1alpha3", "v1beta2"], "v1beta2"), (["v1alpha3"], "v1alpha3"), ([], None),
+])
+def test_taint_rules_are_read_in_the_newest_version_that_is_served(served: list[str], read: str | None) -> None:
+    """Kubernetes 1.37 serves v1 only, 1.36 at most v1beta2, and releases before it v1alpha3."""
+    paths: Json = {f"/apis/resource.k8s.io/{version}": {"resources": [{"name": "devicetaintrules"}]}
+                   for version in served}
+    groups = [{"name": "resource.k8s.io",
+               "versions": [{"groupVersion": f"resource.k8s.io/{version}"} for version in served]}]
+    client: t.Any = FakeClient({"/version": {"gitVersion": "v1.37.2"}, "/apis": {"groups": groups}, **paths},
+                               {"devicetaintrules": [{"metadata": {"name": "gpu-a-taint"}}]})
+    found = Reader(client).read()
+    assert found["taint_rules"] == (["gpu-a-taint"] if read else [])
+    assert [r.group_version for r in client.listed if r.plural == "devicetaintrules"] == [
+        f"resource.k8s.io/{version}" for version in [read] if version]
 
 
 @pytest.mark.parametrize(("config", "hands"), [

@@ -86,10 +86,7 @@ def _same_gates(*names: str) -> dict[str, dict[str, bool]]:
     return {component: dict.fromkeys(names, True) for component in KUBERNETES_COMPONENTS}
 
 
-# Alpha in 1.34 and 1.35, so both gates are off there; the taint rules are a gate of their own from 1.36, on from 1.37,
-# which serves them as v1.
-_ALPHA = _same_gates("DRADeviceBindingConditions", "DRADeviceTaints")
-_TAINT_RULES = _same_gates("DRADeviceTaintRules")
+_V1ALPHA3, _V1BETA2 = "resource.k8s.io/v1alpha3=true", "resource.k8s.io/v1beta2=true"
 
 RELEASES: Mapping[str, Release] = {
     release.series: release
@@ -97,16 +94,22 @@ RELEASES: Mapping[str, Release] = {
         Release(
             "1.34.4",
             "1.24.0",
-            gates=_ALPHA,
+            gates=_same_gates("DRADeviceBindingConditions", "DRADeviceTaints"),
             binding_timeout=False,
-            runtime_config=("resource.k8s.io/v1alpha3=true",),
+            runtime_config=(_V1ALPHA3,),
         ),
-        Release("1.35.4", "1.25.0", gates=_ALPHA, runtime_config=("resource.k8s.io/v1alpha3=true",)),
+        # The rules have a gate of their own from 1.35 on. 1.34 does not know it, and would not start with it.
+        Release(
+            "1.35.4",
+            "1.25.0",
+            gates=_same_gates("DRADeviceBindingConditions", "DRADeviceTaints", "DRADeviceTaintRules"),
+            runtime_config=(_V1ALPHA3,),
+        ),
         Release(
             "1.36.3",
             "1.26.0",
-            gates=_TAINT_RULES,
-            runtime_config=("resource.k8s.io/v1alpha3=true", "resource.k8s.io/v1beta2=true"),
+            gates=_same_gates("DRADeviceTaintRules"),
+            runtime_config=(_V1ALPHA3, _V1BETA2),
         ),
         Release("1.37.2", "1.26.0"),
     )

@@ -53,7 +53,7 @@ STEPS_OF_A_CLAIM: t.Final = (
     _Step(STEPS[evidence.PLUGIN_RESTARTED], NODE, lambda claim: claim.plugin_restarted, detail=True),
     _Step(WORDS["slice"], NODE, lambda claim: None if claim.ready else claim.visible),
     _Step("gate removed, or condition written", ENGINE, _told),
-    _Step("bound, or allocated anew", SCHEDULER, _placed),
+    _Step("bound, or reallocated", SCHEDULER, _placed),
     _Step(WORDS[START], NODE, lambda claim: claim.running))
 HEAD: t.Final = "seconds"
 NOTE: t.Final = ("Seconds since the claim was created. A row's sign says who was waited for, as in"

@@ -17,7 +17,8 @@ def is_open_in(cgroup: str | None, device: BusDevice, proc: Path = Path("/proc")
     if cgroup is None:
         return False
     pids = members([hierarchy / cgroup for hierarchy in hierarchies()])
-    return any(device.file in _open_files(proc / str(pid)) for pid in pids)
+    # The vendor's plugin sees the node's devices in a folder of its pod.
+    return any(target.endswith(device.file) for pid in pids for target in _open_files(proc / str(pid)))
 
 
 def _open_files(process: Path) -> set[str]:

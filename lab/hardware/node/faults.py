@@ -14,6 +14,7 @@ from ansible_collections.composable.infra.lab.errors import LabError
 NO_EVENT, NO_PROBE, NO_BIND = "no-event", "no-probe", "no-bind"
 NO_ROOM, NARROW_LINK, DRIVER_FAILS = "no-room", "narrow-link", "driver-fails"
 REMOVAL_HANGS, PLUGIN_FAILS = "removal-hangs", "plugin-fails"
+PLUGIN_NEEDS_GPU, PLUGIN_HOLDS, PLUGIN_IS_OLD = "plugin-needs-gpu", "plugin-holds", "plugin-is-old"
 KINDS: Mapping[str, str] = {
     NO_EVENT: "no hot-plug event comes: a device is found by a rescan only",
     NO_PROBE: "no driver is bound to a new device by itself",
@@ -23,6 +24,9 @@ KINDS: Mapping[str, str] = {
     DRIVER_FAILS: "the driver cannot start a device: RmInitAdapter failed",
     REMOVAL_HANGS: "a removal does not end until this is switched off",
     PLUGIN_FAILS: "the vendor's DRA plugin does not start",
+    PLUGIN_NEEDS_GPU: "the vendor's DRA plugin does not start on a node without a GPU, as beside a driver of the host",
+    PLUGIN_HOLDS: "the vendor's DRA plugin has each GPU open that it saw at its start; on real nodes only",
+    PLUGIN_IS_OLD: "the vendor's DRA plugin serves the kubelet's API v1beta1 only; on real nodes only",
 }
 
 

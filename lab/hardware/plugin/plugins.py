@@ -138,7 +138,10 @@ def _shown(records: Records) -> list[BusDevice]:
     """Devices that the vendor's library shows. LabError when it answers with an error."""
     if faults.PLUGIN_FAILS in faults.read(records.root):
         raise LabError(f"the fault {faults.PLUGIN_FAILS} is on")
-    bound = [device for device in records.devices() if device.driver == GPU_DRIVER and not device.draining]
+    owned = [device for device in records.devices() if device.driver == GPU_DRIVER]
+    if not owned and faults.PLUGIN_NEEDS_GPU in faults.read(records.root):
+        raise LabError("the driver is not loaded")
+    bound = [device for device in owned if not device.draining]
     lost = [device.address for device in bound if device.lost]
     if lost:
         raise LabError(f"the device {lost[0]} is lost and still on the bus")

@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.rpc import DRA, service
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.rpc import DRA, EARLIER_DRA, service
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.sockets import (
     Registration,
     Sockets,
@@ -18,10 +19,11 @@ from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.s
 )
 from ansible_collections.composable.infra.controller.signals import asked_to_stop
 from ansible_collections.composable.infra.lab.errors import LabError
+from ansible_collections.composable.infra.lab.hardware.node.faults import PLUGIN_IS_OLD, read
 from ansible_collections.composable.infra.lab.hardware.slices import device_entries
 from ansible_collections.composable.infra.lab.names import DRIVER
 from ansible_collections.composable.infra.lab.real_nodes.plugin.api import PodApi
-from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import DeviceFiles, look
+from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import DeviceFiles, hold, look
 from ansible_collections.composable.infra.lab.real_nodes.plugin.driver import Driver
 from ansible_collections.composable.infra.lab.real_nodes.plugin.publisher import Publisher
 
@@ -54,6 +56,7 @@ def main() -> None:
         devices = look(options.hardware)
     except LabError as error:
         sys.exit(f"the vendor's library fails: {error}")
+    held = hold(options.hardware, devices)
     log(f"found {', '.join(device.uuid for device in devices) or 'no device'}")
     api = PodApi(options.server)
     publisher = Publisher(api, options.node, device_entries(devices), log)
@@ -61,8 +64,12 @@ def main() -> None:
     files = DeviceFiles(options.hardware, devices)
     driver = Driver(options.node, devices, files, options.specs, lambda path: dict(api.request("GET", path)), log)
     sockets = Sockets(options.kubelet, DRIVER)
-    registration = Registration(sockets, ["v1.DRAPlugin"], publisher.registered.set, log)
-    with serving(sockets, [service(f"{DRA}.DRAPlugin", driver.methods())], registration):
+    package = EARLIER_DRA if PLUGIN_IS_OLD in read(options.hardware) else DRA
+    registration = Registration(sockets, [f"{package.rpartition('.')[2]}.DRAPlugin"], publisher.registered.set, log)
+    served = service(f"{DRA}.DRAPlugin", driver.methods(), f"{package}.DRAPlugin")
+    with serving(sockets, [served], registration), ExitStack() as opened:
+        for file in held:
+            opened.enter_context(file)
         ended.wait()
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ansible_collections.composable.infra.lab.errors import LabError
 from ansible_collections.composable.infra.lab.hardware.node import faults
@@ -63,8 +63,22 @@ def look(root: Path) -> list[FoundGpu]:
     """
     if faults.PLUGIN_FAILS in faults.read(root):
         raise LabError(f"the fault {faults.PLUGIN_FAILS} is on")
-    found = (_device(root, path) for path in root.glob(f"{_GPUS}/*/information"))
+    found = [_device(root, path) for path in root.glob(f"{_GPUS}/*/information")]
+    if not found and faults.PLUGIN_NEEDS_GPU in faults.read(root):
+        raise LabError("the driver is not loaded")
     return sorted((device for device in found if device is not None), key=lambda device: device.minor)
+
+
+def hold(root: Path, devices: Iterable[FoundGpu]) -> list[IO[bytes]]:
+    """Open the files of the devices, for as long as the plugin runs, where the fault says so.
+
+    With the gate NVMLDeviceHealthCheck or DynamicMIG the vendor's plugin keeps one session of its library for life
+    (`device_health.go`, `nvlib.go` of its source, 0.4.1).
+    """
+    if faults.PLUGIN_HOLDS not in faults.read(root):
+        return []
+    files = (root / "dev" / f"nvidia{device.minor}" for device in devices)
+    return [file.open("rb") for file in files if file.exists()]
 
 
 def _device(root: Path, information: Path) -> FoundGpu | None:

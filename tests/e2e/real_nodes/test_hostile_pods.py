@@ -57,7 +57,9 @@ from ansible_collections.composable.infra.plugins.module_utils.node.kernel_log i
     faults,
 )
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
-from ansible_collections.composable.infra.tests.e2e.real_nodes.hostile_pods import (
+from ansible_collections.composable.infra.tests.e2e.support import real_hardware
+from ansible_collections.composable.infra.tests.e2e.support.support import wait_for
+from ansible_collections.composable.infra.tests.e2e.trouble.hostile_pods import (
     DEVICE,
     NODE,
     OTHERS,
@@ -70,8 +72,6 @@ from ansible_collections.composable.infra.tests.e2e.real_nodes.hostile_pods impo
     shared_volume,
     with_volume,
 )
-from ansible_collections.composable.infra.tests.e2e.support import real_hardware
-from ansible_collections.composable.infra.tests.e2e.support.support import wait_for
 from ansible_collections.composable.infra.tests.e2e.trouble.test_accounts import lease
 from ansible_collections.composable.infra.tests.e2e.trouble.test_hostile_tenant import OURS, RED, body
 

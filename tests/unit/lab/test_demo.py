@@ -101,7 +101,7 @@ def test_the_table_has_a_column_for_each_pod_and_the_words_of_the_picture() -> N
         "attached by the fabric": ["2.50", "2.60", "-"],
         "on the bus, driver, in the slice": ["3.50", "-", "-"],
         "gate removed, or condition written": ["4.00", "3.00", "-"],
-        "bound, or allocated anew": ["4.25", "5.00", "0.05"],
+        "bound, or reallocated": ["4.25", "5.00", "0.05"],
         "pod started": ["4.50", "5.50", "0.25"]}
     assert max(map(len, text.splitlines())) <= 80
     signs = {line[:1] for line in text.partition("Seconds since")[0].splitlines()[3:]}
@@ -120,7 +120,7 @@ def test_the_table_has_the_call_where_there_was_one() -> None:
     other = ClaimTimes("infer", created=100.0, allocated=100.5, running=105.0)
     rows = cells(table([asked]))
     assert (rows["way"], rows["node chosen by the provider"]) == (["autoscaler"], ["1.50"])
-    assert rows["bound, or allocated anew"] == ["4.00"]
+    assert rows["bound, or reallocated"] == ["4.00"]
     assert "node chosen by the provider" not in cells(table([other]))
 
 

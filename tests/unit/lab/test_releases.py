@@ -49,6 +49,18 @@ def test_alpha_releases_switch_binding_conditions_on_where_they_are_needed(serie
         assert "DRADeviceBindingConditions=true" in RELEASES[series].feature_gates(component).split(",")
 
 
+@pytest.mark.parametrize("series", sorted(RELEASES))
+def test_the_lab_sets_what_preflight_asks_for_taint_rules(series: str) -> None:
+    """A component does not start with a gate that it does not know, so each release has exactly its own."""
+    wanted = matrix.lookup("kubernetes.taint_rules")[series]
+    for component in KUBERNETES_COMPONENTS:
+        given = RELEASES[series].gates.get(component, {})
+        assert sorted(name for name in given if name.startswith("DRADeviceTaint")) == sorted(wanted["gates"])
+    served = {"v1", *(each.removeprefix("resource.k8s.io/").removesuffix("=true")
+                      for each in RELEASES[series].runtime_config)}
+    assert wanted["version"] in served
+
+
 def test_1_36_needs_no_gate_for_conditions_but_one_for_taint_rules() -> None:
     release = RELEASES["1.36"]
     assert {release.feature_gates(name) for name in KUBERNETES_COMPONENTS} == {"DRADeviceTaintRules=true"}

@@ -232,6 +232,17 @@ def test_plugin_that_fails_starts_when_the_fault_is_off(setting: Setting) -> Non
 
 
 @pytest.mark.usefixtures("quick")
+def test_plugin_that_needs_a_gpu_starts_when_one_has_come(setting: Setting) -> None:
+    setting.bench.fault(faults.PLUGIN_NEEDS_GPU)
+    setting.plugins.pod(NODE, "pod-1")
+    while not setting.lines:
+        assert not setting.started.wait(0.01)
+    assert "the driver is not loaded" in setting.lines[0]
+    setting.touched("a")
+    setting.api.wait(lambda: setting.api.uuids() == ["GPU-a"])
+
+
+@pytest.mark.usefixtures("quick")
 def test_refused_write_is_repeated(setting: Setting) -> None:
     setting.api.refuse = [500, 409]
     setting.touched("a")

@@ -15,7 +15,7 @@ from ansible_collections.composable.infra.lab.hardware.node import containers, d
 from ansible_collections.composable.infra.lab.hardware.node.kernel import NodeKernel
 from ansible_collections.composable.infra.lab.hardware.node.records import BusDevice
 from ansible_collections.composable.infra.lab.hardware.options import HardwareOptions, hardware_command
-from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import look
+from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import hold, look
 
 GPU = BusDevice("uid-a", "GPU-a", "H100", "0000:10:00.0", 0, driver="nvidia", minor=0)
 
@@ -53,7 +53,30 @@ def test_plugin_fails_where_the_vendors_library_does(kernel: NodeKernel) -> None
         look(kernel.root)
 
 
-@pytest.mark.parametrize(("target", "is_open"), [("/dev/nvidia0", True), ("/dev/nvidia1", False), ("/dev/null", False)])
+def test_plugin_that_needs_a_gpu_fails_on_an_empty_node(kernel: NodeKernel, tmp_path: Path) -> None:
+    empty = NodeKernel(tmp_path / "empty", 1, True, lambda folder, verb, address: None)
+    assert look(empty.root) == []
+    for node in (kernel, empty):
+        faults.switch(node.root, faults.PLUGIN_NEEDS_GPU, True)
+    with pytest.raises(LabError, match="the driver is not loaded"):
+        look(empty.root)
+    assert [device.uuid for device in look(kernel.root)] == ["GPU-a"]
+    kernel.records.save(touch(kernel).but(draining=True))
+    assert look(kernel.root) == []
+
+
+def test_plugin_that_holds_opens_what_was_used(kernel: NodeKernel) -> None:
+    touch(kernel)
+    found = look(kernel.root)
+    assert hold(kernel.root, found) == []
+    faults.switch(kernel.root, faults.PLUGIN_HOLDS, True)
+    (file,) = hold(kernel.root, found)
+    with file:
+        assert file.name == str(kernel.root / "dev/nvidia0")
+
+
+@pytest.mark.parametrize(("target", "is_open"), [
+    ("/dev/nvidia0", True), ("/run/hardware/dev/nvidia0", True), ("/dev/nvidia1", False), ("/dev/null", False)])
 def test_container_that_has_the_device_open_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, is_open: bool
 ) -> None:

@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from ...module_utils.kube.objects import taints
 from ...module_utils.planning.device_info import DIRECT, RESCHEDULE
 from .class_rules import direct_models
 from .findings import Case, Finding, ok, stop, warn
 from .matrix import at_least, series
 
 CLAIMS = "resource.k8s.io/v1/resourceclaims"
-TAINT_RULES = "resource.k8s.io/v1alpha3/devicetaintrules"
+COHDI_VERSION = "v1alpha3"
+TAINT_RULES = {version: f"resource.k8s.io/{version}/devicetaintrules" for version in taints.VERSIONS}
 BINDING = "DRADeviceBindingConditions"
 
 
@@ -87,19 +89,53 @@ def gate(case: Case, name: str) -> tuple[bool, str]:
 
 
 def taint_rules(case: Case) -> Iterator[Finding]:
-    """CoHDI's operator creates DeviceTaintRules in v1alpha3."""
-    if not case.wants("controllers", "cohdi"):
+    """The scheduler heeds DeviceTaintRules, and CoHDI's operator can create them in v1alpha3.
+
+    A node agent proves that a device is idle, and the device leaves the bus. Until the DRA plugin publishes its next
+    ResourceSlice only a DeviceTaintRule keeps the scheduler from a device that has left.
+    """
+    rows, have = case.matrix["kubernetes"]["taint_rules"], series(case.cluster.get("kubernetes"))
+    if not (row := next((rows[each] for each in reversed(rows) if at_least(have, each)), None)):
         return
-    if TAINT_RULES in case.listed("served"):
-        yield ok("device taint rules", "resource.k8s.io/v1alpha3 serves them")
+    version, told = row["version"], case.cluster.get("gates") or {}
+    served = [each for each in TAINT_RULES if TAINT_RULES[each] in case.listed("served")]
+    if case.wants("controllers", "cohdi") and COHDI_VERSION not in served:
+        yield stop(
+            "device taint rules",
+            f"resource.k8s.io/{COHDI_VERSION} DeviceTaintRule, which CoHDI's operator creates at every detach, is not "
+            "served",
+            f"{_flags([COHDI_VERSION, version], row['gates'])}, or set composable_controllers to ours",
+        )
         return
-    yield stop(
-        "device taint rules",
-        "resource.k8s.io/v1alpha3 DeviceTaintRule, which CoHDI's operator creates at every detach, is not served",
-        "Add --runtime-config=resource.k8s.io/v1alpha3=true,resource.k8s.io/v1beta2=true to kube-apiserver, and "
-        "--feature-gates=DRADeviceTaints=true,DRADeviceTaintRules=true to kube-apiserver, kube-scheduler and "
-        "kube-controller-manager, or set composable_controllers to ours",
-    )
+    gates = [name for name in ("DRADeviceTaints", "DRADeviceTaintRules")
+             if not told.get(name, name not in row["gates"])]
+    missing = [] if version in ("v1", *served) else [version]
+    if gates:
+        yield warn(
+            "device taint rules",
+            f"the scheduler does not heed DeviceTaintRules ({', '.join(gates)} off), so a new pod can be allocated a "
+            "device that has just left its node",
+            _flags(missing, gates),
+        )
+    elif missing:
+        yield stop(
+            "device taint rules",
+            f"the scheduler waits for resource.k8s.io/{version} DeviceTaintRule, which is not served, and schedules no "
+            "pod",
+            _flags(missing, gates),
+        )
+    else:
+        yield ok("device taint rules", f"the scheduler heeds those of resource.k8s.io/{version}")
+
+
+def _flags(versions: Sequence[str], gates: Sequence[str]) -> str:
+    """How to serve the versions of resource.k8s.io that are off by default, and to switch the gates on."""
+    config = ",".join(f"resource.k8s.io/{each}=true" for each in dict.fromkeys(versions) if each != "v1")
+    features = ",".join(f"{name}=true" for name in gates)
+    flags = [f"--runtime-config={config} to kube-apiserver"] if config else []
+    if features:
+        flags.append(f"--feature-gates={features} to kube-apiserver, kube-scheduler and kube-controller-manager")
+    return f"Add {', and '.join(flags)}"
 
 
 RULES = (kubernetes_version, claims_served, binding_conditions, own_driver, taint_rules)

@@ -33,7 +33,9 @@ PLAN: dict[str, t.Any] = {
     "mapping": "provider_id",
     "nodes": [],
 }
-SERVED = ["resource.k8s.io/v1/resourceclaims", "resource.k8s.io/v1alpha3/devicetaintrules"]
+CLAIMS = "resource.k8s.io/v1/resourceclaims"
+RULES = {version: f"resource.k8s.io/{version}/devicetaintrules" for version in ("v1alpha3", "v1beta2", "v1")}
+SERVED = [CLAIMS, RULES["v1alpha3"], RULES["v1beta2"]]
 
 
 def node(name: str, **more: t.Any) -> dict[str, t.Any]:
@@ -72,7 +74,7 @@ def cluster(**more: t.Any) -> dict[str, t.Any]:
     return {
         "kubernetes": "v1.36.3",
         "served": SERVED,
-        "gates": {},
+        "gates": {"DRADeviceTaintRules": True},
         "nodes": [node("a"), node("b")],
         "hosts": [host("a")],
         "releases": [],

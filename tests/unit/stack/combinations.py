@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.composable.infra.tests.unit.stack.cases import SERVED, host, node, release
+from ansible_collections.composable.infra.tests.unit.stack.cases import CLAIMS, RULES, host, node, release
 
 Changes = dict[str, t.Any]
 COHDI: Changes = {"controllers": "cohdi"}
@@ -52,12 +52,19 @@ REFUSED: list[tuple[str, Changes, Changes, str, str]] = [
     ),
     (
         "taint rules not served",
-        {"served": SERVED[:1]},
+        {"served": [CLAIMS]},
         COHDI,
         "device taint rules",
         "Add --runtime-config=resource.k8s.io/v1alpha3=true,resource.k8s.io/v1beta2=true to kube-apiserver, and "
-        "--feature-gates=DRADeviceTaints=true,DRADeviceTaintRules=true to kube-apiserver, kube-scheduler and "
+        "--feature-gates=DRADeviceTaintRules=true to kube-apiserver, kube-scheduler and "
         "kube-controller-manager, or set composable_controllers to ours",
+    ),
+    (
+        "scheduler that waits for taint rules",
+        {"served": [CLAIMS, RULES["v1alpha3"]]},
+        {},
+        "device taint rules",
+        "Add --runtime-config=resource.k8s.io/v1beta2=true to kube-apiserver",
     ),
     (
         "GPUCluster with CoHDI",

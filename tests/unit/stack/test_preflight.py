@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.composable.infra.plugins.plugin_utils.stack.findings import OK, STOP, WARN, Finding
 from ansible_collections.composable.infra.plugins.plugin_utils.stack.matrix import FILE, matrix
 from ansible_collections.composable.infra.plugins.plugin_utils.stack.preflight import judge, preflight
-from ansible_collections.composable.infra.tests.unit.stack.cases import SERVED, cluster, host, node, plan
+from ansible_collections.composable.infra.tests.unit.stack.cases import CLAIMS, RULES, cluster, host, node, plan
 from ansible_collections.composable.infra.tests.unit.stack.combinations import (
     COHDI,
     REFUSED,
@@ -25,13 +25,15 @@ from ansible_collections.composable.infra.tests.unit.stack.combinations import (
 
 BOTH: Changes = {**TYPED, "other-driver-names": ["own.example"]}
 EITHER = "device.driver in ['gpu.nvidia.com', 'own.example']"
+NEWER: Changes = {"served": [CLAIMS, RULES["v1"]], "gates": {}}
 WARNED: list[tuple[str, Changes, Changes, str]] = [
     ("plugin that has every GPU open", {}, {"dra_feature_gates": {"DynamicMIG": True}},
      "feature gates of the DRA driver"),
     ("manager out of reach", {}, {"login": {"problem": "nobody answers", "reached": False, "said": ""}}, "CDI Manager"),
     ("nobody brings the runtime class", {}, {"gpu_operator_toolkit": False}, "container toolkit"),
     ("direct beside the vendor's driver", {}, {"handover": "direct", "dra_driver": True}, "handover and DRA driver"),
-    ("a release that nobody tried", {"kubernetes": "v1.38.0"}, {}, "kubernetes version"),
+    ("a release that nobody tried", {"kubernetes": "v1.38.0", **NEWER}, {}, "kubernetes version"),
+    ("taint rules that are off by default", {"served": [CLAIMS], "gates": {}}, {}, "device taint rules"),
     ("class of others that a pool breaks", {"class_selectors": {"others": [VENDORS]}},
      {"config": {"device_info": [ROW]}}, "selectors and pools"),
     ("claim that a pool breaks", {
@@ -42,7 +44,7 @@ WARNED: list[tuple[str, Changes, Changes, str]] = [
     ("no class for both", {"class_selectors": {"gpu.nvidia.com": [VENDORS]}}, {"config": {"device_info": [BOTH]}},
      "selectors and drivers"),
     ("driver container", {}, {"driver_shape": "container", "gpu_operator_driver": True}, "driver"),
-    ("operator on 1.37", {"kubernetes": "v1.37.0"}, {}, "GPU Operator and Kubernetes"),
+    ("operator on 1.37", {"kubernetes": "v1.37.0", **NEWER}, {}, "GPU Operator and Kubernetes"),
     ("branch that does not let go", {}, {"driver_branch": 595}, "driver branch"),
     (
         "K3s on SLES",
@@ -97,6 +99,36 @@ def test_it_is_told_but_does_not_stop(in_cluster: Changes, in_plan: Changes, che
     found = judge(cluster(**in_cluster), plan(**in_plan))
     assert check in [finding.check for finding in of(WARN, found)]
     assert of(STOP, found) == []
+
+
+GATES = "--feature-gates={} to kube-apiserver, kube-scheduler and kube-controller-manager"
+CONFIG = "--runtime-config=resource.k8s.io/{}=true to kube-apiserver"
+
+
+@pytest.mark.parametrize(("version", "served", "gates", "level", "change"), [
+    ("v1.34.4", [], {}, WARN, f"Add {CONFIG.format('v1alpha3')}, and {GATES.format('DRADeviceTaints=true')}"),
+    ("v1.35.4", ["v1alpha3"], {"DRADeviceTaints": True}, WARN,
+     f"Add {GATES.format('DRADeviceTaintRules=true')}"),
+    ("v1.35.4", ["v1alpha3"], {"DRADeviceTaints": True, "DRADeviceTaintRules": True}, OK, ""),
+    ("v1.36.3", [], {}, WARN, f"Add {CONFIG.format('v1beta2')}, and {GATES.format('DRADeviceTaintRules=true')}"),
+    ("v1.36.3", ["v1alpha3", "v1beta2"], {"DRADeviceTaintRules": False}, WARN,
+     f"Add {GATES.format('DRADeviceTaintRules=true')}"),
+    ("v1.36.3", ["v1alpha3"], {"DRADeviceTaintRules": True}, STOP, f"Add {CONFIG.format('v1beta2')}"),
+    ("v1.37.2", ["v1"], {}, OK, ""),
+    ("v1.37.2", ["v1"], {"DRADeviceTaints": False}, WARN, f"Add {GATES.format('DRADeviceTaints=true')}"),
+    ("v1.38.0", ["v1"], {}, OK, ""),
+])
+def test_preflight_asks_for_what_the_scheduler_needs_to_heed_taint_rules(
+        version: str, served: list[str], gates: dict[str, bool], level: str, change: str) -> None:
+    """Without it the scheduler can allocate a device between its removal and the plugin's next ResourceSlice."""
+    found = judge(cluster(kubernetes=version, served=[CLAIMS, *(RULES[each] for each in served)], gates=gates), plan())
+    assert [(f.level, f.change) for f in found if f.check == "device taint rules"] == [(level, change)]
+
+
+def test_cohdi_on_1_37_needs_its_own_version_and_no_gate() -> None:
+    told = cluster(kubernetes="v1.37.2", **NEWER)
+    assert [f.change for f in of(STOP, judge(told, plan(**COHDI)))] == [
+        f"Add {CONFIG.format('v1alpha3')}, or set composable_controllers to ours"]
 
 
 def test_selectors_that_can_judge_the_pools_are_well() -> None:
@@ -163,7 +195,7 @@ def test_only_the_planned_nodes_are_judged() -> None:
 
 
 def test_the_report_begins_with_what_stops() -> None:
-    found = preflight(cluster(served=SERVED[:1], hosts=[host("a", nouveau=True)]), plan(**COHDI))
+    found = preflight(cluster(served=[CLAIMS], gates={}, hosts=[host("a", nouveau=True)]), plan(**COHDI))
     lines = found["report"].splitlines()
     assert lines[0].startswith("preflight: 1 to mend, 1 to know, ")
     assert lines[1].startswith("  [STOP] device taint rules: ")

@@ -55,8 +55,11 @@ KINDS: t.Final[dict[str, list[tuple[str, str, list[Json]]]]] = {
 }
 
 
-def serve(api: FakeApi, sick: str = "", absent: str = "") -> None:
-    """A small cluster. `sick`: the group and version whose discovery is answered with 503; `absent`: one it lacks."""
+def serve(api: FakeApi, sick: str = "", absent: str = "", **holds: list[Json]) -> None:
+    """A small cluster. `sick`: the group and version whose discovery is answered with 503; `absent`: one it lacks.
+
+    `holds`: other objects than those of KINDS, by their plural.
+    """
     groups = [one for one in KINDS if "/" in one and one != absent]
     api.on("GET /version", {"major": "1", "minor": "36", "gitVersion": "v1.36.3"})
     api.on("GET /api", {"kind": "APIVersions", "versions": ["v1"]})
@@ -70,7 +73,8 @@ def serve(api: FakeApi, sick: str = "", absent: str = "") -> None:
         found = {"kind": "APIResourceList", "groupVersion": group, "resources": resources}
         api.on(f"GET {path}", status(503, "ServiceUnavailable") if group == sick else found)
         for name, kind, items in KINDS[group]:
-            listed = {"kind": f"{kind}List", "apiVersion": group, "metadata": {"resourceVersion": "1"}, "items": items}
+            listed = {"kind": f"{kind}List", "apiVersion": group, "metadata": {"resourceVersion": "1"},
+                      "items": holds.get(name, items)}
             api.on(f"GET {path}/{name}", listed)
     for name, _kind, _items in KINDS[CRO] if absent != CRO else ():
         crd = {"apiVersion": CRDS, "kind": "CustomResourceDefinition", "metadata": {"name": f"{name}.{GROUP}"}}

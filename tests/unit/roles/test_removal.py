@@ -1,18 +1,22 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a role removes that the cluster removes as well goes before what the cluster removes it for.
+"""What roles remove, in which order, and what stands in the way before anything is removed.
 
+What a role removes that the cluster removes as well goes before what the cluster removes it for.
 kube-controller-manager deletes the Secret of a token when its ServiceAccount is gone, and kubernetes.core.k8s fails on
 an object that goes between its look and its deletion. Source: tokens_controller.go of Kubernetes.
 """
 
 from __future__ import annotations
 
+import re
 import typing as t
+from pathlib import Path
 
 import pytest
 import yaml
+from ansible.plugins.filter.core import FilterModule
 from jinja2.nativetypes import NativeEnvironment
 
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import DEPLOY, documents
@@ -34,7 +38,9 @@ def definition(file: str, scrapes: bool) -> list[dict[str, t.Any]]:
 
 
 def rendered(text: str, known: dict[str, t.Any]) -> t.Any:
-    return NativeEnvironment().from_string(text).render(known)
+    environment = NativeEnvironment()
+    environment.filters.update({"dict2items": FilterModule().filters()["dict2items"]})
+    return environment.from_string(text).render(known)
 
 
 @pytest.mark.parametrize("file", ["fill.yml", "absent.yml"])
@@ -47,3 +53,47 @@ def test_secret_of_a_token_is_removed_before_its_account(file: str) -> None:
 def test_account_is_made_before_the_secret_of_its_token() -> None:
     kinds = [item["kind"] for item in definition("fill.yml", scrapes=True)]
     assert kinds.index("ServiceAccount") < kinds.index("Secret")
+
+
+# Selectors that are made of a mapping of labels.
+SELECTORS = [(path.relative_to(ROOT).as_posix(), found) for path in sorted((ROOT / "roles").glob("*/tasks/*.yml"))
+             for found in re.findall(r'label_selectors: "({{ \w+_labels.*})"', path.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize(("file", "text"), SELECTORS)
+def test_selectors_have_the_names_and_values_of_the_labels(file: str, text: str) -> None:
+    (name,) = re.findall(r"\w+_labels", text)
+    assert list(rendered(text, {name: {"a/b": "c", "d": "e"}})) == ["a/b=c", "d=e"], file
+
+
+def test_there_are_such_selectors() -> None:
+    assert len(SELECTORS) >= 3
+
+
+# Where a role refuses to go, and what the role uninstall asks for that reason before it removes the first part.
+ASKED_FIRST = {
+    ("gpu_sharing", "Fail when ResourceClaims hold parts of GPUs"): "uninstall_of_gpus",
+    ("nvidia_dra_driver", "Fail when ResourceClaims hold its devices"): "uninstall_of_gpus",
+    ("gpu_operator", "Fail when ResourceClaims hold devices"): "uninstall_of_gpus",
+    ("controllers", "Fail when the CRDs shall go and devices are attached"): "uninstall_crds",
+    ("cohdi", "Fail when our controllers run"): "uninstall_staying",
+    ("cohdi", "Fail when devices are attached"): "uninstall_asked",
+}
+
+
+def test_uninstall_asks_first_for_all_that_a_part_refuses() -> None:
+    order = yaml.safe_load((ROOT / "roles/uninstall/vars/main.yml").read_text(encoding="utf-8"))["uninstall_order"]
+    refusals = {(role, task["name"]) for role in order for path in (ROOT / "roles" / role / "tasks").glob("*absent.yml")
+                for task in with_includes(path) if {"ansible.builtin.assert", "ansible.builtin.fail"} & set(task)}
+    assert refusals == set(ASKED_FIRST)
+    asked = (ROOT / "roles/uninstall/tasks/attached.yml").read_text(encoding="utf-8")
+    assert [name for name in ASKED_FIRST.values() if name not in asked] == []
+
+
+def with_includes(path: Path) -> t.Iterator[dict[str, t.Any]]:
+    """The tasks of a file and of those of its folder that it includes."""
+    for task in yaml.safe_load(path.read_text(encoding="utf-8")):
+        yield task
+        included = task.get("ansible.builtin.include_tasks")
+        if isinstance(included, str):
+            yield from with_includes(path.parent / included)

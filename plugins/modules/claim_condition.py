@@ -87,6 +87,19 @@ devices:
   returned: success
   type: list
   elements: dict
+  contains:
+    driver:
+      description: DRA driver.
+      type: str
+    pool:
+      description: Name of the pool.
+      type: str
+    device:
+      description: Name of the device in the pool.
+      type: str
+    conditions:
+      description: Status of each condition by its type.
+      type: dict
   sample:
     - driver: gpu.nvidia.com
       pool: nvidia-a100-40g-fabric1

@@ -108,6 +108,22 @@ request:
   description: The object as the API server has it after the task, or would have it. None when it does not exist.
   returned: success
   type: dict
+  contains:
+    apiVersion:
+      description: Group and version.
+      type: str
+    kind:
+      description: Kind of the object.
+      type: str
+    metadata:
+      description: Name, labels, annotations and what else the API server keeps of an object.
+      type: dict
+    spec:
+      description: What is wanted.
+      type: dict
+    status:
+      description: What the controllers reported. Absent before they did.
+      type: dict
   sample:
     apiVersion: cro.hpsys.ibm.ie.com/v1alpha1
     kind: ComposabilityRequest

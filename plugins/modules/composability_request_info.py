@@ -71,6 +71,22 @@ requests:
   returned: success
   type: list
   elements: dict
+  contains:
+    apiVersion:
+      description: Group and version.
+      type: str
+    kind:
+      description: Kind of the object.
+      type: str
+    metadata:
+      description: Name, labels, annotations and what else the API server keeps of an object.
+      type: dict
+    spec:
+      description: What is wanted.
+      type: dict
+    status:
+      description: What the controllers reported. Absent before they did.
+      type: dict
   sample:
     - apiVersion: cro.hpsys.ibm.ie.com/v1alpha1
       kind: ComposabilityRequest
@@ -83,6 +99,22 @@ resources:
   returned: success
   type: list
   elements: dict
+  contains:
+    apiVersion:
+      description: Group and version.
+      type: str
+    kind:
+      description: Kind of the object.
+      type: str
+    metadata:
+      description: Name, labels, annotations and what else the API server keeps of an object.
+      type: dict
+    spec:
+      description: What is wanted.
+      type: dict
+    status:
+      description: What the controllers reported. Absent before they did.
+      type: dict
   sample:
     - apiVersion: cro.hpsys.ibm.ie.com/v1alpha1
       kind: ComposableResource

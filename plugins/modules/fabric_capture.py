@@ -88,6 +88,20 @@ arrivals:
       counted in the last day. C(notes) says what could not be read.
   returned: success
   type: dict
+  contains:
+    known:
+      description: Claims of which the moment is known.
+      type: int
+    with_lifetime:
+      description: Claims of which it is also known for how long their pod ran.
+      type: int
+    served:
+      description: Claims that the controllers counted in the last day.
+      type: int
+    notes:
+      description: What could not be read.
+      type: list
+      elements: str
   sample: {known: 41, with_lifetime: 12, served: 230, notes: []}
 left_out:
   description: What a capture never has.

@@ -100,6 +100,28 @@ results:
   returned: success
   type: list
   elements: dict
+  contains:
+    name:
+      description: Name of the check.
+      type: str
+    title:
+      description: Title of the check.
+      type: str
+    means:
+      description: What the check demands.
+      type: str
+    changes:
+      description: Whether the check attaches or detaches a device.
+      type: bool
+    outcome:
+      description: V(passed), V(failed), V(unsupported) or V(skipped).
+      type: str
+    words:
+      description: How the CDI Manager does it, or why the check did not pass.
+      type: str
+    seconds:
+      description: How long the check took.
+      type: float
   sample:
     - name: a_device_is_attached_and_detached
       title: a device comes and goes

@@ -100,6 +100,56 @@ proposal:
     - C(id) is the same only for the same target and the same devices. It is empty without moves.
   returned: success
   type: dict
+  contains:
+    id:
+      description: Id of the proposal. Empty without moves.
+      type: str
+    fits:
+      description: Whether the devices fit on C(target) after the moves.
+      type: bool
+    target:
+      description: Node that gets the devices. Empty where no node can.
+      type: str
+    moves:
+      description: Devices that leave their nodes.
+      type: list
+      elements: dict
+      contains:
+        node:
+          description: Node that the devices leave.
+          type: str
+        model:
+          description: Model as the CDI Manager names it.
+          type: str
+        devices:
+          description: Names of the ComposableResources.
+          type: list
+          elements: str
+        request:
+          description: ComposabilityRequest of the node and the model.
+          type: str
+        reason:
+          description: Why they are moved.
+          type: str
+    why:
+      description: The proposal in a sentence.
+      type: str
+    ask:
+      description: What the proposal is for.
+      type: dict
+      contains:
+        model:
+          description: Model as the CDI Manager names it.
+          type: str
+        count:
+          description: Number of devices on one node.
+          type: int
+        claim:
+          description: Namespace and name of the claim. Empty without one.
+          type: str
+        node_labels:
+          description: Labels of the nodes on which it may run.
+          type: dict
   sample:
     id: 3f2a9c0b7d1e
     fits: true

@@ -185,6 +185,40 @@ devices:
   returned: always, unless the options were refused
   type: list
   elements: dict
+  contains: &device
+    uid:
+      description: Uid of the device at the CDI Manager.
+      type: str
+    model:
+      description: Model as the CDI Manager names it.
+      type: str
+    kind:
+      description: Kind of the device, such as V(gpu) or V(memory).
+      type: str
+    fabric:
+      description: Number of the fabric.
+      type: int
+    machine:
+      description: Uid of the machine that has the device. Null for a free device.
+      type: str
+    state:
+      description: V(free), V(attaching), V(attached), V(detaching) or V(unavailable).
+      type: str
+    health:
+      description: V(OK), V(Warning), V(Critical) or V(Unknown).
+      type: str
+    serial:
+      description: What the node sees, of a GPU its UUID. Null where the CDI Manager does not tell it.
+      type: str
+    name:
+      description: Name of the device. Null where it has none.
+      type: str
+    size:
+      description: Size of a memory device in MiB, else null.
+      type: int
+    box:
+      description: The CDI Manager's id of the chassis that the device sits in. Null where it does not tell one.
+      type: str
   sample:
     - uid: 8c9d0e1f-2a3b-4c5d-8e9f-0a1b2c3d4e5f
       model: A100 40G
@@ -211,6 +245,45 @@ results:
   returned: always, unless the options were refused
   type: list
   elements: dict
+  contains:
+    machine:
+      description: Uid of the machine.
+      type: str
+    name:
+      description: Name of the machine.
+      type: str
+    model:
+      description: Model as the CDI Manager names it.
+      type: str
+    changed:
+      description: Whether something was attached or detached.
+      type: bool
+    failed:
+      description: Whether the attachment failed.
+      type: bool
+    msg:
+      description: Error message.
+      type: str
+      returned: when C(failed) is true
+    error:
+      description: Class of the error.
+      type: str
+      returned: when C(failed) is true
+    count:
+      description: Number of devices of the model that the machine has after the task.
+      type: int
+    devices:
+      description: Devices that were attached or detached.
+      type: list
+      elements: dict
+      contains: *device
+    handles:
+      description: Operations that the CDI Manager still works on.
+      type: list
+      elements: str
+    seconds:
+      description: Time that the attachment took.
+      type: float
   sample:
     - machine: 5a2b4a1e-3c1f-5d4e-8f6a-0b1c2d3e4f50
       name: node-0

@@ -131,6 +131,58 @@ machines:
   returned: when O(gather) has V(machines) and O(query) is not given
   type: list
   elements: dict
+  contains:
+    uid:
+      description: Uid of the machine.
+      type: str
+    name:
+      description: Name of the machine.
+      type: str
+    fabric:
+      description: Number of its fabric. Null without one.
+      type: int
+    power_state:
+      description: >-
+        V(On), V(Off), V(PoweringOn), V(PoweringOff) or V(Paused). Null where the CDI Manager does not tell it.
+      type: str
+    devices:
+      description: Attached devices.
+      type: list
+      elements: dict
+      contains: &device
+        uid:
+          description: Uid of the device at the CDI Manager.
+          type: str
+        model:
+          description: Model as the CDI Manager names it.
+          type: str
+        kind:
+          description: Kind of the device, such as V(gpu) or V(memory).
+          type: str
+        fabric:
+          description: Number of the fabric.
+          type: int
+        machine:
+          description: Uid of the machine that has the device. Null for a free device.
+          type: str
+        state:
+          description: V(free), V(attaching), V(attached), V(detaching) or V(unavailable).
+          type: str
+        health:
+          description: V(OK), V(Warning), V(Critical) or V(Unknown).
+          type: str
+        serial:
+          description: What the node sees, of a GPU its UUID. Null where the CDI Manager does not tell it.
+          type: str
+        name:
+          description: Name of the device. Null where it has none.
+          type: str
+        size:
+          description: Size of a memory device in MiB, else null.
+          type: int
+        box:
+          description: The CDI Manager's id of the chassis that the device sits in. Null where it does not tell one.
+          type: str
   sample:
     - uid: 5a2b4a1e-3c1f-5d4e-8f6a-0b1c2d3e4f50
       name: node-0
@@ -155,6 +207,7 @@ devices:
   returned: when O(gather) has V(devices) and O(query) is not given
   type: list
   elements: dict
+  contains: *device
   sample:
     - uid: 8c9d0e1f-2a3b-4c5d-8e9f-0a1b2c3d4e5f
       model: A100 40G
@@ -172,6 +225,16 @@ free:
   returned: when O(gather) has V(free) and O(query) is not given
   type: list
   elements: dict
+  contains:
+    model:
+      description: Model as the CDI Manager names it.
+      type: str
+    fabric:
+      description: Number of the fabric.
+      type: int
+    free:
+      description: Number of free devices.
+      type: int
   sample:
     - model: A100 40G
       fabric: 1
@@ -181,6 +244,25 @@ links:
   returned: when O(gather) has V(links) and O(query) is not given
   type: list
   elements: dict
+  contains:
+    fabric:
+      description: Number of the fabric.
+      type: int
+    machine:
+      description: Uid of the machine.
+      type: str
+    name:
+      description: Name of the machine.
+      type: str
+    device:
+      description: Uid of the device.
+      type: str
+    model:
+      description: Model as the CDI Manager names it.
+      type: str
+    state:
+      description: State of the device.
+      type: str
   sample:
     - fabric: 1
       machine: 5a2b4a1e-3c1f-5d4e-8f6a-0b1c2d3e4f50

@@ -115,6 +115,28 @@ plan:
   returned: success, and when the plan was refused or failed
   type: list
   elements: dict
+  contains:
+    action:
+      description: V(attach) or V(detach).
+      type: str
+    machine:
+      description: Uid of the machine.
+      type: str
+    name:
+      description: Name of the machine.
+      type: str
+    model:
+      description: Model as the CDI Manager names it.
+      type: str
+    count:
+      description: Number of devices.
+      type: int
+    device:
+      description: Uid of the device that is detached. Null for an attach.
+      type: str
+    reason:
+      description: Why the step is needed.
+      type: str
   sample:
     - action: detach
       machine: 5a2b4a1e-3c1f-5d4e-8f6a-0b1c2d3e4f50
@@ -149,6 +171,33 @@ results:
   returned: when something was carried out
   type: list
   elements: dict
+  contains:
+    action:
+      description: V(attach) or V(detach).
+      type: str
+    machine:
+      description: Uid of the machine.
+      type: str
+    name:
+      description: Name of the machine.
+      type: str
+    model:
+      description: Model as the CDI Manager names it.
+      type: str
+    failed:
+      description: Whether the step failed.
+      type: bool
+    msg:
+      description: Error message.
+      type: str
+      returned: when C(failed) is true
+    error:
+      description: Class of the error.
+      type: str
+      returned: when C(failed) is true
+    seconds:
+      description: Time that the step took.
+      type: float
   sample:
     - action: attach
       machine: 5a2b4a1e-3c1f-5d4e-8f6a-0b1c2d3e4f50

@@ -234,6 +234,19 @@ before:
         - C(says) is the planner's own sentence.
       type: list
       elements: dict
+      contains:
+        claim:
+          description: Namespace and name.
+          type: str
+        state:
+          description: V(served), V(placed), V(waiting) or V(released).
+          type: str
+        node:
+          description: Node of the pod. Empty without one.
+          type: str
+        says:
+          description: The planner's own sentence.
+          type: str
       sample:
         - claim: default/train
           state: placed
@@ -242,21 +255,55 @@ before:
     counts:
       description: How many claims are in each state.
       type: dict
+      contains:
+        served:
+          description: Number of claims in the state V(served).
+          type: int
+        placed:
+          description: Number of claims in the state V(placed).
+          type: int
+        waiting:
+          description: Number of claims in the state V(waiting).
+          type: int
+        released:
+          description: Number of claims in the state V(released).
+          type: int
       sample: {served: 3, placed: 1, waiting: 0, released: 0}
     attaches:
       description: Devices for which the CDI Manager would be asked first.
       type: list
       elements: dict
+      contains: &moves
+        node:
+          description: Node.
+          type: str
+        model:
+          description: Model as the CDI Manager names it.
+          type: str
+        count:
+          description: Number of devices.
+          type: int
       sample: [{node: node-0, model: A100 40G, count: 1}]
     returns:
       description: Devices that would be given up first, for example since they were idle for longer than the hold time.
       type: list
       elements: dict
+      contains: *moves
       sample: [{node: node-1, model: A100 40G, count: 2}]
     free:
       description: Devices that are free, before any of these attaches and returns.
       type: list
       elements: dict
+      contains:
+        model:
+          description: Model as the CDI Manager names it.
+          type: str
+        fabric:
+          description: Number of the fabric.
+          type: int
+        count:
+          description: Number of devices.
+          type: int
       sample: [{model: A100 40G, fabric: 1, count: 4}]
     problems:
       description: What the CDI Manager could not say when the capture was taken.
@@ -299,11 +346,34 @@ simulated:
               serve (C(unfit)), which are not among those that wait; the longest first.
           type: list
           elements: dict
+          contains:
+            namespace:
+              description: Namespace.
+              type: str
+            wait_p95:
+              description: Wait in seconds that 95 % of its pods do not exceed.
+              type: float
+            waiting:
+              description: Pods that wait at the end.
+              type: float
+            unfit:
+              description: Pods that no plan can serve.
+              type: float
           sample: [{namespace: training, wait_p95: 21.4, waiting: 0.0, unfit: 0.0}]
         longest:
           description: The pods that waited longest, with the first seed.
           type: list
           elements: dict
+          contains:
+            pod:
+              description: Namespace and name.
+              type: str
+            waited:
+              description: Wait in seconds.
+              type: float
+            runs:
+              description: Whether it ran in the end.
+              type: bool
           sample: [{pod: training/replay-7, waited: 31.0, runs: true}]
         durations:
           description: Where the durations of each step come from.

@@ -142,6 +142,34 @@ devices:
   returned: success
   type: list
   elements: dict
+  contains:
+    address:
+      description: PCI address.
+      type: str
+    vendor:
+      description: Vendor id of PCI, hexadecimal.
+      type: str
+    device:
+      description: Device id of PCI, hexadecimal.
+      type: str
+    pci_class:
+      description: Class of PCI, hexadecimal.
+      type: str
+    driver:
+      description: Kernel driver that is bound to the device. Null without one.
+      type: str
+    numa_node:
+      description: NUMA node. Null where the kernel does not tell it.
+      type: int
+    uuid:
+      description: UUID by the NVIDIA driver, or the serial number of a memory device. Null where it is not known.
+      type: str
+    minor:
+      description: The number in C(/dev/nvidia<n>). Null where it is not known.
+      type: int
+    model:
+      description: Model by the NVIDIA driver. Null where it is not known.
+      type: str
   sample:
     - address: "0000:10:00.0"
       vendor: 10de
@@ -166,6 +194,75 @@ evidence:
       by, where RV(evidence) was given with one.
   returned: when a device was named, also when the task fails
   type: dict
+  contains:
+    version:
+      description: Version of the form.
+      type: int
+    phase:
+      description: V(Preparing), V(Ready), V(Releasing) or V(Removed).
+      type: str
+    device:
+      description: Uid of the device at the CDI Manager.
+      type: str
+    by:
+      description: Who did the steps, V(agent) or V(ssh).
+      type: str
+    uuid:
+      description: UUID of the device. Empty where it is not known.
+      type: str
+    address:
+      description: PCI address. Empty where it is not known.
+      type: str
+    numaNode:
+      description: NUMA node.
+      type: int
+      returned: when it is known
+    link:
+      description: Link of the device.
+      type: dict
+      returned: when it is known
+      contains:
+        width:
+          description: Lanes in use.
+          type: int
+        maxWidth:
+          description: Lanes that the device has.
+          type: int
+        speed:
+          description: Speed in use.
+          type: str
+        maxSpeed:
+          description: Highest speed of the device.
+          type: str
+    release:
+      description: Value of the annotation C(composable.infra/release).
+      type: str
+      returned: when the node was asked to let the device go
+    steps:
+      description: Steps in the order in which they were done.
+      type: list
+      elements: dict
+      contains:
+        step:
+          description: Name of the step.
+          type: str
+        at:
+          description: Moment of the step, RFC 3339.
+          type: str
+    trouble:
+      description: Why a step was not done.
+      type: dict
+      returned: when a step was not done
+      contains:
+        reason:
+          description: Reason in one word.
+          type: str
+        message:
+          description: The reason in one sentence.
+          type: str
+        since:
+          description: Moment when it was first met, RFC 3339.
+          type: str
   sample:
     version: 1
     phase: Preparing

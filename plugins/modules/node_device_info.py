@@ -74,6 +74,44 @@ devices:
   returned: success
   type: list
   elements: dict
+  contains:
+    address:
+      description: PCI address.
+      type: str
+    vendor:
+      description: Vendor id of PCI, hexadecimal.
+      type: str
+    device:
+      description: Device id of PCI, hexadecimal.
+      type: str
+    pci_class:
+      description: Class of PCI, hexadecimal.
+      type: str
+    driver:
+      description: Kernel driver that is bound to the device. Null without one.
+      type: str
+    numa_node:
+      description: NUMA node. Null where the kernel does not tell it.
+      type: int
+    uuid:
+      description: UUID by the NVIDIA driver, or the serial number of a memory device. Null where it is not known.
+      type: str
+    minor:
+      description: The number in C(/dev/nvidia<n>). Null where it is not known.
+      type: int
+    model:
+      description: Model by the NVIDIA driver. Null where it is not known.
+      type: str
+    idle:
+      description: Whether no process has the device open. Null for a memory device.
+      type: bool
+    users:
+      description: Processes that have the device open.
+      type: list
+      elements: str
+    why:
+      description: Why the device does not count as idle.
+      type: str
   sample:
     - address: "0000:10:00.0"
       vendor: 10de

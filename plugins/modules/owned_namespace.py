@@ -90,6 +90,16 @@ namespace:
   description: The namespace after the task, or as it would be. None when it does not exist.
   returned: success
   type: dict
+  contains:
+    apiVersion:
+      description: Group and version.
+      type: str
+    kind:
+      description: Kind of the object.
+      type: str
+    metadata:
+      description: Name, labels, annotations and what else the API server keeps of an object.
+      type: dict
   sample:
     apiVersion: v1
     kind: Namespace

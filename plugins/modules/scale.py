@@ -66,6 +66,32 @@ actions:
   returned: success
   type: list
   elements: dict
+  contains:
+    action:
+      description: Name of the action. Each action has fields of its own beside those that are named here.
+      type: str
+    node:
+      description: Node. Empty or absent where the action is about no node.
+      type: str
+    reason:
+      description: Why the action is needed.
+      type: str
+    model:
+      description: Model as the CDI Manager names it.
+      type: str
+      returned: for actions about devices
+    size:
+      description: Number of devices that is asked for.
+      type: int
+      returned: for SetSize
+    before:
+      description: Number that was asked for before. Null where nothing was.
+      type: int
+      returned: for SetSize
+    request:
+      description: Name of the ComposabilityRequest.
+      type: str
+      returned: for actions about a request
   sample:
     - action: SetSize
       node: node-0
@@ -79,6 +105,25 @@ verdicts:
   returned: success
   type: list
   elements: dict
+  contains:
+    claim:
+      description: Namespace and name.
+      type: str
+    handover:
+      description: How the claim gets its devices, V(gated), V(direct) or V(reschedule).
+      type: str
+    waits_for:
+      description: What the claim waits for.
+      type: str
+    refused:
+      description: Why the fabric cannot serve the claim, whatever becomes free. Empty when it can.
+      type: str
+    since:
+      description: Since when the claim waits, in seconds since the epoch.
+      type: float
+    evidence:
+      description: The facts from which the sentence was made.
+      type: dict
   sample:
     - claim: default/train
       handover: reschedule
@@ -92,6 +137,22 @@ history:
   returned: when not in check mode
   type: list
   elements: dict
+  contains:
+    time:
+      description: Moment in seconds since the epoch.
+      type: float
+    reason:
+      description: What happened, in one word.
+      type: str
+    about:
+      description: Name of the object that it happened to.
+      type: str
+    message:
+      description: What happened, in a sentence.
+      type: str
+    type:
+      description: V(Normal) or V(Warning).
+      type: str
   sample:
     - time: 1767323045.123
       reason: Attached

@@ -69,11 +69,64 @@ stack:
       description: Nodes with the UUID of their machine on the fabric.
       type: list
       elements: dict
+      contains:
+        name:
+          description: Name of the node.
+          type: str
+        ready:
+          description: Whether the node is ready.
+          type: bool
+        provider_id:
+          description: C(spec.providerID).
+          type: str
+        machine:
+          description: UUID of its machine on the fabric. Empty where it is not known.
+          type: str
+        kubelet:
+          description: Version of the kubelet.
+          type: str
+        os_image:
+          description: Operating system.
+          type: str
+        labels:
+          description: Labels.
+          type: dict
+        allocatable:
+          description: Allocatable amounts of C(nvidia.com/) by name.
+          type: dict
+        gpu_present:
+          description: Whether Node Feature Discovery shows a GPU.
+          type: bool
+        plugin_config:
+          description: Configuration of the device plugin, by the node's label.
+          type: str
+        mig:
+          description: MIG configuration that is wanted, by the node's label.
+          type: str
+        mig_state:
+          description: State of the MIG configuration, by the node's label.
+          type: str
       returned: always
     releases:
       description: Helm releases, each in its newest revision.
       type: list
       elements: dict
+      contains:
+        namespace:
+          description: Namespace.
+          type: str
+        name:
+          description: Name of the release.
+          type: str
+        status:
+          description: Status that Helm keeps.
+          type: str
+        chart:
+          description: Name of the chart.
+          type: str
+        version:
+          description: Version of the chart.
+          type: str
       returned: always
     class_selectors:
       description: Texts of the selectors of each DeviceClass, by its name.
@@ -83,11 +136,46 @@ stack:
       description: Device requests of ResourceClaims and ResourceClaimTemplates, with C(object), C(class), C(selectors).
       type: list
       elements: dict
+      contains:
+        object:
+          description: Namespace and name of the claim or the template.
+          type: str
+        class:
+          description: DeviceClass.
+          type: str
+        selectors:
+          description: Texts of its selectors.
+          type: list
+          elements: str
       returned: always
     claims:
       description: ResourceClaims that have devices allocated.
       type: list
       elements: dict
+      contains:
+        namespace:
+          description: Namespace.
+          type: str
+        name:
+          description: Name.
+          type: str
+        reserved:
+          description: Number of pods for which the claim is reserved.
+          type: int
+        devices:
+          description: Devices that are allocated to the claim.
+          type: list
+          elements: dict
+          contains:
+            driver:
+              description: DRA driver.
+              type: str
+            pool:
+              description: Name of the pool.
+              type: str
+            device:
+              description: Name of the device in the pool.
+              type: str
       returned: always
     problems:
       description: What could not be read.

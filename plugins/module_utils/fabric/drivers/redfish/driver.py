@@ -36,6 +36,8 @@ from .switch_reader import SwitchReader
 
 # One machine is read by following its links; what the whole service consists of is read anew this often, in seconds.
 OLDEST_MAP: t.Final = 60.0
+# So many host ports are named in a problem.
+MOST_NAMED: t.Final = 3
 # HTTP status of a request for what another one is at.
 IN_USE: t.Final = 409
 
@@ -90,7 +92,7 @@ class RedfishDriver:
         switches, switches_of = cabling(shown, {each.uri: self._switches.of(each) for each in fabrics})
         problems = {f"switches/{shown.numbers[each.uri]}": said for each in fabrics
                     if (said := self._switches.problem(each))}
-        problems |= _unreadable(shown)
+        problems |= _unreadable(shown) | _no_systems(shown)
         return FabricSnapshot({machine.uid: machine for machine in shown.machines()},
                               {key: len(units) for key, units in free.items()}, taken, problems,
                               free_in_boxes=Counter((*key, unit.box) for key, units in free.items()
@@ -226,6 +228,18 @@ def _unreadable(shown: ServiceModel) -> dict[str, str]:
     numbers = {shown.numbers[each.fabric.uri]: each.problem for each in shown.tree.fabrics if each.problem}
     return units | {f"connections/{number}": f"fabric {number}: all its devices count as attached: {problem}"
                     for number, problem in numbers.items()}
+
+
+def _no_systems(shown: ServiceModel) -> dict[str, str]:
+    """What is wrong with a service that shows host ports and no ComputerSystem: it reads as one without machines."""
+    ports = [endpoint.uri for each in shown.tree.fabrics for endpoint in each.endpoints
+             if any(entity.role in ("Initiator", "Both") for entity in endpoint.entities())]
+    if shown.hosts or not ports:
+        return {}
+    more = f" and {len(ports) - MOST_NAMED} more" if len(ports) > MOST_NAMED else ""
+    return {"machines": f"the CDI Manager shows host ports ({', '.join(ports[:MOST_NAMED])}{more}) and no "
+                        "ComputerSystem, so no node has a machine there; have its administrator add the servers to "
+                        "its Systems, or allow this account to read them"}
 
 
 def _no_machine(uid: str) -> Missing:

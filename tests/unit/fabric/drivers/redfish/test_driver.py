@@ -65,6 +65,19 @@ def test_a_poll_says_which_fabric_is_barred(monkeypatch: pytest.MonkeyPatch) -> 
         "connections/1": "fabric 1: all its devices count as attached: 500: internal error"}
 
 
+def test_a_service_with_host_ports_and_no_system_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CXL switch may know its host ports and not the servers behind them; an account may not see these."""
+    documents = {**switched([], SHARED, ["t0", "t1"]), SYSTEMS: {"Members": [], "Members@odata.count": 0}}
+    found = connected(documents, monkeypatch).snapshot(["A100"])
+    assert found.machines == {}
+    assert found.problems == {"machines": (
+        f"the CDI Manager shows host ports ({FABRIC}/Endpoints/i0, {FABRIC}/Endpoints/i1) and no ComputerSystem, so no "
+        "node has a machine there; have its administrator add the servers to its Systems, or allow this account to "
+        "read them")}
+    empty = {**composable([block("a")]), SYSTEMS: {"Members": [], "Members@odata.count": 0}}
+    assert connected(empty, monkeypatch).snapshot(["A100"]).problems == {}
+
+
 def test_a_device_that_cannot_be_read_is_not_proven_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the block itself says which machine has it, and what its Id is."""
     documents = composable([block("a", "Composed", on=["m0"]), block("b")])

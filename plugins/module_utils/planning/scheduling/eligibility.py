@@ -59,4 +59,7 @@ def _node_features(spec: Json) -> str:
     rules = (rule for container in containers for rule in container.get("restartPolicyRules") or ())
     if any(rule.get("action") == "RestartAllContainers" for rule in rules):
         return "a restart rule needs a feature of the node"
+    mounts = (mount for container in containers for mount in container.get("volumeMounts") or ())
+    if any(mount.get("bindMountOptions") for mount in mounts):
+        return "options of a bind mount need a feature of the node"
     return ""

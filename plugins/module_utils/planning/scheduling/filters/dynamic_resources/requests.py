@@ -83,6 +83,9 @@ class RequestReader:
             raise Unsupported(f"allocationMode {raw['allocationMode']} is not supported")
         if raw.get("capacity"):
             raise Unsupported("a request for capacity is not supported")
+        if raw.get("derivedAttributes"):
+            # KEP-6080: a constraint on their name then compares what they compute, and not what devices show.
+            raise Unsupported("derivedAttributes are not supported")
         if name not in self.served:
             raise Unsupported(f"the fabric does not serve DeviceClass {name}")
         if name not in self.classes:

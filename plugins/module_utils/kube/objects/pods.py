@@ -24,6 +24,7 @@ _NAME: t.Final = re.compile(r"[a-z0-9.-]{1,253}")
 _UID: t.Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 # What is read of a pod, by the filters in planning/scheduling too.
 _CONTAINER: t.Final = ("name", "resources", "ports", "restartPolicy", "restartPolicyRules")
+_MOUNT: t.Final = ("bindMountOptions",)
 _BOUND: t.Final = ("nodeName", "schedulingGates", "overhead", "resources", "affinity", "hostNetwork", "priority",
                    "resourceClaims")
 _UNREAD: t.Final = ("containers", "initContainers", "ephemeralContainers", "volumes")
@@ -161,7 +162,7 @@ def trimmed(pod: Json) -> Json:
     kept = {name: spec[name] for name in names if name in spec}
     for kind in ("containers", "initContainers"):
         if kind in spec:
-            kept[kind] = [picked(each, _CONTAINER) for each in spec[kind]]
+            kept[kind] = [trimmed_container(each) for each in spec[kind]]
     if "volumes" in spec and not spec.get("nodeName"):
         kept["volumes"] = [_trimmed_volume(each) for each in spec["volumes"]]
     said = metadata(pod, "labels")
@@ -170,6 +171,14 @@ def trimmed(pod: Json) -> Json:
     if _group_name(said) and (owner := job(pod)):
         said["ownerReferences"] = [picked(owner, _OWNER)]
     return {**header(pod), "metadata": said, "spec": kept, "status": _trimmed_status(pod)}
+
+
+def trimmed_container(container: Json) -> Json:
+    """What is kept of a container: what it requests, and options of its mounts, which need a feature of the node."""
+    kept = picked(container, _CONTAINER)
+    if mounts := [picked(each, _MOUNT) for each in container.get("volumeMounts") or () if each.get("bindMountOptions")]:
+        kept["volumeMounts"] = mounts
+    return kept
 
 
 def _trimmed_volume(volume: Json) -> Json:

@@ -44,7 +44,6 @@ LEFT_OUT: t.Final = (
 _POD: t.Final = ("nodeName", "schedulingGates", "overhead", "resources", "affinity", "hostNetwork", "hostUsers",
                  "priority", "resourceClaims", "nodeSelector", "tolerations", "topologySpreadConstraints",
                  "schedulerName", "schedulingGroup", "workloadRef", "preemptionPolicy")
-_CONTAINER: t.Final = ("name", "resources", "ports", "restartPolicy", "restartPolicyRules")
 _OWNER: t.Final = ("apiVersion", "kind", "name", "uid", "controller")
 _CLAIM_STATUS: t.Final = ("reservedFor", "allocation", "devices")
 _NOTES: t.Final = (cohdi.ATTACH, cohdi.OPERATION, cohdi.HELD_FOR, cohdi.IN_USE, cohdi.POOL_DEVICE, cohdi.TARGET_NODE,
@@ -81,7 +80,7 @@ def _pod(pod: Json) -> Json:
     kept = picked(spec, _POD)
     for kind in ("containers", "initContainers"):
         if kind in spec:
-            kept[kind] = [picked(each, _CONTAINER) for each in spec[kind]]
+            kept[kind] = [pods.trimmed_container(each) for each in spec[kind]]
     if spec.get("volumes"):
         kept["volumes"] = [_volume(each) for each in spec["volumes"]]
     return {**header(pod), "metadata": {**metadata(pod, "labels"), **_noted(pod, (pods.GROUP_SIZE,)), **_owned(pod)},

@@ -117,6 +117,7 @@ def held(**spec: t.Any) -> Json:
     {"volumes": [{"name": "kube-api-access-x", "projected": {"sources": []}, "csi": None}]},
     {"hostNetwork": True, "hostUsers": False},
     {"containers": [{"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
+    {"containers": [{"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v", "bindMountOptions": ["noexec"]}]}]},
     {"containers": [{"name": "c", "resources": {"requests": {EXTENDED: "1"}}}]},
     {"schedulingGroup": {"name": "g"}}, {"schedulerName": "other"}, {"tolerations": [{"key": "k", "operator": "Gt"}]},
     {"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]},
@@ -132,6 +133,13 @@ def test_a_held_pod(spec: Json) -> None:
 def test_of_a_volume_its_kind_is_kept() -> None:
     raw = held(volumes=[{"name": "kube-api-access-own", "projected": {"sources": [{"serviceAccountToken": {}}]}}])
     assert pods.trimmed(raw)["spec"]["volumes"] == [{"name": "kube-api-access-own", "projected": {}}]
+
+
+def test_of_a_mount_only_its_options_are_kept() -> None:
+    mounts = [{"name": "data", "mountPath": "/data"}, {"name": "v", "mountPath": "/v", "bindMountOptions": ["noexec"]}]
+    raw = held(containers=[{"name": "a", "volumeMounts": mounts}, {"name": "b", "volumeMounts": mounts[:1]}])
+    assert pods.trimmed(raw)["spec"]["containers"] == [
+        {"name": "a", "volumeMounts": [{"bindMountOptions": ["noexec"]}]}, {"name": "b"}]
 
 
 def test_a_node() -> None:

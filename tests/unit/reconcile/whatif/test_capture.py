@@ -118,12 +118,15 @@ def test_credentials_of_the_configuration_stay_out(bench: Bench, captured: TakeC
 def test_what_the_planners_read_is_kept(bench: Bench, captured: TakeCapture) -> None:
     pod = secret_pod(bound=True)
     pod["metadata"] |= {"labels": {"app": "a"}, "ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "u"}]}
+    pod["spec"]["containers"][0]["volumeMounts"] = [
+        {"name": "v", "mountPath": "/secret", "bindMountOptions": ["noexec"]}, {"name": "w", "mountPath": "/secret"}]
     bench.put(pod, marked(objects.resource(device="d1", asked=9.0, HELD_FOR=cohdi.hold("uid-train", 5.0))))
     capture = captured(bench)
     (kept,) = capture.of("pods")
     assert kept["spec"]["nodeSelector"] == {"zone": "a"}
     assert kept["spec"]["volumes"] == [{"name": "v", "secret": {}}, {"name": "w", "csi": {}}]
-    assert kept["spec"]["containers"] == [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    assert kept["spec"]["containers"] == [{"name": "c", "resources": {"requests": {"cpu": "1"}},
+                                           "volumeMounts": [{"bindMountOptions": ["noexec"]}]}]
     assert kept["metadata"]["labels"] == {"app": "a"}
     assert kept["metadata"]["ownerReferences"] == pod["metadata"]["ownerReferences"]
     assert cohdi.read_hold(capture.of("composableresources")[0]) == ("uid-train", 5.0)

@@ -234,7 +234,7 @@ page-pictures: setup ## run the page's test on the lab and make the pictures of 
 address: setup ## say where the project is published, or set it everywhere: URL=https://github.com/OWNER/composable.infra
 	@$(VENV_PYTHON) -m tools.address $(if $(URL),'$(URL)')
 
-release-dry-run: setup ## make everything of a release in dist/ and publish nothing: VERSION=1.0.0 compares
+release-dry-run: setup ## make everything of a release in dist/ and publish nothing: VERSION=0.1.0 compares
 	@$(VENV_PYTHON) -m tools.release $(if $(VERSION),--version '$(VERSION)')
 
 build: ## build the collection's archive into dist/; needs ansible-galaxy, but no set-up

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sets the address under which the project is published, wherever it stands: `make address URL=https://…`.
 
-The one place that says it is `repository` in galaxy.yml; the other files have that same text in them.
+The one place that says it is `repository` in galaxy.yml; the other files have that same text in them. Until the project
+is published the address is a placeholder, and README.md says so.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = ("galaxy.yml", "README.md", "SECURITY.md", "Containerfile", ".github/ISSUE_TEMPLATE/config.yml",
          "docs/docsite/links.yml", "roles/monitoring/defaults/main.yml", "roles/monitoring/meta/argument_specs.yml")
 
+# the host of an address that is nobody's (RFC 2606), and what README.md says as long as it stands there
+PLACEHOLDER = "example.com"
+NOTE = " The address is a placeholder until the project is published."
+
 
 class BadAddress(ValueError):
     """The address cannot be used; the message says what is allowed."""
@@ -29,6 +34,12 @@ def current(root: Path = ROOT) -> str:
     # Read without a YAML parser: `make build` runs with a Python that has no packages.
     lines = (root / "galaxy.yml").read_text(encoding="utf-8").splitlines()
     return next(line.split()[1] for line in lines if line.startswith("repository: "))
+
+
+def is_placeholder(url: str) -> bool:
+    """Whether nobody can be at the address."""
+    host = urlsplit(url).hostname or ""
+    return host == PLACEHOLDER or host.endswith(f".{PLACEHOLDER}")
 
 
 def checked(url: str) -> str:
@@ -46,8 +57,9 @@ def change(url: str, root: Path = ROOT) -> list[str]:
     for name in FILES:
         path = root / name
         text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace(old, new), encoding="utf-8")
         changed += [name] if old != new and old in text else []
+        text = text if is_placeholder(new) else text.replace(NOTE, "")
+        path.write_text(text.replace(old, new), encoding="utf-8")
     return changed
 
 
@@ -57,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("url", nargs="?", help="the repository's page")
     url = parser.parse_args(arguments).url
     if not url:
-        print(current())
+        print(current() + (f" ({NOTE.strip()})" if is_placeholder(current()) else ""))
         return 0
     try:
         changed = change(url)

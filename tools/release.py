@@ -19,6 +19,7 @@ from pathlib import Path
 
 import yaml
 
+from .address import current, is_placeholder
 from .docsite import build as site
 from .docsite import pages
 from .gates.workspace import CACHE, ROOT, run, sources
@@ -64,10 +65,12 @@ def make(version: str, into: Path, *, docs: bool = True) -> None:
 
 
 def agreed(version: str) -> str:
-    """The version of galaxy.yml. Raises NoRelease when the tag says another one."""
+    """The version of galaxy.yml. Raises NoRelease when the tag says another one, or the address is nobody's."""
     own = str(yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))["version"])
     if version not in ("", own):
         raise NoRelease(f"VERSION: {version!r} is not the version of galaxy.yml, {own}: change one of them")
+    if version and is_placeholder(current()):
+        raise NoRelease(f"repository in galaxy.yml: {current()} is a placeholder: run make address URL=https://…")
     return own
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: chart_source
 short_description: Options of kubernetes.core.helm for a chart
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Returns chart reference, repository address and version, from a row of the version matrix and a mirror.
 author:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: checked_autoscaler_groups
 short_description: Check the groups that Cluster Autoscaler is shown
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Returns the configuration of the provider of Cluster Autoscaler unchanged when the provider could start with it.
     Otherwise it fails with one sentence that names the field, its value and what is allowed.

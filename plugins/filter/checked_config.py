@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: checked_config
 short_description: Check a configuration of the controllers
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Returns the configuration unchanged when the controllers could start with it. Otherwise it fails with one sentence
     that names the field, its value and what is allowed.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: claim_timelines
 short_description: Timelines of claims and their waits by hop, as data and as SVG
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Reads the annotation C(composable.infra/timelines) of ComposableResources, which the controllers write.
   - It has the last eight claims of each attached device. What was on devices that went back to the fabric is gone.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: claims_of
 short_description: Claims that hold devices of a driver, as namespace/name
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Selects claims from C(stack.claims), as M(composable.infra.stack_info) returns it.
 author:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: closed_to_devices
 short_description: The change that closes a node to devices of the fabric, or opens it again
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Returns labels and annotations for a patch of the node. For a closed node the C(-size-max) label of every model is
     C(0). The controllers (and CoHDI's) then return idle devices and attach nothing more.

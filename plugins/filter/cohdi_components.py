@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: cohdi_components
 short_description: Deployments of CoHDI's components
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Finds the Deployments that run CoHDI's components, and says for which of our components each stands.
   - A component is known by the repository of its image, and by the name that upstream's chart gives to the Deployment.

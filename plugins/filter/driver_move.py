@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: driver_move
 short_description: How far nodes are on their way to another DRA driver
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Returns what is in the way of moving nodes to another DRA driver, and for each node what is left to do.
 author:

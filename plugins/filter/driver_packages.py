@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: driver_packages
 short_description: Packages of a driver branch for a host
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Fails for a system or a branch that the version matrix does not know.
 author:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: fabric_devices
 short_description: Devices of a cluster from its ComposableResources
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Returns one row for each ComposableResource, sorted by node and name, each with a sentence about the device.
 author:

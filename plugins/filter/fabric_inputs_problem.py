@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: fabric_inputs_problem
 short_description: What a module would refuse in the inputs of a credential for a CDI Manager
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Returns one sentence that names the input, its value and what is allowed. Returns an empty text when jobs with this
     credential can use the CDI Manager.

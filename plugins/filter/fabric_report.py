@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: fabric_report
 short_description: Tables about fabric, nodes, claims and idle devices
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Joins nodes with their machines, machines with their devices, and devices with their ComposableResources and claims.
     The same input always gives the same report.

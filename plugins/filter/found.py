@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: found
 short_description: Objects that k8s_info has read, or a failure
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Returns the objects of a result of P(kubernetes.core.k8s_info#module), or of all results of its loop.
   - Fails if the API server did not serve the kind. P(kubernetes.core.k8s_info#module) then returns an empty list and

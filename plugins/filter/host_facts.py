@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: host_facts
 short_description: A host as preflight and verify judge it
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Reads the texts of a few files of a host, so that nothing has to be installed on it.
 author:

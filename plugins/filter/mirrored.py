@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: mirrored
 short_description: The address of an image or repository on a mirror
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Replaces the registry by the mirror and keeps the path. Without a mirror the address is returned unchanged.
 author:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: with_environment
 short_description: Complete a configuration with connection options from the environment
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Options of the connection to the CDI Manager that C(fabric) does not set are taken from the environment variables of
     the modules, such as E(COMPOSABLE_ENDPOINT). So the configuration needs no secrets.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: without_fabric_labels
 short_description: Patches that remove the publisher's labels from nodes
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - The publisher labels a node with its fabric and with the models that can be attached to it. After the publisher was
     removed, the labels must go too, since nothing would attach these devices any more.

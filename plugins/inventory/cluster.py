@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: cluster
 short_description: Nodes of a Kubernetes cluster with their composable devices and claims
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Lists the nodes of a Kubernetes cluster and makes a host of each, with its machine, the composable devices attached
     to it, and the ResourceClaims that are allocated on it.

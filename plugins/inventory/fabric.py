@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: fabric
 short_description: Machines of a composable fabric as hosts
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Reads the machines of a CDI Manager and makes a host of each, with its attached devices, its fabric, its health and
     the number of devices that could still be attached to it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: fabric_login
 short_description: Whether the CDI Manager can be reached with a configuration and its credentials
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Logs in at the CDI Manager and lists its machines, from the control node. It changes nothing.
   - It never fails. It returns what is wrong as a sentence.

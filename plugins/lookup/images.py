@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: images
 short_description: Images and charts that a mirror must hold
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Lists every image that the roles can start and every chart that they install, with its address on a mirror.
 author:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: matrix
 short_description: Versions that the roles install, and which versions fit together
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Returns the entry of the collection's version matrix at a dotted path. All roles take their versions from there.
 author:

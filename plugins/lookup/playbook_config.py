@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: playbook_config
 short_description: Configuration of a playbook of this collection
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Returns the configuration from the variable C(composable_config), or from the file that C(composable_config_path) or
     E(COMPOSABLE_CONFIG_PATH) names.

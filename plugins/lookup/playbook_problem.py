@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: playbook_problem
 short_description: What is wrong with the extra variables of a playbook of this collection
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Returns one sentence about an extra variable that begins with C(composable_) and that no playbook of this collection
     takes, or whose value is not allowed. Returns an empty text when there is none.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: playbook_variables
 short_description: Variables of a playbook of this collection
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Returns what was given of some variables, by their names without the prefix C(composable_).
   - A variable without the prefix is taken too, with a deprecation. The one with the prefix wins.

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: claim_condition
 short_description: Set a binding condition on the devices of a ResourceClaim
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Sets a binding condition, or a binding failure condition, on the devices that the scheduler has allocated to a
     ResourceClaim. The scheduler waits for such a condition before it binds the pod.

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: claim_info
 short_description: What each ResourceClaim waits for, in one sentence with evidence
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Reads ResourceClaims, pods, ResourceSlices, ComposabilityRequests, ComposableResources and the CDI Manager.
   - Returns for each claim what it waits for.

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: composability_request
 short_description: Manage a ComposabilityRequest
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Creates, changes or deletes a ComposabilityRequest (C(cro.hpsys.ibm.ie.com/v1alpha1)). For such a request the
     operator attaches devices of a model to a node.

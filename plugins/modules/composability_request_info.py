@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: composability_request_info
 short_description: ComposabilityRequests of a cluster with their ComposableResources
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Returns ComposabilityRequests (C(cro.hpsys.ibm.ie.com/v1alpha1)), and the ComposableResources that belong to them.
     Each ComposableResource stands for one device.

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: device_pool
 short_description: Publish or withdraw the ResourceSlices of a fabric's free devices
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - ResourceSlices show the free devices of a fabric to the scheduler, in one pool for each model and fabric. The
     controller and M(composable.infra.scale) keep the pools up to date. This module publishes them once, or withdraws

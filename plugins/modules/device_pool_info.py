@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: device_pool_info
 short_description: What the ResourceSlices of a fabric's free devices show
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - ResourceSlices show the free devices of a fabric to the scheduler, in one pool for each model and fabric. This
     module returns the pools that there are or should be, their devices, and the devices that claims hold.

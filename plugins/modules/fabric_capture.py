@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: fabric_capture
 short_description: Write the state of a cluster and its fabric into a file, for M(composable.infra.fabric_whatif)
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Reads what the controllers read, objects of the cluster and the machines and free devices of the CDI Manager. Writes
     it into one JSON file that only its owner can read.

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: fabric_conformance
 short_description: Examine what a CDI Manager supports
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Runs a list of checks on a CDI Manager and reports the results. The rest of this collection relies on what they
     check. The collection's own tests run the same checks on its emulated managers.

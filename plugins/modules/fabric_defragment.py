@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: fabric_defragment
 short_description: Propose which idle devices leave their nodes so that a large claim fits on one, and release that
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - A claim's devices are all on one node. When the free devices are too few, idle ones that stay attached to other
     nodes (by the hold time C(device_no_removal_duration)) may be what is missing. Idle ones of a model that cannot be

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: fabric_device
 short_description: Attach devices of a composable fabric to machines, or detach them
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Makes sure that a machine has a number of devices of a model attached, or that a device, or all devices of a model,
     are detached from it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: fabric_info
 short_description: Machines, devices, free devices and links of a composable fabric
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Reads from a CDI Manager which machines it has, which devices are attached to them, and how many devices are free.
 author:

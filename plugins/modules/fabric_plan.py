@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: fabric_plan
 short_description: Change a whole composable fabric to a wanted layout
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - A layout says how many devices of each model every machine has. The module compares the wanted layout with the one
     that the CDI Manager shows, and attaches and detaches what differs.

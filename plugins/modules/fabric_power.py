@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: fabric_power
 short_description: Switch a machine of a composable fabric on or off, or restart it
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Some machines take devices of a fabric only while they are off, or use them only after a restart. This module brings
     a machine into the wanted power state, and waits until the machine shows it.

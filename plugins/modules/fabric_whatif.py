@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: fabric_whatif
 short_description: What would happen if the fabric, the nodes, the pods or the settings were different
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Takes a file of M(composable.infra.fabric_capture) and asks the planners that run the cluster what they would do
     first, as it was captured (C(before)) and with some changes (C(after)).

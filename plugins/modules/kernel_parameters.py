@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kernel_parameters
 short_description: Merge kernel parameters into a host's boot loader, and take them out again
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Adds parameters that the host's kernel command line lacks. Nothing that is there is overwritten, not by this module
     and not by its undoing.

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: node_device
 short_description: Make composable devices usable on a node, and remove them from it
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Runs on the node, over SSH like any module, and needs only Python and its standard library there.
   - Reads the PCI bus below C(/sys), the driver's files below C(/proc), and the open files of all processes. Writes to

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: owned_namespace
 short_description: Create a namespace, and remove it only when it is ours and empty
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Creates a namespace with the label C(app.kubernetes.io/managed-by=composable.infra). A namespace that is there
     already is used as it is and gets no label, since somebody else has made it.

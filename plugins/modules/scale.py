@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: scale
 short_description: Serve all waiting ResourceClaims from the composable fabric
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Publishes the free devices of the fabric as pools, attaches devices for every ResourceClaim that waits for one,
     tells the scheduler, makes sure that pods get to the node of their device, and returns idle devices to the fabric.

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: stack_info
 short_description: What a cluster's GPU stack looks like
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Reads versions, served APIs, feature gates, nodes with their machines, Helm releases, DaemonSets, ClusterPolicy and
     GPUCluster, DeviceClasses, announced devices, allocated claims, ComposableResources.

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: stack_preflight
 short_description: What would prevent a GPU stack from working, and what to change
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Reads the cluster as M(composable.infra.stack_info) does, and judges it together with what the roles will do, by
     rules and by the version matrix of the collection. It returns findings, and does not fail when something would not

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: stack_verify
 short_description: What must be true of a GPU stack after its roles have run
-version_added: 1.0.0
+version_added: 0.1.0
 description:
   - Reads the cluster as M(composable.infra.stack_info) does, and judges whether what was to be installed is there and
     works. It returns findings, and does not fail when something is wrong.

@@ -26,7 +26,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
                "guides/event-driven", "guides/awx", "guides/node-agent", "guides/tenants", "guides/permissions",
                "guides/air-gap", "guides/moving-from-cohdi", "guides/troubleshooting", "guides/what-happens-when"),
     "Background": ("handover", "gated", "autoscaling", "architecture", "managers", "gpu_stack", "compatibility",
-                   "performance", "reliability", "limits"),
+                   "performance", "reliability", "versions", "limits"),
 }
 
 

@@ -108,7 +108,8 @@ def test_report_shows_the_fabric_in_both_formats(stage: Stage, busy: str, run: R
     assert stored_versions(stage) == before
     secret = str(stage.config()["fabric"].get("password"))
     assert secret not in text + reported.output
-    assert reported.result("Say how it looks")["msg"].startswith(f"report.md and report.html are in {tmp_path}/report: ")
+    said = reported.result("Say how it looks")["msg"]
+    assert said.startswith(f"report.md and report.html are in {tmp_path}/report: ")
 
 
 def test_report_in_check_mode_writes_no_file(stage: Stage, busy: str, run: Run, tmp_path: Path) -> None:

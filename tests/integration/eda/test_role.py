@@ -26,7 +26,7 @@ from ansible_collections.composable.infra.tests.integration.eda.stub import BROU
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 OPTIONS: Json = {
-    "eda_decision_environment_image": "registry.example.com/composable/decision:1.0.0",
+    "eda_decision_environment_image": "registry.example.com/composable/decision:0.1.0",
     "eda_project_url": "https://git.example.com/composable.infra.git",
     "eda_cluster_inputs": {"host": "https://api.example.com", "api_key": "of-the-cluster", "ca_cert": "-----BEGIN"},
     "eda_controller_inputs": {"host": "https://platform.example.com", "oauth_token": "of-the-controller",

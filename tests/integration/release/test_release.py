@@ -45,6 +45,16 @@ def test_a_tag_of_another_version_is_refused(tmp_path: Path, capsys: pytest.Capt
     assert not (tmp_path / "dist").exists()
 
 
+def test_a_release_with_a_placeholder_for_its_address_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release, "current", lambda: "https://example.com/project")
+    assert release.main(["--into", str(tmp_path / "dist"), "--version", release.agreed("")]) == 1
+    assert capsys.readouterr().err.startswith("release: repository in galaxy.yml: https://example.com/project "
+                                              "is a placeholder: run make address URL=https://")
+    assert not (tmp_path / "dist").exists()
+
+
 def test_without_a_builder_it_says_that_the_image_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setenv("PATH", "")

@@ -57,9 +57,27 @@ def test_what_is_no_address_is_refused(checkout: Path, url: str) -> None:
     assert address.current(checkout) == before
 
 
+def test_a_placeholder_is_said_to_be_one_until_it_is_replaced(checkout: Path) -> None:
+    readme = checkout / "README.md"
+    assert address.is_placeholder(address.current(checkout)) is (address.NOTE in readme.read_text(encoding="utf-8"))
+    address.change("https://other.example.com/project", checkout)
+    assert address.NOTE in readme.read_text(encoding="utf-8")
+    address.change(NEW, checkout)
+    assert not address.is_placeholder(NEW)
+    assert address.NOTE not in readme.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("url", "placeholder"), [
+    ("https://example.com/project", True), ("https://git.example.com/project", True),
+    ("https://git.example.org/x", False), ("https://example.community/x", False)])
+def test_only_the_address_of_nobody_is_a_placeholder(url: str, placeholder: bool) -> None:
+    assert address.is_placeholder(url) is placeholder
+
+
 def test_the_command_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
     assert address.main([]) == 0
     assert address.main(["nonsense"]) == 1
     out, err = capsys.readouterr()
-    assert out.strip() == address.current()
+    assert out.split()[0] == address.current()
+    assert (address.NOTE.strip() in out) is address.is_placeholder(address.current())
     assert err.startswith("URL: 'nonsense' is not usable")

@@ -62,7 +62,7 @@ def test_each_mapping_says_what_it_contains(name: str) -> None:
 
 def unknown(sample: t.Any, value: Json, where: str) -> Iterator[str]:
     """Keys of a sample that are not among what the value contains."""
-    contains = value.get("contains")
+    contains: Json = value.get("contains") or {}
     for each in (sample if isinstance(sample, list) else [sample]) if contains else []:
         for key, inner in (each or {}).items():
             if key not in contains:

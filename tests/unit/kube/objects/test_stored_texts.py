@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What one release stores and another one reads.
 
-A reader passes over keys that it does not know, and believes nothing of a version that it does not know. The pods of an upgrade and of a downgrade run beside each other, and both read what either has stored.
+A reader passes over keys that it does not know, and believes nothing of a version that it does not know. The pods of
+an upgrade and of a downgrade run beside each other, and both read what either has stored.
 """
 
 from __future__ import annotations

@@ -54,8 +54,10 @@ export function moment(at) {
   const date = new Date(at * 1000);
   const time = date.toLocaleTimeString("en-GB");
   const today = date.toDateString() === new Date().toDateString();
-  return `${today ? "" : date.toISOString().slice(0, 10) + " "}${time}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+  return `${today ? "" : `${day(date)} `}${time}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
+
+const day = (date) => date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
 
 export const count = (number) => number.toLocaleString("en-US");
 
@@ -73,7 +75,7 @@ export function ticking(kind, at) {
 export function tick(made) {
   if (made.dataset.until) {
     const left = made.dataset.until - now();
-    made.textContent = left > 0 ? `${clock(left)} left` : "hold is over";
+    made.textContent = left > 0 ? `${clock(left)} left` : "hold time ended";
   } else {
     made.textContent = clock(now() - made.dataset.since);
   }

@@ -136,7 +136,7 @@ export class Grid {
   }
 
   node(key, row) {
-    const devices = row.devices ?? [], before = this.seen.get(key);
+    const devices = [...row.devices ?? []].sort((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state)), before = this.seen.get(key);
     this.seen.set(key, new Map(devices.map((device) => [device.name, device.state])));
     const cells = element("span", { class: "cells" });
     for (const device of devices.slice(0, MOST_CELLS)) cells.append(element("span", { role: "gridcell" }, this.cell(device, before && before.get(device.name) !== device.state)));
@@ -144,7 +144,7 @@ export class Grid {
     const carries = devices.length ? " carries" : "";
     return element("div", { class: "row" }, element("span", { class: `link${carries}`, "aria-hidden": "true" }),
       element("span", { role: "gridcell" }, element("button", { type: "button", class: "node", tabindex: -1, title: row.name, "aria-label": nodeLabel(row), onclick: () => this.open(key) },
-        `${row.is_node ? (row.ready && !row.problem ? "" : "! ") : ""}${row.name}`)), cells, note(row));
+        `${row.is_node ? (row.ready && !row.problem ? "" : "! ") : ""}${this.model.short(row)}`)), cells, note(row));
   }
 
   cell(device, isNew) {
@@ -215,7 +215,7 @@ function note(row) {
   const counts = new Map();
   for (const device of row.devices ?? []) counts.set(device.state, (counts.get(device.state) ?? 0) + 1);
   const made = element("span", { role: "gridcell", class: "note" });
-  const words = [...counts].map(([state, number]) => `${number} ${STATES[state]?.[1] ?? state}`);
+  const words = ORDER.filter((state) => counts.has(state)).map((state) => `${counts.get(state)} ${STATES[state][1]}`);
   if (row.cordoned) words.unshift("cordoned");
   if (row.power && row.power !== "On") words.unshift(`power ${row.power}`);
   made.append(words.join(" · ") || (row.is_node ? "" : "no node"));

@@ -85,6 +85,7 @@ function clear() {
 document.addEventListener("keydown", (event) => {
   const typing = event.target instanceof HTMLInputElement;
   if (event.key === "/" && !typing) { event.preventDefault(); search.focus(); search.select(); }
+  if (event.key === "?" && !typing) document.getElementById("keys").showModal();
   if (event.key === "Escape" && !story.place.hidden && !typing) story.close();
   else if (event.key === "Escape" && event.target === search) clear();
 });

@@ -91,6 +91,9 @@ export class Model {
       for (const keys of found.values()) {
         keys.sort((a, b) => (this.nodes.get(b).is_node ?? 0) - (this.nodes.get(a).is_node ?? 0) || collator.compare(this.nodes.get(a).name, this.nodes.get(b).name));
       }
+      const names = [...this.nodes.values()].filter((row) => row.is_node).map((row) => row.name);
+      const domains = new Set(names.map((name) => (name.includes(".") ? name.slice(name.indexOf(".")) : "")));
+      this.domain = names.length > 1 && domains.size === 1 ? [...domains][0] : "";
       this.order = [...found].sort(([a], [b]) => (a < 0) - (b < 0) || a - b);
     }
     return this.order;
@@ -146,6 +149,20 @@ export class Model {
     const row = this.rows.get(key) ?? {};
     const leads = ({ kind, to }, fabric) => (kind === "machine" ? to === row.machine : kind === "box" && key === `box/${fabric}/${to}`);
     return [...this.switches.values()].filter((each) => (each.links ?? []).some((link) => leads(link, each.fabric))).map((each) => each.name);
+  }
+
+  // What a claim has: 1 × A100 40G; empty while that is not known.
+  given(row) {
+    const names = new Set(row.devices ?? []), counts = new Map();
+    if (names.size === 0) return "";
+    for (const device of (this.nodes.get(`node/${row.node}`)?.devices ?? [])) if (names.has(device.name)) counts.set(device.model, (counts.get(device.model) ?? 0) + 1);
+    return [...counts].map(([model, number]) => `${number} × ${model}`).join(", ");
+  }
+
+  // The name of a node without the domain that all nodes have.
+  short(row) {
+    this.groups();
+    return row.is_node && this.domain && row.name.endsWith(this.domain) ? row.name.slice(0, -this.domain.length) : row.name;
   }
 
   // What a search looks through, made once for each row.

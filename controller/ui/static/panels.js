@@ -40,20 +40,24 @@ export function legend(model, chosen, choose) {
   }));
 }
 
+const whole = (row) => (row.free ?? 0) + Object.values(row.states ?? {}).reduce((sum, number) => sum + number, 0);
+
 export function sums(model) {
   const fabrics = [...model.fabrics.values()].sort((a, b) => (a.fabric ?? 0) - (b.fabric ?? 0));
+  const totals = fabrics.flatMap((fabric) => (fabric.models ?? []).map((row) => whole(row))), most = Math.max(1, ...totals);
   const docs = model.process.docs, none = model.rows.size > 0 && !fabrics.some((fabric) => fabric.models?.length);
   show("sums-body", JSON.stringify([fabrics, none, docs]), () => none ? [next("The CDI Manager shows no device of a model that the configuration names.", docs, "guides/connect-a-manager.md", "Connect a CDI Manager")] : fabrics.flatMap((fabric) => (fabric.models ?? []).map((row) => {
     const states = { ...row.states, free: row.free ?? 0 };
-    const total = Object.values(states).reduce((sum, number) => sum + number, 0);
+    const total = whole(row);
     const parts = ORDER.filter((state) => states[state]);
     const bar = element("span", { class: "bar", "aria-hidden": "true" }, ...parts.map((state) => {
       const part = element("i", { class: state });
       part.style.width = `${100 * states[state] / total}%`;
       return part;
     }));
-    const text = [...parts.map((state) => `${count(states[state])} ${STATES[state][1]}`), row.free === undefined || row.free === null ? "" : "", row.in_pool ? `${count(row.in_pool)} shown to the scheduler` : ""].filter(Boolean).join(" · ");
-    return element("div", { class: "sum" }, element("span", { class: "name", title: row.model, text: `Fabric ${fabric.fabric ?? 0} · ${row.model}` }), bar, element("span", { class: "quiet", text: text || "none" }));
+    bar.style.width = `${100 * total / most}%`;
+    const text = [...parts.map((state) => `${count(states[state])} ${STATES[state][1]}`), row.free === undefined || row.free === null ? "" : "", row.in_pool ? `${count(row.in_pool)} in the pool` : ""].filter(Boolean).join(" · ");
+    return element("div", { class: "sum" }, element("span", { class: "name", title: row.model, text: `Fabric ${fabric.fabric ?? 0} · ${row.model}` }), element("span", { class: "track" }, bar), element("span", { class: "quiet", text: text || "none" }));
   })));
 }
 
@@ -87,8 +91,8 @@ export function claims(model, words, open, clear) {
   const nobody = () => [model.claims.size ? element("p", { class: "quiet", text: "No claim has devices." }) : next("No claim has devices.", model.process.docs, "quickstart.md", "Ask for a device")];
   list("queue-body", waiting, open, words.length && waitingInAll ? [`0 of ${waitingInAll}`, () => unmatched(waitingInAll)] : ["", () => [element("p", { class: "quiet", text: "No claim waits." })]], (row) => [ticking("since", row.since || row.created),
     row.refused ? `cannot be served: ${row.refused}` : row.waits_for ? `waits for ${row.waits_for}` : row.position ? `waits for devices, position ${row.position} of ${row.of}` : row.state === "preparing" ? "its devices are on their way" : model.process.leads ? "waits for a pod that uses it, or for the scheduler" : "what it waits for is known to the process that leads"]);
-  list("served-body", served, open, words.length && servedInAll ? [`0 of ${servedInAll}`, () => unmatched(servedInAll)] : [`${model.claims.size} ${model.process.docs}`, nobody], (row) => [element("span", { text: row.wants ?? "" }),
-    [row.pods?.length ? `used by pod ${row.pods.join(", ")}` : "reserved for no pod", row.node && `on node ${row.node}`].filter(Boolean).join(" ")]);
+  list("served-body", served, open, words.length && servedInAll ? [`0 of ${servedInAll}`, () => unmatched(servedInAll)] : [`${model.claims.size} ${model.process.docs}`, nobody], (row) => [element("span", {}, ticking("since", row.created)),
+    [model.given(row) || row.wants, [row.pods?.length ? `used by pod ${row.pods.join(", ")}` : "reserved for no pod", row.node && `on node ${row.node}`].filter(Boolean).join(" ")].filter(Boolean).join(", ")]);
 }
 
 // none: what tells one empty list from another, and what makes the list.
@@ -113,8 +117,8 @@ export function waitsFailed() {
 export function waits({ bounds, words, waits: rows }) {
   show("waits-body", JSON.stringify(rows), () => {
     if (!rows.length) return [element("p", { class: "quiet", text: "No claim was served in the last day." })];
-    const head = element("tr", {}, ...["Hop", "Claims", "Median", "95 %", "Longest", "Spread"].map((text) => element("th", { scope: "col", text })));
-    const body = rows.map((row) => element("tr", {}, element("th", { scope: "row", text: words[row.hop] ?? "whole way" }), element("td", { text: count(row.count) }),
+    const head = element("tr", {}, ...["Step", "Claims", "Median", "p95", "Longest", "Distribution"].map((text) => element("th", { scope: "col", text })));
+    const body = rows.map((row) => element("tr", {}, element("th", { scope: "row", text: words[row.hop] ?? "total" }), element("td", { text: count(row.count) }),
       ...[row.median, row.p95, row.longest].map((value) => element("td", { text: seconds(value) })), element("td", {}, spark(row.counts, bounds))));
     return [element("table", {}, element("thead", {}, head), element("tbody", {}, ...body))];
   });
@@ -142,7 +146,7 @@ export function age(model) {
 export function process(model) {
   const row = model.process, place = document.getElementById("process");
   const leaders = (row.leader ?? []).map((name) => name.split("/")[0]).join(", ");
-  const leads = row.leads ? `${leaders || "this process"} leads` : leaders ? `${leaders} leads, this process stands by` : "nobody is known to lead";
+  const leads = row.leads ? `${leaders || "this process"} leads` : leaders ? `${leaders} leads, this process is on standby` : "nobody is known to lead";
   const text = row.version ? [`${leads}`, `handover ${row.handover}`, row.manager && `manager ${row.manager}`, `version ${row.version}`].filter(Boolean).join(" · ") : "";
   const docs = row.docs ?? "";
   show("docs", docs, () => pages(docs));

@@ -1,7 +1,7 @@
 // GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 // What if: one change and who comes, asked of the planners; the answer beside what is so today.
 
-import { element, moment } from "./format.js";
+import { element, moment, seconds } from "./format.js";
 
 export class WhatIf {
   constructor(model, feed) {
@@ -68,17 +68,17 @@ function parts(told) {
   if (told.error) return [element("p", { class: "error", text: told.error })];
   const made = [element("h3", { text: `The plan as of ${moment(told.taken)}` }), table(["", "Today", "With the change"], told.plan)];
   if (told.note) made.push(element("p", { text: told.note }));
-  if (told.claims.length) made.push(element("h3", { text: "Claims that differ or wait" }), table(["Claim", "Today", "With the change", "Why"], told.claims));
+  if (told.claims.length) made.push(element("h3", { text: "Claims that differ or wait" }), table(["Claim", "Today", "With the change", "Why"], told.claims, "prose"));
   if (told.figures) {
     made.push(element("h3", { text: `${told.hours} h in simulated time, ${told.seeds} seeds: median (lowest to highest)` }), table(["", "Today", "With the change"], told.figures));
-    if (told.longest.length) made.push(element("h3", { text: "Who waits longest, with the change" }), table(["Pod", "Waited, s", "Runs at the end"], told.longest.map(([pod, waited, runs]) => [pod, waited, runs ? "yes" : "no"])));
-    if (told.namespaces.length) made.push(element("h3", { text: "By namespace, with the change" }), table(["Namespace", "95 % of its pods wait up to, s", "Waiting at the end"], told.namespaces));
+    if (told.longest.length) made.push(element("h3", { text: "Who waits longest, with the change" }), table(["Pod", "Waited", "Runs at the end"], told.longest.map(([pod, waited, runs]) => [pod, seconds(waited), runs ? "yes" : "no"])));
+    if (told.namespaces.length) made.push(element("h3", { text: "By namespace, with the change" }), table(["Namespace", "95% of its pods wait up to", "Waiting at the end"], told.namespaces.map(([name, p95, waiting]) => [name, seconds(p95), waiting])));
     made.push(element("p", { class: "quiet", text: `Steps took: ${Object.entries(told.durations).map(([step, from]) => `${step} ${from}`).join("; ")}` }));
   }
   return made;
 }
 
-function table(head, rows) {
-  return element("table", {}, element("thead", {}, element("tr", {}, ...head.map((text) => (text ? element("th", { scope: "col", text }) : element("td"))))),
+function table(head, rows, kind) {
+  return element("table", { class: kind }, element("thead", {}, element("tr", {}, ...head.map((text) => (text ? element("th", { scope: "col", text }) : element("td"))))),
     element("tbody", {}, ...rows.map(([first, ...rest]) => element("tr", {}, element("th", { scope: "row", text: first }), ...rest.map((text) => element("td", { text: String(text) }))))));
 }

@@ -19,6 +19,7 @@ import typing as t
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ansible_collections.composable.infra.controller.ui.whatif import figures
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.contents import PackedObjects
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
@@ -29,7 +30,6 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.comparison import Comparison
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay import simulation
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay.figures import (
-    FIGURES,
     by_namespace,
     longest,
 )
@@ -85,8 +85,8 @@ def told(before: Capture, question: Json) -> Json:
 def _replayed(before: Capture, after: Capture, given: Json) -> Json:
     asked = simulation.read_question(given)
     one, other = simulation.simulated(before, asked), simulation.simulated(after, asked)
-    figures = [[words, str(one.spreads[name]), str(other.spreads[name])] for name, words in FIGURES.items()]
-    return {"figures": figures, "hours": asked.hours, "seeds": len(asked.seeds), "durations": dict(other.durations),
+    return {"figures": figures.rows(one.spreads, other.spreads), "hours": asked.hours, "seeds": len(asked.seeds),
+            "durations": dict(other.durations),
             "namespaces": [[each["namespace"], each["wait_p95"], each["waiting"]]
                            for each in by_namespace(other.records)],
             "longest": [[each["pod"], each["waited"], each["runs"]] for each in longest(other.records[0])]}

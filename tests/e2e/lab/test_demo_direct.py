@@ -35,7 +35,7 @@ def test_claim_keeps_what_was_attached_for_it(printed: str, pod: str) -> None:
     assert row["way"] == "direct"
     seconds = [float(row[name]) for name in (
         "device of the pool allocated", "attach asked for", "attached by the fabric",
-        "gate removed, or condition written", "bound, or allocated anew", "pod started")]
+        "gate removed, or condition written", "bound, or reallocated", "pod started")]
     assert seconds == sorted(seconds), row
     assert row["on the bus, driver, in the slice"] == "-", "no slice of the node shows it"
 

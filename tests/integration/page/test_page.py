@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -21,6 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.api import
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import ABOUT
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.timeline import Span, Timeline
 from ansible_collections.composable.infra.tests.browser.window import Browser, opened
 from ansible_collections.composable.infra.tests.integration.page.shown import Shown, serving
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
@@ -490,6 +493,103 @@ def test_axe_core_finds_nothing(browser: Browser, shown: Shown, scheme: str, wid
     browser.one("#served-body button").click()
     browser.until(lambda: "kubectl" in browser.text("#story"))
     assert browser.violations() == []
+
+
+def busy(shown: Shown, claims: int = 2) -> None:
+    """Waits, waiting claims with long sentences, a served claim, and devices in several states."""
+    say = "1 x A100 40G: 0/2 nodes: 2 had no free A100 40G on fabric 1; pool a100-fabric1 has 0 free, attached: 2"
+    for number in range(claims):
+        shown.reasons[f"default/more-{number}"] = WaitReason(f"default/more-{number}", say, time.time() - 3700.0)
+        shown.put(objects.claim(f"more-{number}"))
+    began = time.time() - 60.0
+    shown.waits.count(Timeline("default/train", "u", "node-0", began, (
+        Span("attach", began, began + 40.0), Span("bind", began + 40.0, began + 43.0))))
+    shown.put(shown.resource(0, 1, device="", state="Attaching"), objects.local_slice("GPU-gpu-0-0"),
+              objects.claim("train", objects.local_result()))
+
+
+def too_wide(browser: Browser) -> list[str]:
+    """Cards of which something stands out at the side, and whether the page itself does."""
+    return list(browser.script(
+        "return [document.documentElement, ...document.querySelectorAll('main section')]"
+        ".filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.id || each.tagName)"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 800, 1400, 2200])
+def test_every_card_holds_what_is_in_it(browser: Browser, shown: Shown, width: int, scheme: str) -> None:
+    browser.prefer(prefers_color_scheme=scheme, prefers_reduced_motion="reduce")
+    browser.size(width, 900)
+    busy(shown)
+    browser.script("composable.waits()")
+    browser.until(lambda: "bound by the scheduler" in browser.text("#waits-body"))
+    browser.until(lambda: "1 h 01 min" in browser.text("#queue-body"))
+    assert too_wide(browser) == []
+    if width == 390:
+        assert all(cell.is_displayed() for cell in browser.all("#waits-body td:nth-child(4)"))
+    if width >= 1400:
+        sides = [browser.one(each).size["width"] for each in ("#nodes", ".side")]
+        assert sides[1] > 0.6 * sides[0], "what an operator reads has room"
+    pictures = os.environ.get("PAGE_PICTURES")
+    if pictures:
+        browser.picture(Path(pictures) / f"page-{width}-{scheme}.png")
+    assert browser.violations() == []
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_many_claims_keep_nothing_else_out_of_sight(browser: Browser, shown: Shown, width: int) -> None:
+    browser.size(width, 900)
+    busy(shown, claims=100)
+    browser.until(lambda: browser.text("#queue-title").upper() == "WAITING CLAIMS (100)")
+    browser.until(lambda: len(browser.all("#queue-body li")) == 100)
+    assert browser.script("return document.documentElement.scrollHeight") < 3600
+    assert browser.violations() == []
+
+
+def test_states_have_one_order_and_bars_one_scale(browser: Browser, shown: Shown) -> None:
+    """Node 1 has its idle device first by name, node 0 its leaving one."""
+    shown.put(shown.resource(0, 0, state="Detaching"), shown.resource(1, 1, state="Detaching"))
+    browser.until(lambda: len(browser.all("#rows .cell.leaving")) == 2)
+    notes = {each.text for each in browser.all("#rows .row .note") if "leaving" in each.text}
+    assert notes == {"1 attached, idle · 1 leaving"}
+    for row in ("gpu-0-1", "gpu-1-0"):
+        cells = browser.script("return [...document.querySelector(`[data-device='${arguments[0]}']`).closest('.cells')"
+                               ".querySelectorAll('.cell')].map((each) => each.dataset.state)", row)
+        assert cells == ["idle", "leaving"]
+    seen = shown.state.snapshot
+    assert seen
+    shown.state.snapshot = replace(seen, free={**seen.free, ("H100 80G", 1): 1})
+    browser.until(lambda: len(browser.all("#sums-body .bar")) == 2)
+    wide, narrow = (each.size["width"] for each in browser.all("#sums-body .bar"))
+    assert wide == pytest.approx(7 * narrow, rel=0.05), "3 free and 4 attached beside 1 free"
+
+
+def test_what_nodes_have_in_common_is_not_in_their_names(window: Browser) -> None:
+    for shown in serving(nodes=0):
+        for number in range(2):
+            name = f"worker-000{number}.cluster.example.com"
+            ready = [{"type": "Ready", "status": "True"}]
+            shown.put({**objects.node(name, f"machine-{number}"), "status": {"conditions": ready}})
+        window.size(1400, 900)
+        window.open(f"{shown.server.url}/ui/")
+        window.until(lambda: [each.text.removeprefix("! ") for each in window.all("#rows button.node")] == [
+            "worker-0000", "worker-0001"])
+        assert window.one("#rows button.node").get_attribute("title") == "worker-0000.cluster.example.com"
+        assert window.complaints() == []
+
+
+def test_served_claim_says_which_model_and_for_how_long(browser: Browser, shown: Shown) -> None:
+    shown.put(objects.local_slice("GPU-gpu-0-0"), objects.claim("train", objects.local_result()))
+    browser.until(lambda: "1 × A100 40G" in browser.text("#served-body"))
+    assert re.search(r"\d (s|min|h)\b", browser.text("#served-body"))
+
+
+def test_question_mark_opens_the_keys(browser: Browser) -> None:
+    browser.one("body").send_keys("?")
+    browser.until(lambda: browser.one("#keys").get_attribute("open"))
+    browser.one("#keys button").click()
+    browser.one("#search").send_keys("?")
+    assert not browser.one("#keys").get_attribute("open")
 
 
 def test_narrow_window_needs_no_scrolling_to_the_side(browser: Browser) -> None:

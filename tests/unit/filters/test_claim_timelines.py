@@ -51,7 +51,7 @@ def test_claims_and_waits() -> None:
         {"claim": "default/one", "node": "node-0", "seconds": 2.0, "hops": {"attach": 2.0}}]
     assert found["waits"] == [
         {"hop": "attach", "words": "attached by the fabric", "count": 2, "median": 2.0, "p95": 4.0, "longest": 4.0},
-        {"hop": "total", "words": "whole way", "count": 2, "median": 2.0, "p95": 4.0, "longest": 4.0}]
+        {"hop": "total", "words": "total", "count": 2, "median": 2.0, "p95": 4.0, "longest": 4.0}]
     assert found["svg"].startswith("<svg")
     assert found["waits_svg"].startswith("<svg")
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Mapping
 from dataclasses import replace
@@ -34,6 +35,7 @@ MOST_REFUSALS = 3
 MOST_EXPLAINED = 20
 # How often kube-scheduler looks at the conditions of a claim that it waits for (KEP-5007).
 TICK_SECONDS = 5
+_PREEMPTION: t.Final = re.compile(r"(?: still not schedulable,)? preemption:")
 
 
 def explain(engine: ControllerManager) -> list[WaitReason]:
@@ -271,7 +273,8 @@ def _pool(engine: ControllerManager, model: DeviceModel, fabric: int) -> dict[st
 
 
 def _scheduler_says(pod: Json) -> str:
+    """What the scheduler says of a pod, without its sentence about preemption, which says the same again."""
     for condition in (pod.get("status") or {}).get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return str(condition.get("message", ""))
+            return _PREEMPTION.split(str(condition.get("message", "")))[0].strip()
     return ""

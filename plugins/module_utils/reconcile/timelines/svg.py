@@ -86,7 +86,7 @@ def _row(row: Waits, top: float, wide: float) -> Iterator[str]:
 
 def words_of(hop: str) -> str:
     """What a hop is, in words."""
-    return "whole way" if hop == TOTAL else WORDS[hop]
+    return "total" if hop == TOTAL else WORDS[hop]
 
 
 def _svg(height: float, title: str, parts: Iterable[str]) -> str:

@@ -31,7 +31,7 @@ SHARES: t.Final[dict[str, str]] = {"plan": ENGINE, "request": ENGINE, "attach": 
 WORDS: t.Final[dict[str, str]] = {
     "plan": "node chosen", "request": "attach asked for", "attach": "attached by the fabric",
     "slice": "on the bus, driver, in the slice", "gate": "gate removed", "bind": "bound by the scheduler",
-    "handover": "allocated anew by the scheduler", START: "pod started"}
+    "handover": "reallocated by the scheduler", START: "pod started"}
 SHARE_WORDS: t.Final[dict[str, str]] = {ENGINE: "composable.infra", FABRIC: "fabric", NODE: "node",
                                         SCHEDULER: "scheduler"}
 

@@ -164,6 +164,17 @@ def test_scheduler_has_the_last_word(quiet: Quiet) -> None:
                                "(scheduler: 0/2 nodes are available)")
 
 
+@pytest.mark.parametrize("more", [
+    " preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+    " still not schedulable, preemption: 0/2 nodes are available: 2 No preemption victims found."])
+def test_what_the_scheduler_says_of_preemption_is_left_out(quiet: Quiet, more: str) -> None:
+    """It says the same as the first half, and no pod is preempted for a device."""
+    says = "0/2 nodes are available: 2 cannot allocate all claims."
+    pod = objects.pod(conditions=[{"type": "PodScheduled", "status": "False", "message": says + more}])
+    found = said(quiet, selecting("NVIDIA T4"), pod, objects.pool_slice("t4-0", pool="t4-fabric1"))
+    assert found.waits_for.endswith(f"(scheduler: {says})")
+
+
 def test_why_devices_cannot_be_attached_to_nodes(quiet: Quiet) -> None:
     refused = [{**objects.request(f"r{n}", model="T4", node=f"node-{n}"), "status": {"error": f"trouble {n}"}}
                for n in range(4)]

@@ -22,6 +22,8 @@ from .claim_check import ClaimCheck
 
 # Words of REASONS_DETACH in runtime/metrics.py.
 CLAIMED, NOT_LEADING = "claimed", "not_leading"
+GONE = ("the CDI Manager shows no device {} on machine {}; if it shows the device by another name, return that one "
+        "with the module fabric_device")
 
 
 class DetachOperations:
@@ -31,6 +33,8 @@ class DetachOperations:
         self._operations, self._check = operations, check
         self._state, self._writer, self._fence = operations.state, operations.writer, operations.fence
         self._reporter = operations.reporter
+        # ComposableResources for whose device a request was sent, perhaps without a reply. Adding to a set is atomic.
+        self._requested: set[str] = set()
 
     def ask_release(self, action: AskRelease) -> None:
         """Have the scheduler keep off the device, look once more whether a claim has it, and ask the node for it."""
@@ -64,8 +68,13 @@ class DetachOperations:
 
     def _detach(self, action: Detach) -> None:
         began, hops, model = time.monotonic(), self._operations.hops, self._model(action.resource)
+
+        def prove() -> None:
+            self._prove(action)
+            self._requested.add(action.resource)
+
         try:
-            self._operations.fabric.detach(action.machine, action.device, proof=partial(self._prove, action))
+            self._operations.fabric.detach(action.machine, action.device, proof=prove)
             self._prove_gone(action)
             hops.metrics.observe("detach_duration_seconds", time.monotonic() - began)
             hops.asked("detach", model)
@@ -80,7 +89,12 @@ class DetachOperations:
         if raw := self._state.resources.get(action.resource):
             self._state.note_return(raw)  # before its ComposableResource can go
         self._writer.resource_status(action.resource, state=DELETING, error="", cdi_device_id="")
-        self._reporter.tell(action.resource, "Detached", f"device {action.device} returned to the pool")
+        if action.resource in self._requested:
+            self._reporter.tell(action.resource, "Detached", f"device {action.device} returned to the pool")
+        else:
+            self._reporter.tell(action.resource, "DeviceGone", GONE.format(action.device, action.machine),
+                                type_="Warning")
+        self._requested.discard(action.resource)
 
     def _prove_gone(self, action: Detach) -> None:
         """Read the machine again, as the ComposableResource ends now. Raise FabricError if the device may be there."""

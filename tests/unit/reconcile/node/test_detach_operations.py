@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Machine, Task
-from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable, Uncertain
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
     COMPOSABLE_RESOURCES,
@@ -55,6 +55,33 @@ def test_idle_device_is_detached(leaving: Bench) -> None:
     assert leaving.told("Detached") == ["device d1 returned to the pool"]
     leaving.wait(lambda: leaving.finished == ["node-0"], "the controllers are told")
     assert len(leaving.metrics.observed("detach_duration_seconds")) == 1
+
+
+def test_device_that_the_manager_does_not_show_was_not_detached(
+    leaving: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another manager took the place of the old one and names the device anew. No driver sends a request then."""
+    leaving.fabric.attached = {"new-d1": device("new-d1")}
+    monkeypatch.setattr(leaving.fabric, "detach", lambda *_unused, **_more: Task(True))
+    detach(leaving)
+    assert leaving.status()["state"] == "Deleting"
+    assert leaving.told("Detached") == []
+    assert leaving.told("DeviceGone") == [
+        "the CDI Manager shows no device d1 on machine machine-0; if it shows the device by another name, return that "
+        "one with the module fabric_device"]
+    (entry,) = [each for each in leaving.reporter.history if each["reason"] == "DeviceGone"]
+    assert entry["type"] == "Warning"
+
+
+def test_device_whose_request_had_no_reply_was_detached(leaving: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second attempt finds it gone, and sends no request."""
+    leaving.fabric.detach_error = Uncertain("the reply was lost")
+    detach(leaving)
+    leaving.fabric.attached.clear()
+    monkeypatch.setattr(leaving.fabric, "detach", lambda *_unused, **_more: Task(True))
+    detach(leaving)
+    assert leaving.told("Detached") == ["device d1 returned to the pool"]
+    assert leaving.told("DeviceGone") == []
 
 
 def test_device_that_the_machine_still_has_is_not_given_up(leaving: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,13 +23,17 @@ Kind = t.TypeVar("Kind")
 
 
 def keep(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Write the evidence of a failed test into a folder of its name below `.cache/evidence`."""
+    """Write the evidence of a failed test into a folder of its name below `.cache/evidence`.
+
+    A test that fails when it is torn down may have removed its folders already.
+    """
     folder = EVIDENCE / folder_name(item.nodeid)
     folder.mkdir(parents=True, exist_ok=True)
     sections = [f"--- {title}\n{text}" for title, text in report.sections]
     (folder / f"{report.when}.txt").write_text("\n".join([report.longreprtext, *sections]), encoding="utf-8")
     for name, source in sources(item):
-        shutil.copytree(source, folder / name, ignore=only_logs, dirs_exist_ok=True, ignore_dangling_symlinks=True)
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=only_logs, dirs_exist_ok=True, ignore_dangling_symlinks=True)
     for lab in labs(item):
         (folder / "objects.json").write_text(told(partial(objects, lab)), encoding="utf-8")
 

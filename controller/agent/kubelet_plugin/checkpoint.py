@@ -68,11 +68,6 @@ class Checkpoint:
         self._path = path
         self._claims: dict[str, PreparedClaim] = {}
         self._document: Json = {}
-        self.read()
-
-    def read(self) -> None:
-        """Read the file again: another instance of the agent may have written it."""
-        path = self._path
         try:
             document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
             self._claims = {} if document is None else _read(document)

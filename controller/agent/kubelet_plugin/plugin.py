@@ -41,7 +41,7 @@ from .service import PluginService
 from .shares import Share
 from .sight import Kept, Sight
 from .wire.rpc import DRA, EARLIER_DRA, HEALTH, LATER_HEALTH, service
-from .wire.sockets import Registration, Sockets, SoleInstance, serving
+from .wire.sockets import Registration, Sockets, serving
 
 Json = dict[str, t.Any]
 ClaimName = tuple[str, str]
@@ -110,8 +110,7 @@ class KubeletPlugin:
         self._sight = Sight(options.driver, agent.host.root, options.kinds, agent.evidences, agent.slices.list,
                             agent.kept)
         self._edits = ContainerEdits(agent.host)
-        self._sole, self._is_alone = SoleInstance(self._sockets.lock), False
-        checkpoint = self._checkpoint = Checkpoint(self._sockets.endpoint.parent / FILE)
+        checkpoint = Checkpoint(self._sockets.endpoint.parent / FILE)
         on_node = OnNode(self._sight, self._edits, SpecFolder(options.cdi, options.driver), checkpoint,
                          Keepers(agent.host.root, agent.pods), MemoryGuard(agent.host.root, options.unsanitized))
         self._preparation = Preparation(place, client, on_node, self._prepared)
@@ -132,7 +131,6 @@ class KubeletPlugin:
 
     def start(self) -> None:
         """Begin; the kubelet is served when the agent knows its node."""
-        self._try(self._be_alone)
         self._thread.start()
 
     def stop(self) -> None:
@@ -144,8 +142,6 @@ class KubeletPlugin:
         self._thread.join(5.0)
         self._health.close()
         self._serving.close()
-        self._is_alone = False
-        self._sole.give_up()
 
     def poke(self) -> None:
         """Something changed: look now."""
@@ -164,8 +160,6 @@ class KubeletPlugin:
 
     def holder(self, uuid: str, address: str) -> str:
         """Return in a sentence which claim has the device prepared, empty for none."""
-        if not self._is_alone:
-            return "the agent does not know yet which claims have devices of this node prepared"
         return self._preparation.holder(uuid, address)
 
     def problems(self) -> list[str]:
@@ -184,9 +178,6 @@ class KubeletPlugin:
             self._due.wait(LOOK_SECONDS)
             self._due.clear()
             if self._stopping.is_set() or not self._agent.synced():
-                continue
-            self._try(self._be_alone)
-            if not self._is_alone:
                 continue
             with self._round:
                 self._rounds_begun += 1
@@ -213,16 +204,6 @@ class KubeletPlugin:
                 self._problems[duty.__name__] = problem
         if problem and problem != before:
             log.warning("the driver %s: %s", self.options.driver, problem)
-
-    def _be_alone(self) -> None:
-        """Raises Refused while another instance serves the node; what that has prepared is known when it has ended."""
-        if self._is_alone:
-            return
-        if not self._sole.take():
-            raise Refused("another node agent serves this node, and this one waits for its end; it is alone when "
-                          f"{self._sockets.lock} is unlocked")
-        self._checkpoint.read()
-        self._is_alone = True
 
     def _look(self) -> None:
         found = self._sight.look()

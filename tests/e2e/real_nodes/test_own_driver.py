@@ -10,6 +10,8 @@ by hand.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 import typing as t
 from collections.abc import Iterator
@@ -25,6 +27,7 @@ from ansible_collections.composable.infra.lab.names import machine_uuid
 from ansible_collections.composable.infra.lab.real_nodes.node import RealNode
 from ansible_collections.composable.infra.lab.real_nodes.plugin.daemonset import NAME, NAMESPACE
 from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
+from ansible_collections.composable.infra.plugins.module_utils.node.holders import pod_of
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
 from ansible_collections.composable.infra.tests.e2e.real_nodes import on_real_nodes as real
@@ -205,6 +208,45 @@ def test_pod_waits_for_a_plugin_that_is_away(stage: Stage) -> None:
     real_pods.run(stage.lab, pod)
     assert has_device(stage, "patient")
     real_pods.delete_with_claims(stage.lab, "patient")
+
+
+def test_second_agent_of_a_node_serves_when_the_first_has_ended(stage: Stage) -> None:
+    """As after a pod that was deleted by force. The kubelet unprepares what the first one prepared."""
+    node = real_node(stage, NODE)
+    real_pods.run(stage.lab, claiming_pod(stage, "before", NODE))
+    first = next(pod for pod in stage.lab.api.get(real.OURS)["items"] if is_agent_of(pod, NODE))
+    second = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "second-agent"},
+              "spec": {**first["spec"], "nodeName": NODE}}
+    stage.lab.api.request("POST", real.PODS, second)
+    wait_for("the second waits", lambda: "another agent works on this node" in agent_log(stage, "second-agent"), 60)
+    kill_agent(node, first["metadata"]["uid"])
+    wait_for("the second serves", lambda: "registered with the kubelet" in agent_log(stage, "second-agent"), 60)
+    real_pods.delete_with_claims(stage.lab, "before")
+    real_pods.run(stage.lab, claiming_pod(stage, "next", NODE))
+    assert has_device(stage, "next")
+    stage.lab.api.request("DELETE", f"{real.PODS}/second-agent")
+    real_pods.delete_with_claims(stage.lab, "next")
+    wait_for("no spec is left", lambda: specs(stage, NODE) == [], 60)
+    assert prepared(node.folder / "kubelet/plugins" / DRIVER / "checkpoint.json") == {}
+
+
+def is_agent_of(pod: Json, node: str) -> bool:
+    component = pod["metadata"]["labels"].get("app.kubernetes.io/component")
+    return component == "node-agent" and pod["spec"].get("nodeName") == node
+
+
+def agent_log(stage: Stage, pod: str) -> str:
+    try:
+        return str(stage.lab.api.get(f"{real.PODS}/{pod}/log"))
+    except ApiRefusal:
+        return ""
+
+
+def kill_agent(node: RealNode, uid: str) -> None:
+    """kill -9 the agent in the pod with this uid; its kubelet starts it again, and it waits."""
+    for pid in real.processes(node, real.AGENT):
+        if pod_of(Path(f"/proc/{pid}/cgroup").read_text("utf-8")) == uid:
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("text", ["{", None], ids=["damaged", "gone"])

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import fcntl
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,46 +38,9 @@ class Sockets:
         """The socket by which the kubelet gets to know the driver."""
         return self.kubelet / "plugins_registry" / f"{self.driver}-reg.sock"
 
-    @property
-    def lock(self) -> Path:
-        """The file that the driver's only instance on the node has locked."""
-        return self.endpoint.parent / "lock"
-
     def are_there(self) -> bool:
         """Whether both are there."""
         return self.endpoint.is_socket() and self.registrar.is_socket()
-
-
-class SoleInstance:
-    """Lets one instance of a driver at a time serve a node: two would each know a part of the prepared claims.
-
-    A rollout that deletes a pod by force starts the next one beside it. The kernel unlocks ``file`` when a process
-    ends, however it ends. For one thread at a time.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self._file, self._handle = file, -1
-
-    def take(self) -> bool:
-        """Return whether this is the only instance from now on. Raises OSError."""
-        if self._handle < 0:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                os.close(handle)
-                if isinstance(error, BlockingIOError):
-                    return False
-                raise
-            self._handle = handle
-        return True
-
-    def give_up(self) -> None:
-        """Let the next instance begin."""
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
 
 
 class Registration:

@@ -231,29 +231,6 @@ def test_older_kubelet_is_served(running: Running) -> None:
         assert kubelet.unprepare("uid-c", "c").error == ""
 
 
-def test_second_instance_waits_for_the_end_of_the_first(running: Running, kubelet: KubeletStandIn) -> None:
-    """As when an agent's pod is deleted by force: each would know a part of the prepared claims."""
-    first, socket_file = running.plugin, running.kubelet / "plugins" / DRIVER / "dra.sock"
-    assert first is not None
-    inode, second = socket_file.stat().st_ino, running.start()
-    wait_for("it says so", second.problems)
-    lock = running.kubelet / "plugins" / DRIVER / "lock"
-    assert second.problems() == [
-        f"another node agent serves this node, and this one waits for its end; it is alone when {lock} is unlocked"]
-    assert second.holder("GPU-a", "") == (
-        "the agent does not know yet which claims have devices of this node prepared")
-    running.node.claim("gpu-a")
-    assert kubelet.prepare("uid-c", "c").devices, "the first one serves the kubelet"
-    assert socket_file.stat().st_ino == inode
-    first.stop()
-    wait_for("the second serves", lambda: second.problems() == [] and socket_file.is_socket())
-    with KubeletStandIn(running.kubelet) as again:
-        again.register(DRIVER)
-        assert second.status()["prepared"] == {"default/c": ["gpu-a"]}
-        assert again.unprepare("uid-c", "c").error == ""
-    assert running.node.specs() == []
-
-
 def test_claim_that_cannot_be_prepared_has_its_own_error(running: Running, kubelet: KubeletStandIn) -> None:
     running.node.claim("gpu-z")
     answer = kubelet.prepare("uid-c", "c")

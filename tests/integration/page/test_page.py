@@ -173,8 +173,9 @@ def test_documentation_without_an_address_is_served_beside_the_page(browser: Bro
     browser.until(lambda: browser.one("#troubles a")).click()
     browser.until(lambda: browser.driver.current_url.endswith("/ui/docs/guides/alerts.md#composablemanagerdown"))
     assert browser.text("h1") == "Alerts"
-    top = browser.script("return document.querySelector('#composablemanagerdown').getBoundingClientRect().top")
-    assert 0 <= top < 200, "the heading is in sight, below the head of the page"
+    place = "document.querySelector(arguments[0]).getBoundingClientRect()"
+    head = browser.script(f"return Math.max(0, {place}.bottom)", "header")
+    assert head <= browser.script(f"return {place}.top", "#composablemanagerdown") < 200, "below the head, in sight"
     assert browser.script("return document.documentElement.scrollWidth") <= width
     assert browser.violations() == []
     browser.one('a[href="troubleshooting.md"]').click()
@@ -311,6 +312,11 @@ def test_age_of_the_numbers_is_said_and_old_ones_are_grey(browser: Browser, show
     browser.until(lambda: re.fullmatch(r"fabric read 3[4-9] s ago", browser.text("#age")))
     assert browser.one("#age").get_attribute("data-state") == "old"
     browser.until(lambda: "not read for more than 10 s" in browser.text("#troubles"))
+    assert browser.one("header").size["height"] < 50, "the head is one line"
+    browser.size(390, 900)
+    said = browser.one("#troubles li span")
+    assert said.size["width"] > 200, "the sentence has a line of its own"
+    browser.size(1400, 900)
     assert browser.script("return getComputedStyle(document.querySelector('#sums-body .bar')).filter") == "grayscale(1)"
     assert browser.violations() == []
     shown.said(read=time.time(), old_after=2.0)

@@ -93,8 +93,8 @@ def redfish_purpose(method: str, path: str, body: t.Any) -> str:
     return "detach" if path.endswith(".RemoveResourceBlock") or "/Connections/" in path else "change"
 
 
-REDFISH: t.Final = ("dialects", "asynchronous", "etags", "strict_etags", "one_sided", "page", "expand", "reset_types",
-                    "power_seconds", "ignores_shutdown", "attach_off")
+REDFISH: t.Final = ("dialects", "asynchronous", "keeps_tasks", "etags", "strict_etags", "one_sided", "page", "expand",
+                    "reset_types", "power_seconds", "ignores_shutdown", "attach_off")
 
 MANAGERS: t.Final[Mapping[str, Row]] = {
     "fm": Row(error=fm_error, purpose=fm_purpose),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
@@ -169,6 +170,32 @@ def test_resume_after_a_restart_of_the_service(start: Bench, client: Client) -> 
     assert fabric.resume(tuple(handles)).done
     with pytest.raises(Missing):
         fabric.resume(("/redfish/v1/TaskService/TaskMonitors/4711",))
+
+
+def test_task_of_another_operation_is_not_believed(start: Bench, client: Client) -> None:
+    """The service has begun to count its tasks anew, so that an old number is that of a task that is done."""
+    emulator = start({"asynchronous": True, "keeps_tasks": False})
+    fabric = client(emulator)
+    task = fabric.attach(NODE_0, GPU)
+    assert fabric.resume(task.handles).devices == task.devices
+    fabric.detach(NODE_0, task.devices[0].uid)
+    emulator.kill()
+    emulator.restart()
+    other = client(emulator).attach(NODE_1, GPU)
+    assert monitor(other.handles[0]) == monitor(task.handles[0])
+    with pytest.raises(Missing, match=f"device {task.devices[0].uid} is not on machine {NODE_0}"):
+        client(emulator).resume(task.handles)
+
+
+def monitor(handle: str) -> str:
+    """The path of the task monitor that a handle names."""
+    return str(json.loads(handle)["task"])
+
+
+def test_handle_of_an_older_release_is_waited_for(start: Bench, client: Client) -> None:
+    fabric = client(start({"asynchronous": True}))
+    task = fabric.attach(NODE_0, GPU)
+    assert fabric.resume((monitor(task.handles[0]),)).devices == ()
 
 
 def test_what_is_done_needs_no_doing(start: Bench, client: Client) -> None:

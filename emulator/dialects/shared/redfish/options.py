@@ -9,6 +9,7 @@
       redfish:
         dialects: [AddResourceBlock, Connections, Compose]   # ways to attach that it offers; also Zones
         asynchronous: false     # answer changes with 202 and a task monitor
+        keeps_tasks: true       # false: a restart forgets all tasks, and their numbers begin with 1 again
         etags: true             # send ETags and insist on them
         strict_etags: false     # AddResourceBlock wants the system's ETag too
         one_sided: false        # blocks name their system, the system lists no blocks
@@ -45,6 +46,7 @@ class Options:
 
     dialects: frozenset[str]
     asynchronous: bool = False
+    keeps_tasks: bool = True
     etags: bool = True
     strict_etags: bool = False
     one_sided: bool = False
@@ -68,7 +70,8 @@ class Options:
             raise SpecError(fields.at("dialects"), "Zones and Connections exclude each other: in a fabric with "
                                                    "connections a zone only says who may be connected")
         return cls(
-            dialects=frozenset(named), asynchronous=fields.flag("asynchronous"), etags=fields.flag("etags", True),
+            dialects=frozenset(named), asynchronous=fields.flag("asynchronous"),
+            keeps_tasks=fields.flag("keeps_tasks", True), etags=fields.flag("etags", True),
             strict_etags=fields.flag("strict_etags"), one_sided=fields.flag("one_sided"),
             page=fields.integer("page", 0), expand=fields.flag("expand", True), agents=fields.flag("agents", True),
             reset_types=tuple(fields.texts("reset_types", RESETS)), power_seconds=fields.number("power_seconds", 0.0),

@@ -47,7 +47,7 @@ class Service:
         self.power = Power(options, _journal(context, f"{manager}_power"))
         self.docs = Documents(context, options, manager, self.power)
         self.sessions = Sessions(context.tokens, _journal(context, f"{manager}_sessions"))
-        self.tasks = Tasks(context.pool, _journal(context, f"{manager}_tasks"))
+        self.tasks = Tasks(context.pool, _journal(context, f"{manager}_tasks") if options.keeps_tasks else None)
         self.tree = Tree(self.docs, self.sessions, self.tasks)
         context.faults.teach(manager, functools.partial(changes.purpose_of, self.docs))
 

@@ -16,12 +16,12 @@ from dataclasses import replace
 
 from ...api import Capabilities, Device, FabricSnapshot, Machine, MachinePower, Proof, Started, Task
 from ...config import FabricConfig
-from ...errors import Busy, Changed, FabricError, Missing, Refused, Unavailable, gravest
+from ...errors import Busy, Changed, FabricError, Missing, Refused, Unavailable, Uncertain, gravest
 from ...http.request import Request
 from ...http.session import Session
 from ...operations.handle_collector import HandleCollector
 from ...operations.parallel import outcomes
-from ...operations.polling import tolerant
+from ...operations.polling import NOTICE_SECONDS, Patience, tolerant
 from ..shared.redfish.resources import ComputerSystem
 from ..shared.redfish.service import Service, read_error
 from ..shared.replies import healthy
@@ -33,6 +33,7 @@ from .model.service_model import ServiceModel
 from .model.unit_allocator import UnitAllocator, candidates
 from .reader import Reader
 from .switch_reader import SwitchReader
+from .tasks import Operation
 
 # One machine is read by following its links; what the whole service consists of is read anew this often, in seconds.
 OLDEST_MAP: t.Final = 60.0
@@ -137,10 +138,13 @@ class RedfishDriver:
         return Task(True, (shown.device(unit, shown.hosts[machine_uid]),), (handle,) if handle else ())
 
     def resume(self, handles: tuple[str, ...]) -> Task:
-        """Wait for operations of an earlier process."""
-        for handle in handles:
-            self._executor.wait(handle)
-        return Task(True, (), handles)
+        """Wait for operations of an earlier process, and look what they did.
+
+        Missing when a task is done and the device is not where the operation was to bring it: the service has forgotten
+        the task and given its path to another one, or somebody has moved the device since.
+        """
+        found = [self._resume(Operation.read(handle)) for handle in handles]
+        return Task(True, tuple(device for device in found if device), handles)
 
     def power(self, machine_uid: str) -> MachinePower:
         """Power of a machine, and the resets that it offers."""
@@ -155,6 +159,27 @@ class RedfishDriver:
         if target is None:
             raise Refused(f"cannot {purpose}: the CDI Manager offers no ComputerSystem.Reset for it")
         self._session.call(Request("POST", target, purpose, body={"ResetType": reset_type}, effect=True, reads=False))
+
+    def _resume(self, operation: Operation) -> Device | None:
+        """Return the device that came."""
+        self._executor.wait(operation)
+        notice = Patience(NOTICE_SECONDS)
+        while operation.machine:
+            shown = tolerant(lambda: self._around(operation.machine))
+            unit = shown.units.get(operation.device) if shown is not None else None
+            there = unit is not None and operation.machine in unit.hosts
+            if shown is not None and there is operation.attach:
+                brought = unit if operation.attach else None
+                return self._usable(shown.device(brought, shown.hosts[operation.machine])) if brought else None
+            if notice.over:
+                said = f"cannot wait for operation {operation.task}: "
+                if shown is None:
+                    raise Uncertain(f"{said}it is done, and machine {operation.machine} cannot be read")
+                where = "still" if there else "not"
+                raise Missing(f"{said}device {operation.device} is {where} on machine {operation.machine}, so that the "
+                              "task is another operation's")
+            notice.pause()
+        return None
 
     def _system(self, uid: str) -> ComputerSystem:
         host = self._allocator.service_model(oldest=OLDEST_MAP).hosts.get(uid)

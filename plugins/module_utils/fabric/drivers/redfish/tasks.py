@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
 from ...errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain
 from ...http.request import JsonResponse, Request
@@ -24,6 +26,33 @@ _NOT_NOW: t.Final = frozenset({423, 429})
 
 class StillAtWork(Uncertain):
     """The service has the request and did not end it in time: no lost reply, so nothing is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """The task of one change. A service may give its path to another task later, for instance after a restart.
+
+    ``task``: path of the monitor. ``machine`` and ``device``: uids, empty in a handle of a release that wrote the path
+    only. ``attach``: False for a detach.
+    """
+
+    task: str
+    machine: str = ""
+    device: str = ""
+    attach: bool = True
+
+    def handle(self) -> str:
+        """Return the text by which a later process finds the operation again."""
+        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def read(cls, handle: str) -> Operation:
+        """Return the operation of a handle. What ``handle`` has not written is the path of a monitor."""
+        try:
+            told = json.loads(handle)
+            return cls(str(told["task"]), str(told["machine"]), str(told["device"]), bool(told["attach"]))
+        except (ValueError, TypeError, KeyError):
+            return cls(handle)
 
 
 def handle_of(answer: JsonResponse) -> str | None:

@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.re
 )
 from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.model.build import service_model
 from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.reader import Reader
+from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.redfish.tasks import Operation
 from ansible_collections.composable.infra.plugins.module_utils.fabric.drivers.shared.redfish.service import Service
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import (
     Busy,
@@ -62,6 +63,7 @@ from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.fake
 M0, M1 = UUIDS["m0"], UUIDS["m1"]
 DONE = JsonResponse(204, {}, None)
 MONITOR = f"{ROOT}/TaskService/TaskMonitors/1"
+HANDLE = Operation(MONITOR, M0, "a").handle()
 EVERYONE = {"1": ["i0", "i1", "t0", "t1"]}
 
 
@@ -294,8 +296,8 @@ def test_a_task_is_followed_and_told() -> None:
         return JsonResponse(202, {"location": f"https://other.example{MONITOR}"}, None)
 
     bench = Bench(composable([block("a")]), accept)
-    assert bench.move("a") == MONITOR
-    assert bench.handles == [MONITOR]
+    assert bench.move("a") == HANDLE
+    assert bench.handles == [HANDLE]
     assert MONITOR in [call.path for call in bench.fake.calls]
 
 
@@ -322,7 +324,7 @@ def test_a_task_that_the_service_forgot_is_judged_by_what_is_seen() -> None:
         adds(fake, call)
         return JsonResponse(202, {"location": MONITOR}, None)
 
-    assert Bench(composable([block("a")]), accept).move("a") == MONITOR
+    assert Bench(composable([block("a")]), accept).move("a") == HANDLE
 
 
 def test_connections_are_made_and_deleted() -> None:

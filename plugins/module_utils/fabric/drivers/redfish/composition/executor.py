@@ -20,7 +20,7 @@ from ....http.session import Session
 from ....operations.batches import Batches, PendingOperation, proof_of
 from ....operations.polling import NOTICE_SECONDS, Patience, tolerant
 from ...shared.redfish.service import Service
-from ..tasks import Monitor, StillAtWork, handle_of
+from ..tasks import Monitor, Operation, StillAtWork, handle_of
 from .dialects import dialect_for
 from .preconditions import Ask, Change, Dialect, Preconditions
 
@@ -56,9 +56,9 @@ class CompositionExecutor:
             raise operation.error
         return operation.handle
 
-    def wait(self, handle: str) -> None:
+    def wait(self, operation: Operation) -> None:
         """Wait for an operation that another process began."""
-        self._monitor.wait(handle, f"wait for operation {handle}", self._seconds)
+        self._monitor.wait(operation.task, f"wait for operation {operation.task}", self._seconds)
 
     def _carry(self, dialect: Dialect, operations: Operations, patience: Patience | None = None) -> None:
         """Finish every operation within the attach timeout, or raise what the others ended with."""
@@ -121,7 +121,8 @@ class CompositionExecutor:
         if handle is None:
             return
         for operation in operations:
-            operation.accept(handle)
+            what = operation.what
+            operation.accept(Operation(handle, what.host.uid, what.unit.uid, what.attach).handle())
         try:
             self._monitor.wait(handle, words, patience.left)
         except Missing:

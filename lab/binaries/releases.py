@@ -22,8 +22,8 @@ DEFAULT_SERIES = "1.36"
 GANG_API: Mapping[str, str] = {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/v1beta1"}
 # In 1.37 GenericWorkload includes GangScheduling. A component does not start with a gate that it does not know.
 _GANG_GATES: Mapping[str, tuple[str, ...]] = {
-    "1.36": ("GangScheduling", "GenericWorkload"),
-    "1.37": ("GenericWorkload",),
+    "1.36": ("DRAWorkloadResourceClaims", "GangScheduling", "GenericWorkload"),
+    "1.37": ("DRAWorkloadResourceClaims", "GenericWorkload"),
 }
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 
@@ -32,7 +32,8 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 class Release:
     """One Kubernetes release with the etcd, kwok, containerd, runc and CNI plugins that it runs with here.
 
-    Versions are without the leading "v". Gates are per component, values as on the command line.
+    Versions are without the leading "v". Gates are per component, values as on the command line. `controllers` names
+    those of kube-controller-manager that run beside the usual ones of the lab.
     """
 
     kubernetes: str
@@ -44,6 +45,7 @@ class Release:
     runc: str = "1.5.1"
     gates: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
     runtime_config: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()
     binding_timeout: bool = True
 
     @property
@@ -73,13 +75,17 @@ class Release:
         return replace(self, gates={}, runtime_config=())
 
     def with_gangs(self) -> Release:
-        """The same with the scheduler's own gang scheduling (KEP-4671), off by default. LabError where it has none."""
+        """The same with the scheduler's own gang scheduling (KEP-4671), and claims of a gang (KEP-5729).
+
+        Both are off by default. LabError where the release has none.
+        """
         if self.series not in GANG_API:
             raise LabError(f"Kubernetes {self.kubernetes} has no gang scheduling that the lab knows: use one of "
                            f"{', '.join(GANG_API)}")
         gates = {name: {**self.gates.get(name, {}), **dict.fromkeys(_GANG_GATES[self.series], True)}
                  for name in KUBERNETES_COMPONENTS}
-        return replace(self, gates=gates, runtime_config=(*self.runtime_config, f"{GANG_API[self.series]}=true"))
+        return replace(self, gates=gates, runtime_config=(*self.runtime_config, f"{GANG_API[self.series]}=true"),
+                       controllers=("podgroup-protection-controller",))
 
 
 def _same_gates(*names: str) -> dict[str, dict[str, bool]]:

@@ -174,7 +174,7 @@ def controller_manager(layout: Layout) -> Command:
         f"--root-ca-file={pki / 'ca.crt'}",
         "--use-service-account-credentials=true",
         "--leader-elect=false",
-        f"--controllers={','.join(CONTROLLERS)}",
+        f"--controllers={','.join((*CONTROLLERS, *layout.release.controllers))}",
         f"--kube-api-qps={QPS}",
         f"--kube-api-burst={BURST}",
         "--node-monitor-grace-period=300s",

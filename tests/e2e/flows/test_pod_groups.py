@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import typing as t
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -35,6 +36,7 @@ pytestmark = pytest.mark.e2e
 Json = dict[str, t.Any]
 SERIES = os.environ.get("LAB_KUBERNETES", DEFAULT_SERIES)
 KUBERNETES = SERIES if SERIES in GANG_API else DEFAULT_SERIES
+TEMPLATES = ApiResource("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True)
 POD_GROUPS = ApiResource(GANG_API[KUBERNETES], "podgroups", "PodGroup", namespaced=True)
 GATED, DIRECT = "gated", "direct"
 
@@ -52,16 +54,23 @@ def ready(stage: Stage, open_process: OpenProcess) -> Iterator[Stage]:
     if stage.gated:
         wait_for("new pods are held", lambda: holds_new_pods(stage))
     yield stage
+    # A PodGroup goes after its pods, and its claims go with it.
+    for kind in (PODS, POD_GROUPS):
+        for item in stage.client.list(kind, "default").items:
+            stage.client.delete(kind, item["metadata"]["name"], namespace="default")
+        wait_for(f"no {kind.plural} are left", partial(none_left, stage, kind))
     delete_all(stage)
-    for group in stage.client.list(POD_GROUPS, "default").items:
-        stage.client.delete(POD_GROUPS, group["metadata"]["name"], namespace="default")
     wait_for("all devices are back", lambda: returned(stage))
 
 
-def pod_group(stage: Stage, name: str, size: int) -> None:
+def none_left(stage: Stage, kind: ApiResource) -> bool:
+    return not stage.client.list(kind, "default").items
+
+
+def pod_group(stage: Stage, name: str, size: int, **spec: t.Any) -> None:
     stage.client.create(POD_GROUPS, {
-        "apiVersion": GANG_API[KUBERNETES], "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": "default"}, "spec": {"schedulingPolicy": {"gang": {"minCount": size}}}})
+        "apiVersion": GANG_API[KUBERNETES], "kind": "PodGroup", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": size}}, **spec}})
 
 
 def member(stage: Stage, name: str, group: str) -> None:
@@ -99,3 +108,34 @@ def test_gang_that_the_pool_cannot_serve_whole_gets_nothing(ready: Stage, timeli
     assert changes_asked(ready, since) == []
     ready.pod("alone", A100)
     wait_for("its devices are for others", lambda: timeline.running("alone"))
+
+
+@pytest.fixture
+def template(ready: Stage) -> Iterator[str]:
+    """Of claims for one device."""
+    ready.claim("sample", A100)
+    spec = ready.client.get(CLAIMS, "sample", "default")["spec"]
+    ready.client.delete(CLAIMS, "sample", namespace="default")
+    ready.client.create(TEMPLATES, {
+        "apiVersion": TEMPLATES.group_version, "kind": TEMPLATES.kind,
+        "metadata": {"name": "one", "namespace": "default"}, "spec": {"spec": spec}})
+    yield "one"
+    ready.client.delete(TEMPLATES, "one", namespace="default")
+
+
+def test_claim_of_a_group_is_served_once_for_all_its_pods(ready: Stage, timeline: Timeline, template: str) -> None:
+    """The claim is reserved for the PodGroup and for none of its pods (KEP-5729)."""
+    wanted = {"name": "gpu", "resourceClaimTemplateName": template}
+    pod_group(ready, "sharing", 2, resourceClaims=[wanted])
+    since = mark(ready)
+    for name in "ab":
+        body = pod_body(name, None)
+        body["spec"] |= {"schedulingGroup": {"podGroupName": "sharing"}, "resourceClaims": [wanted]}
+        ready.client.create(PODS, body)
+    wait_for("both run", lambda: timeline.running("a", "b"))
+    (claim,) = ready.client.list(CLAIMS, "default").items
+    assert [user["resource"] for user in claim["status"]["reservedFor"]] == ["podgroups"]
+    assert len(claims.results(claim)) == 1
+    if not ready.gated:
+        # By reschedule the device can be attached more than once: the group's pods are not nominated to its node.
+        assert len(changes_asked(ready, since)) == 1

@@ -86,6 +86,11 @@ def test_waiting_claim_is_told_with_where_and_since_when(bench: Bench) -> None:
         "allocated": raw["status"]["allocation"]["allocationTimestamp"]}]}
 
 
+def test_claim_of_a_pod_group_of_the_scheduler_is_told(bench: Bench) -> None:
+    bench.sees(objects.claim("train", RESULT, reservedFor=[objects.POD_GROUP]))
+    assert [claim["name"] for claim in bench.speaks()["waiting"]] == ["train"]
+
+
 def test_claim_is_told_once_per_allocation(bench: Bench) -> None:
     raw = objects.claim("train", RESULT)
     bench.sees(raw)

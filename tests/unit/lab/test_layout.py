@@ -33,6 +33,14 @@ def layout_in(folder: Path, series: str = "1.36") -> Layout:
     return Layout(folder, paths, Ports(1, 2, 3, 4, 5), RELEASES[series])
 
 
+def test_controllers_of_a_release_run_beside_the_usual_ones(tmp_path: Path) -> None:
+    usual = layout_in(tmp_path)
+    gangs = dataclasses.replace(usual, release=RELEASES["1.36"].with_gangs())
+    found = [part for layout in (usual, gangs) for part in components.controller_manager(layout).arguments
+             if part.startswith("--controllers=")]
+    assert found[1] == f"{found[0]},podgroup-protection-controller"
+
+
 @pytest.mark.parametrize("series", sorted(RELEASES))
 def test_every_component_listens_on_loopback_only(tmp_path: Path, series: str) -> None:
     for component in CONTROL_PLANE:

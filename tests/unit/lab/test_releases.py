@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.composable.infra.lab.binaries.releases import (
     COMPONENTS,
     DEFAULT_SERIES,
+    GANG_API,
     KUBERNETES_COMPONENTS,
     RELEASES,
     find_release,
@@ -120,17 +121,26 @@ def test_other_components_have_no_gates() -> None:
 
 def test_gang_scheduling_is_where_pods_name_their_pod_group() -> None:
     found = RELEASES["1.36"].with_gangs()
-    assert found.feature_gates("kube-scheduler") == "DRADeviceTaintRules=true,GangScheduling=true,GenericWorkload=true"
+    assert found.feature_gates("kube-scheduler") == (
+        "DRADeviceTaintRules=true,DRAWorkloadResourceClaims=true,GangScheduling=true,GenericWorkload=true")
     assert found.runtime_config[-1] == "scheduling.k8s.io/v1alpha2=true"
     refused = r"1\.35\.\d+ has no gang scheduling that the lab knows: use one of 1\.36, 1\.37$"
     with pytest.raises(LabError, match=refused):
         RELEASES["1.35"].with_gangs()
 
 
+@pytest.mark.parametrize("series", sorted(GANG_API))
+def test_pod_groups_end_only_with_their_controller(series: str) -> None:
+    """Without it a PodGroup keeps its finalizer, and the claims of the group stay."""
+    assert RELEASES[series].controllers == ()
+    assert RELEASES[series].with_gangs().controllers == ("podgroup-protection-controller",)
+
+
 def test_1_37_has_no_gate_of_its_own_for_gangs_and_serves_them_as_beta() -> None:
     """A component of 1.37 does not start with a gate that it does not know."""
     found = RELEASES["1.37"].with_gangs()
-    assert {found.feature_gates(name) for name in KUBERNETES_COMPONENTS} == {"GenericWorkload=true"}
+    assert {found.feature_gates(name) for name in KUBERNETES_COMPONENTS} == {
+        "DRAWorkloadResourceClaims=true,GenericWorkload=true"}
     assert found.runtime_config == ("scheduling.k8s.io/v1beta1=true",)
 
 

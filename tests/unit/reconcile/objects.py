@@ -56,6 +56,10 @@ def claim(name: str = "train", *results: Json, node: str | None = "node-0", pods
             "status": found}
 
 
+POD_GROUP: Json = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "uid-gang"}
+"""A PodGroup of the scheduler that a claim is reserved for (KEP-5729)."""
+
+
 def told(result: Json, kind: str, message: str = "", status: str = "True") -> Json:
     """An entry of ``status.devices`` with one condition."""
     return {**{k: result[k] for k in ("driver", "pool", "device")},

@@ -296,7 +296,7 @@ class Watcher:
         results = self._claims.binding_results(claim)
         types = sorted({c for r in results for c in (*r["bindingConditions"], *r.get("bindingFailureConditions", []))})
         decided = any(self._claims.condition(claim, r, types) for r in results)
-        return bool(results) and bool(self._claims.consumers(claim)) and not decided
+        return bool(results) and self._claims.reserved(claim) and not decided
 
     def _describe(self, claim: dict[str, t.Any]) -> dict[str, str]:
         meta, allocation = claim["metadata"], claim["status"]["allocation"]

@@ -86,6 +86,17 @@ def consumers(claim: Json) -> list[Json]:
     return [c for c in (claim.get("status") or {}).get("reservedFor") or [] if c.get("resource") == "pods"]
 
 
+def for_a_group(claim: Json) -> bool:
+    """Whether it is reserved for a PodGroup of the scheduler instead of the group's pods (KEP-5729)."""
+    users = (claim.get("status") or {}).get("reservedFor") or ()
+    return any(c.get("apiGroup") == "scheduling.k8s.io" and c.get("resource") == "podgroups" for c in users)
+
+
+def reserved(claim: Json) -> bool:
+    """Whether it is reserved for pods, or for a PodGroup."""
+    return bool(consumers(claim)) or for_a_group(claim)
+
+
 def condition(claim: Json, result: Json, types: list[str]) -> str | None:
     """The first of ``types`` that is True on the device of a result, matched on driver, pool and device."""
     for entry in (claim.get("status") or {}).get("devices") or []:

@@ -72,7 +72,8 @@ class EndingClaims:
         return claim if claim and claims.results(claim) and self._all_leave(claim) else None
 
     def _all_leave(self, claim: Json) -> bool:
-        return all(pods.ended(pod) for pod in self._consumers(claim))
+        """Of a claim of a PodGroup it is not known."""
+        return not claims.for_a_group(claim) and all(pods.ended(pod) for pod in self._consumers(claim))
 
     def _gone(self, claim: Json, now: float) -> float:
         """When the last of its pods is gone: ``deletionTimestamp`` is the end of a pod's grace period."""

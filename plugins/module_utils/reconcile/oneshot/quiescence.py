@@ -78,7 +78,7 @@ def _served(claim: dict[str, t.Any]) -> bool:
     if not claims.binding_results(claim):
         return False
     phase = adapters.claim_phase(claim)
-    return phase in (RESCHEDULE, FAILED) or (phase == PREPARING and bool(claims.consumers(claim)))
+    return phase in (RESCHEDULE, FAILED) or (phase == PREPARING and claims.reserved(claim))
 
 
 def pending_claims(engine: ControllerManager) -> dict[tuple[str, str], dict[str, t.Any]]:

@@ -57,9 +57,7 @@ from ..node.machine_reader import MachineReader
 from ..node.planner import NodePlanner
 from ..node.request_controller import RequestController
 from ..pool.controller import PoolController, pool_keys
-from ..prewarm.arrivals_keeper import ArrivalsKeeper
 from ..prewarm.controller import FloorsController, concerns_floors
-from ..prewarm.taken import taken
 from ..rescheduling.rescheduler import Rescheduler
 from ..state import adapters
 from ..state.cluster_state import ClusterState, Json
@@ -124,9 +122,6 @@ class ControllerManager:
         self.recorder = Recorder(fenced, component, component) if events else None
         self.reporter = reporter = EventReporter(state, self.recorder, settings)
         self.writer = writer = Writer(fenced, state)
-        self.arrivals = ArrivalsKeeper(fenced, config.lease_namespace,
-                                       settings.floors if SCALER in self.roles else (), state.arrivals,
-                                       partial(reporter.once, "arrivals"), client.server_time)
         self.waits = WaitsKeeper(fenced, config.lease_namespace, partial(reporter.once, "waits"),
                                  enabled=SCALER in self.roles, clock=client.server_time)
         self.rescheduler = Rescheduler(writer, settings.handover_timeout, self.threads)
@@ -422,14 +417,12 @@ class ControllerManager:
         if kind != "DELETED" and SCALER in self.roles and old is not None and claims.binding_results(old):
             if not claims.results(claim):
                 self.rescheduler.deallocated(claim)
-            elif not claims.consumers(claim) and adapters.claim_phase(claim) == RESCHEDULE:
+            elif not claims.reserved(claim) and adapters.claim_phase(claim) == RESCHEDULE:
                 self.rescheduler.given_up(claim)
 
     def _note_claim(self, kind: str, claim: Json, old: Json | None) -> None:
         """Hops that begin and end with what the scheduler writes on a claim."""
         uid, pooled = claims.identity(claim), claims.binding_results(claim)
-        if self.state.arrivals and (devices := taken(self.state, claim, old)):
-            self.state.arrivals.took(uid, devices, self.state.clock())
         if kind == "DELETED":
             self.hops.forget("request", uid)
             self.hops.forget("bind", uid)

@@ -39,11 +39,11 @@ _parsed = functools.lru_cache(1024)(Evidence.parse)
 
 
 def read_claim(raw: Json, settings: Settings) -> Claim | None:
-    """A claim that holds pool devices for a pod; None for any other claim."""
+    """A claim that holds pool devices for a pod or for a PodGroup, whose pods it does not name; None for any other."""
     binding = claims.binding_results(raw)
     consumers = claims.consumers(raw)
     ours = [r for r in binding if r["driver"] in settings.drivers or settings.of_pool(r["pool"])]
-    if not ours or not consumers:
+    if not ours or not claims.reserved(raw):
         return None
     meta = raw["metadata"]
     return Claim(claims.identity(raw), meta["namespace"], meta["name"], claim_phase(raw), claims.allocated_at(raw),

@@ -76,6 +76,12 @@ def test_the_last_pod_of_a_shared_claim_counts(bench: Bench) -> None:
     assert bench.state.ending_claims.until(NOW, NOW + 20) == []
 
 
+def test_claim_of_a_pod_group_does_not_end(bench: Bench) -> None:
+    """Which pods of the group use it is not looked for, so it is not counted on."""
+    bench.put(objects.claim("shared", objects.local_result(), reservedFor=[objects.POD_GROUP]))
+    assert names(bench) == []
+
+
 def test_claim_that_nobody_gave_devices(bench: Bench) -> None:
     bench.put(objects.claim(), leaving("train"))
     assert names(bench) == []

@@ -78,6 +78,13 @@ def test_other_claims_are_none_of_ours(raw: dict[str, t.Any]) -> None:
     assert adapters.read_claim(raw, SETTINGS) is None
 
 
+def test_claim_of_a_pod_group_of_the_scheduler_is_read() -> None:
+    """It is reserved for the group instead of its pods, and wants its devices like any other."""
+    found = adapters.read_claim(objects.claim("c", ONE, reservedFor=[objects.POD_GROUP]), SETTINGS)
+    assert found is not None
+    assert (found.phase, found.pods, found.need()) == ("preparing", (), {A100: 1})
+
+
 def test_pool_of_our_driver_that_no_model_has_is_unknown() -> None:
     found = adapters.read_claim(objects.claim("c", objects.pool_result(pool="strange-fabric1")), SETTINGS)
     assert found is not None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import logging
 import threading
-import time
 from collections.abc import Sequence
 from functools import partial
 
@@ -99,7 +98,7 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     tracer = start_tracer(args.otlp_endpoint, SERVICE)
     engine = ControllerManager(limited, config.manager(), config, roles=roles, metrics=metrics, tracer=tracer)
     metrics.ask(partial(observed, engine))
-    for said in costs([floor for floor in config.settings.floors if not floor.learn], time.time()):
+    for said in costs(config.settings.floors):
         log.info("%s", said)
     lost = threading.Event()
 
@@ -157,9 +156,6 @@ def serve(engine: ControllerManager, leadership: LeaderElection, stop: threading
 def _act(stop: threading.Event, engine: ControllerManager, lease_client: Client) -> None:
     """Work until stopped; pods are gated only while somebody works who opens their gates."""
     engine.work()
-    if engine.arrivals.read():
-        for said in engine.arrivals.costs():
-            log.info("%s", said)
     gate_lease = None
     if engine.gates:
         gate_lease = GateLease(lease_client, engine.config.lease_namespace, problem=engine.gates_problem)
@@ -168,7 +164,6 @@ def _act(stop: threading.Event, engine: ControllerManager, lease_client: Client)
     try:
         while not stop.wait(RESYNC_SECONDS):
             engine.enqueue_all()
-            engine.arrivals.keep()
             engine.waits.keep()
     finally:
         if gate_lease:

@@ -308,11 +308,6 @@ options:
           - C(schedule) has other numbers for times of the week. It is a list of mappings with C(idle), C(from) and
             C(to), times of day in quotes, C(days), by default all of C(mon) to C(sun), and C(timezone), by default
             V(UTC). The first that holds counts. One whose end is not after its beginning goes over midnight.
-          - C(learn) has the controllers learn the number from what claims took in the same hour of the last weeks. It
-            is a mapping with C(weeks), how many are looked back on, V(4) by default and at most V(12), C(quantile),
-            which part of them the number would have been enough for, V(0.95) by default, C(most), the largest number,
-            V(8) by default, and C(lead), the seconds until a device that was taken is made good, V(300) by default and
-            at most V(3600). For hours of which nothing is known, C(schedule) and C(idle) count.
         type: list
         elements: dict
         default: []

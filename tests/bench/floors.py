@@ -1,12 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What floors of idle devices cost, and how many claims find one: constant, by schedule and learned, side by side.
+"""What floors of idle devices cost, and how many claims find one: constant and by schedule, side by side.
 
 Simulated: claims come at random, more of them in working hours, on a virtual clock. A device that is taken is made
 good after the lead time; one that is given back stays where the floor lacks one, and else returns at once. The floor
-itself is that of the controllers: the same counting of claims, the same quantiles. No cluster and no manager takes
-part.
+itself is that of the controllers. No cluster and no manager takes part.
 """
 
 from __future__ import annotations
@@ -19,19 +18,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm import Floor, floors
-from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm_learned import HOUR, WEEK_HOURS
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.arrivals import Arrivals
 
+HOUR, WEEK_HOURS = 3600, 168
 MODEL, SEED = "A100 40G", 16
 BEGIN = 1_767_571_200.0
 """A Monday, 00:00 in UTC, in seconds since the epoch."""
 LEAD = 300.0
-LEARNING_WEEKS, MEASURED_WEEKS = 4, 8
+WEEKS = 8
 OFFICE = [{"days": ["mon", "tue", "wed", "thu", "fri"], "from": "08:00", "to": "18:00", "idle": 4}]
 ROWS: dict[str, dict[str, t.Any]] = {
     "none": {"idle": 0}, "constant 1": {"idle": 1}, "constant 2": {"idle": 2}, "constant 4": {"idle": 4},
-    "schedule, 4 in working hours": {"idle": 0, "schedule": OFFICE},
-    **{f"learned, quantile {q:g}": {"idle": 0, "learn": {"quantile": q, "lead": LEAD}} for q in (0.5, 0.75, 0.95)}}
+    "schedule, 4 in working hours": {"idle": 0, "schedule": OFFICE}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,7 @@ class _Fleet:
     """The devices of one floor, at a moment that only goes forward."""
 
     def __init__(self, floor: Floor) -> None:
-        self.floor, self.counted = floor, Arrivals([floor])
+        self.floor = floor
         self.now, self.idle, self.coming = BEGIN, 0, 0
         self.idle_seconds = 0.0
         self._later: list[tuple[float, int, Callable[[], None]]] = []
@@ -85,7 +82,6 @@ class _Fleet:
             self.now = nearest
             while self._later and self._later[0][0] <= self.now:
                 heapq.heappop(self._later)[2]()
-            self.counted.watched(self.now)
             self.level()
 
     def later(self, seconds: float, what: Callable[[], None]) -> None:
@@ -95,7 +91,7 @@ class _Fleet:
 
     def level(self) -> None:
         """Return what is too many, attach what is lacking."""
-        wanted = self.floor.idle_at(self.now, self.counted.peaks(self.floor.key))
+        wanted = self.floor.idle_at(self.now)
         self.idle -= min(self.idle, max(0, self.idle + self.coming - wanted))
         while self.idle + self.coming < wanted:
             self.coming += 1
@@ -107,30 +103,23 @@ class _Fleet:
     def _released(self, devices: int) -> None:
         self.idle += devices
 
-    def take(self, claim: str, devices: int, seconds: float) -> bool:
+    def take(self, devices: int, seconds: float) -> bool:
         """A claim comes; whether all its devices were idle. Those that were not are attached for it."""
         served = self.idle >= devices
         self.idle -= min(self.idle, devices)
-        self.counted.took(claim, {self.floor.key: devices}, self.now)
         self.level()
         self.later(seconds, lambda: self._released(devices))
         return served
 
 
-def simulate(row: dict[str, t.Any], seed: int = SEED, learning: int = LEARNING_WEEKS,
-             measured: int = MEASURED_WEEKS) -> Outcome:
-    """Run one floor over the weeks; only those after the ``learning`` ones are measured."""
+def simulate(row: dict[str, t.Any], seed: int = SEED, weeks: int = WEEKS) -> Outcome:
+    """Run one floor over the weeks."""
     (floor,) = floors([{"model": MODEL, **row}], [MODEL])
-    fleet, rng = _Fleet(floor), random.Random(seed)
-    begins, claims, hits, before = BEGIN + learning * WEEK_HOURS * HOUR, 0, 0, 0.0
-    for number, (when, devices) in enumerate(arrivals(random.Random(seed + 1), learning + measured)):
-        if fleet.now < begins <= when:
-            fleet.until(begins)
-            before = fleet.idle_seconds
+    fleet, rng, claims, hits = _Fleet(floor), random.Random(seed), 0, 0
+    for when, devices in arrivals(random.Random(seed + 1), weeks):
         fleet.until(when)
-        served = fleet.take(f"claim-{number}", devices, rng.expovariate(1 / 1800))
-        claims, hits = claims + (when >= begins), hits + (when >= begins and served)
-    return Outcome(claims, hits, (fleet.idle_seconds - before) / HOUR / measured)
+        claims, hits = claims + 1, hits + fleet.take(devices, rng.expovariate(1 / 1800))
+    return Outcome(claims, hits, fleet.idle_seconds / HOUR / weeks)
 
 
 def table(outcomes: dict[str, Outcome]) -> list[str]:

@@ -57,7 +57,7 @@ def write_captured(state: ClusterState, config: EngineConfig, question: Json, fi
         if config.node_hands == AGENT else {}
     now = time.time()
     head = Capture(now, config.planning, config.fabric.manager, config.fabric.attach_timeout, config.node_hands, agents,
-                   {kind.plural: () for kind in stores}, state.snapshot, state.arrivals.table(now))
+                   {kind.plural: () for kind in stores}, state.snapshot)
     file.write(json.dumps({"question": question, "capture": as_document(head)}) + "\n")
     for kind, keep in keepers(config.settings.label).items():
         for raw in stores[kind].each():

@@ -5,43 +5,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from .device_info import BadSetting, known_keys
-from .prewarm_learned import HOUR, MOST_LEARNED, WEEK_HOURS, Learn, Peaks, read_learn
 from .prewarm_schedule import Window, device_hours, idle_at, read_idle, read_schedule
 
-KEYS = ("model", "idle", "node_selector", "schedule", "learn")
+KEYS = ("model", "idle", "node_selector", "schedule")
+# Keys of earlier releases, and what takes their place.
+FORMER = {"learn": "floors are no longer learned; use idle and schedule"}
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
     """So many devices of a model (as the CDI Manager calls it) stay attached and idle on the nodes that have all labels
-    of ``node_selector``, together: what was learned of the hour (``learn``), and where nothing was, ``idle``, or what
-    the first window of ``schedule`` says that holds."""
+    of ``node_selector``, together: ``idle``, or what the first window of ``schedule`` says that holds."""
 
     model: str
     idle: int
     node_selector: Mapping[str, str]
     schedule: tuple[Window, ...] = ()
-    learn: Learn | None = None
 
-    @property
-    def key(self) -> str:
-        """By what it is known where its arrivals are kept: the model and the labels."""
-        return "|".join((self.model, *(f"{name}={value}" for name, value in sorted(self.node_selector.items()))))
+    def idle_at(self, now: float) -> int:
+        """Return how many they are at a moment, in seconds since the epoch."""
+        return idle_at(self.idle, self.schedule, now)
 
-    def idle_at(self, now: float, peaks: Peaks | None = None) -> int:
-        """How many they are at a moment, in seconds since the epoch. ``peaks``: what is known of the last weeks."""
-        learned = self.learn.idle_at(now, peaks or {}) if self.learn else None
-        return idle_at(self.idle, self.schedule, now) if learned is None else learned
-
-    def device_hours(self, now: float, peaks: Peaks | None = None) -> float:
-        """What the week that begins now costs at most: idle device-hours."""
-        if self.learn is None:
-            return device_hours(self.idle, self.schedule)
-        return self.learn.device_hours(now, peaks or {}, lambda start: idle_at(self.idle, self.schedule, start))
+    def device_hours(self) -> float:
+        """Return what a week costs at most: idle device-hours."""
+        return device_hours(self.idle, self.schedule)
 
     def holds_for(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is in the group."""
@@ -91,19 +82,14 @@ def floors(rows: object, models: Collection[str]) -> tuple[Floor, ...]:
     """Check and read the setting ``prewarm``. Raises BadSetting for the first field that cannot be used."""
     if not isinstance(rows, list):
         raise BadSetting("prewarm", rows, f"must be a list of mappings with {', '.join(KEYS)}")
-    found = tuple(_floor(row, f"prewarm[{number}]", models) for number, row in enumerate(rows))
-    learned = [floor.key for floor in found if floor.learn]
-    if len(learned) > MOST_LEARNED:
-        raise BadSetting("prewarm", f"{len(learned)} rows with learn", f"at most {MOST_LEARNED} can be learned")
-    for number, floor in enumerate(found):
-        if learned.count(floor.key) > 1:
-            raise BadSetting(f"prewarm[{number}].learn", floor.key, "two rows with this model and these labels learn")
-    return found
+    return tuple(_floor(row, f"prewarm[{number}]", models) for number, row in enumerate(rows))
 
 
 def _floor(row: object, where: str, models: Collection[str]) -> Floor:
     if not isinstance(row, Mapping):
         raise BadSetting(where, row, f"must be a mapping with {', '.join(KEYS)}")
+    for key in FORMER.keys() & row.keys():
+        raise BadSetting(f"{where}.{key}", row[key], FORMER[key])
     known_keys(row, KEYS, where)
     if row.get("model") not in models:
         raise BadSetting(f"{where}.model", row.get("model"), f"no such model, known are {', '.join(models)}")
@@ -111,23 +97,17 @@ def _floor(row: object, where: str, models: Collection[str]) -> Floor:
     if not isinstance(selector, Mapping) or not all(isinstance(n, str) and isinstance(v, str) for n, v in
                                                     selector.items()):
         raise BadSetting(f"{where}.node_selector", selector, "must be a mapping of labels to values")
-    schedule = read_schedule(row.get("schedule", []), f"{where}.schedule")
-    return Floor(str(row["model"]), idle, dict(selector), schedule, read_learn(row.get("learn"), f"{where}.learn"))
+    return Floor(str(row["model"]), idle, dict(selector), read_schedule(row.get("schedule", []), f"{where}.schedule"))
 
 
-def costs(settings: Sequence[Floor], now: float, peaks: Callable[[str], Peaks] = lambda key: {}) -> list[str]:
-    """What each floor costs in the week that begins now, a sentence each, for logs. ``peaks``: by a floor's key."""
-    return [_cost(floor, now, peaks(floor.key)) for floor in settings]
+def costs(settings: Sequence[Floor]) -> list[str]:
+    """Return what each floor costs in a week, a sentence each, for logs."""
+    return [_cost(floor) for floor in settings]
 
 
-def _cost(floor: Floor, now: float, peaks: Peaks) -> str:
-    idle = sorted({floor.idle_at(now + hour * HOUR, peaks) for hour in range(WEEK_HOURS)} if floor.learn else
-                  {floor.idle, *(window.idle for window in floor.schedule)})
+def _cost(floor: Floor) -> str:
+    idle = sorted({floor.idle, *(window.idle for window in floor.schedule)})
     number = f"{idle[0]}" if len(idle) == 1 else f"{idle[0]} to {idle[-1]}"
     where = ", ".join(f"{name}={value}" for name, value in sorted(floor.node_selector.items()))
-    said = (f"prewarm keeps {number} x {floor.model} idle on {f'nodes with {where}' if where else 'any node'}: at most "
-            f"{floor.device_hours(now, peaks):g} idle device-hours a week")
-    if floor.learn is None:
-        return said
-    return (f"{said}, as learned from {len(peaks)} hours of claims; never more than {floor.learn.most} at once, "
-            f"{floor.learn.most * WEEK_HOURS} a week")
+    return (f"prewarm keeps {number} x {floor.model} idle on {f'nodes with {where}' if where else 'any node'}: at most "
+            f"{floor.device_hours():g} idle device-hours a week")

@@ -232,7 +232,7 @@ def test_second_agent_of_a_node_serves_when_the_first_has_ended(stage: Stage) ->
 
 def is_agent_of(pod: Json, node: str) -> bool:
     component = pod["metadata"]["labels"].get("app.kubernetes.io/component")
-    return component == "node-agent" and pod["spec"].get("nodeName") == node
+    return bool(component == "node-agent" and pod["spec"].get("nodeName") == node)
 
 
 def agent_log(stage: Stage, pod: str) -> str:

@@ -160,6 +160,7 @@ def test_plugin_with_the_older_service_only_is_asked_by_that(
     stage.lab.switch_fault(node.name, faults.PLUGIN_IS_OLD, False)
 
 
+@pytest.mark.timeout(max(900, 90 * ROUNDS))
 def test_whenever_the_plugin_is_killed_pods_start_and_nothing_is_left(
     stage: Stage, node: RealNode, timeline: Timeline, log: real.EvidenceLog
 ) -> None:

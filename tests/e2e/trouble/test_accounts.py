@@ -31,7 +31,6 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, Forbidden, Invalid
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.taints import DeviceTaints
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.arrivals_keeper import FIELD, NAME
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines import timeline, waits_keeper
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.day_of_waits import Stored
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
@@ -183,7 +182,6 @@ GRANTED: list[tuple[str, str, Try]] = [
     ("publisher", "a pool less", deleted(SLICES, "more")),
     ("publisher", "a label of the fabric", node(body={"metadata": {"labels": {"cohdi.io/fabric": "1"}}})),
     ("publisher", "its Lease", created(LEASES, lease("composable-infra-publisher"))),
-    ("scaler", "what it learned", merged(CONFIG_MAPS, NAME, {"data": {FIELD: "{}"}}, NAMESPACE)),
     ("scaler", "the waits of the day", merged(CONFIG_MAPS, waits_keeper.NAME, {
         "data": {waits_keeper.FIELD: Stored().text()}}, NAMESPACE)),
     ("scaler", "the GateLease", created(GATE_LEASES, gate_lease("composable-infra-gates"))),

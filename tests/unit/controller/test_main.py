@@ -133,16 +133,10 @@ class FakeClient:
 
 
 class FakeKeeper:
-    """Has learned something. ``kept``: what it notes when it is to store that."""
+    """``kept``: what it notes when it is to store something."""
 
     def __init__(self, log: list[str], kept: str = "keep") -> None:
         self.log, self.kept = log, kept
-
-    def read(self) -> bool:
-        return True
-
-    def costs(self) -> list[str]:
-        return ["a floor is learned"]
 
     def keep(self) -> None:
         self.log.append(self.kept)
@@ -158,7 +152,7 @@ class FakeEngine:
         self.roles, self.log = roles, list[str]()
         self.watches = FakeWatches(self.log)
         self.client, self.config, self.gates, self.fence = client, config, "scaler" in roles, Fence()
-        self.tracer, self.arrivals, self.waits = tracer, FakeKeeper(self.log), FakeKeeper(self.log, "waits")
+        self.tracer, self.waits = tracer, FakeKeeper(self.log, "waits")
         self.made.append(self)
 
     def watch(self) -> None:
@@ -360,7 +354,6 @@ def test_what_prewarm_costs_is_logged_at_the_start(
     assert controller() == 0
     said = capsys.readouterr().err
     assert f"prewarm keeps 2 x {A100} idle on any node: at most 336 idle device-hours a week" in said
-    assert "a floor is learned" in said
 
 
 def test_bad_address_leaves_nothing_running(controller: Callable[..., int]) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import DEPLOY, documents, shipped_documents
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.arrivals_keeper import NAME
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines import waits_keeper
 
 GROUP = "cro.hpsys.ibm.ie.com"
@@ -126,9 +125,9 @@ def test_leases_are_allowed_in_our_namespace_only() -> None:
     (gates,) = roles.pop("composable-infra-gates")["rules"]
     assert (gates["apiGroups"], gates["resources"]) == (["composable.infra"], ["gateleases"])
     assert gates["verbs"] == ["get", "create", "update"]
-    (arrivals,) = roles.pop("composable-infra-arrivals")["rules"]
-    assert (arrivals["resources"], arrivals["verbs"]) == (["configmaps"], ["get", "patch"])
-    assert arrivals["resourceNames"] == [*of_kind("ConfigMap")] == [NAME, waits_keeper.NAME]
+    (waits,) = roles.pop("composable-infra-waits")["rules"]
+    assert (waits["resources"], waits["verbs"]) == (["configmaps"], ["get", "patch"])
+    assert waits["resourceNames"] == [*of_kind("ConfigMap")] == [waits_keeper.NAME]
     (role,) = roles.values()
     assert [rule["resources"] for rule in role["rules"]] == [["leases"]]
     assert not any("coordination.k8s.io/leases" in allowed(name) for name in ROLES)

@@ -103,8 +103,8 @@ def test_setting_is_read() -> None:
 
 
 @pytest.mark.parametrize(("value", "said"), [
-    ({}, "prewarm: {} is not usable: must be a list of mappings with model, idle, node_selector, schedule, learn"),
-    ([1], "prewarm[0]: 1 is not usable: must be a mapping with model, idle, node_selector, schedule, learn"),
+    ({}, "prewarm: {} is not usable: must be a list of mappings with model, idle, node_selector, schedule"),
+    ([1], "prewarm[0]: 1 is not usable: must be a mapping with model, idle, node_selector, schedule"),
     ([{"model": "X", "idle": 1}],
      "prewarm[0].model: 'X' is not usable: no such model, known are A100 40G, H100 80G, T4"),
     ([{"model": A100, "idle": -1}], "prewarm[0].idle: -1 is not usable: must be a whole number from 0 to 1000"),
@@ -113,7 +113,9 @@ def test_setting_is_read() -> None:
     ([{"model": A100, "idle": 1, "node_selector": {"a": 1}}],
      "prewarm[0].node_selector: {'a': 1} is not usable: must be a mapping of labels to values"),
     ([{"model": A100, "idle": 1, "often": 2}],
-     "prewarm[0].often: 2 is not usable: unknown key, known are model, idle, node_selector, schedule, learn"),
+     "prewarm[0].often: 2 is not usable: unknown key, known are model, idle, node_selector, schedule"),
+    ([{"model": A100, "idle": 1, "learn": {"weeks": 4}}],
+     "prewarm[0].learn: {'weeks': 4} is not usable: floors are no longer learned; use idle and schedule"),
 ])
 def test_setting_is_refused(value: t.Any, said: str) -> None:
     with pytest.raises(BadSetting) as refused:

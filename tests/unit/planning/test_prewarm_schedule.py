@@ -124,7 +124,7 @@ def test_working_hours_are_as_long_in_summer_and_winter() -> None:
     (floor(WORK, {**NIGHT, "days": ["sun"]}, idle=0), 8 * 50 + 4 * 8),
 ])
 def test_cost_in_idle_device_hours_a_week(found: Floor, hours: float) -> None:
-    assert found.device_hours(0.0) == hours
+    assert found.device_hours() == hours
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -137,19 +137,19 @@ def test_cost_is_what_a_meter_would_count(seed: int) -> None:
                for _unused in range(rng.randint(1, 4))]
     found = floor(*windows, idle=rng.randint(0, 5))
     since = int(at("2026-06-01 00:00"))
-    assert found.device_hours(0.0) == sum(found.idle_at(now) for now in range(since, since + 7 * 86400, 900)) / 4
+    assert found.device_hours() == sum(found.idle_at(now) for now in range(since, since + 7 * 86400, 900)) / 4
 
 
 def test_cost_is_counted_once() -> None:
     device_hours.cache_clear()
-    assert (floor(WORK).device_hours(0.0), floor(WORK).device_hours(0.0)) == (636, 636)
+    assert (floor(WORK).device_hours(), floor(WORK).device_hours()) == (636, 636)
     assert device_hours.cache_info().misses == 1
 
 
 def test_cost_is_told_in_a_sentence() -> None:
     found = settings(prewarm=[{"model": A100, "idle": 2, "node_selector": {"team": "vision"}, "schedule": [WORK]},
                               {"model": "T4", "idle": 1}]).floors
-    assert costs(found, 0.0) == [
+    assert costs(found) == [
         "prewarm keeps 2 to 8 x A100 40G idle on nodes with team=vision: at most 636 idle device-hours a week",
         "prewarm keeps 1 x T4 idle on any node: at most 168 idle device-hours a week"]
 
@@ -210,6 +210,6 @@ def test_example_of_the_page_costs_what_the_page_says() -> None:
     page = (ROOT / "docs" / "handover.md").read_text(encoding="utf-8")
     (block,) = [found for found in re.findall(r"```yaml\n(prewarm:.*?)```", page, re.DOTALL) if "schedule" in found]
     (row,) = yaml.safe_load(block)["prewarm"]
-    always, scheduled = (floor(*windows, idle=row["idle"]).device_hours(0.0) for windows in ((), row["schedule"]))
+    always, scheduled = (floor(*windows, idle=row["idle"]).device_hours() for windows in ((), row["schedule"]))
     assert f"two devices all week are {always:g}" in page
     assert f"at night are {scheduled:g}." in " ".join(page.split())

@@ -70,7 +70,6 @@ class Run:
         try:
             engine.watch()
             self._wait_ready(engine)
-            engine.arrivals.read()
             yield engine
         finally:
             engine.stop()

@@ -44,7 +44,7 @@ def floor_shares(state: ClusterState, now: float, waiting: Waiting | None = None
         model = state.settings.model(name)
         if model is None or state.snapshot is None:
             continue
-        wishes = [(floor.idle_at(now, state.arrivals.peaks(floor.key)), _places(state, floor, model, now))
+        wishes = [(floor.idle_at(now), _places(state, floor, model, now))
                   for floor in state.settings.floors if floor.model == name]
         available = _available(state, model, state.snapshot, wishes)
         contested = _contested(state, name, wishes, available, waiting or (lambda: WaitingModels().read(state)))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 
 from ...kube.objects import cohdi, slices
 from ...planning.prewarm import Floor
-from ...planning.prewarm_learned import Peaks
 from ..pool.controller import pool_keys
 from ..state.cluster_state import ClusterState
 from .controller_manager import ControllerManager
@@ -39,8 +38,8 @@ def observed(engine: ControllerManager) -> dict[str, Values]:
         "fabric_free_devices": _free(state), "pool_devices": _pool_devices(state),
         "pools_refused": len(state.refused_models),
         **_devices(state),
-        "prewarm_devices": _of_floors(state, lambda floor, peaks: floor.idle_at(now, peaks)),
-        "prewarm_device_hours_per_week": _of_floors(state, lambda floor, peaks: floor.device_hours(now, peaks)),
+        "prewarm_devices": _of_floors(state, lambda floor: floor.idle_at(now)),
+        "prewarm_device_hours_per_week": _of_floors(state, Floor.device_hours),
         "trace_spans_dropped_total": engine.hops.tracer.dropped,
         "watch_restarts_total": {each.resource.plural: each.restarts for each in engine.watches.reflectors},
     }
@@ -62,11 +61,11 @@ def _free(state: ClusterState) -> dict[str, float]:
     return found
 
 
-def _of_floors(state: ClusterState, number: Callable[[Floor, Peaks], float]) -> dict[str, float]:
+def _of_floors(state: ClusterState, number: Callable[[Floor], float]) -> dict[str, float]:
     """A number of each floor, together by model."""
     found = dict.fromkeys(_models(state), 0.0)
     for floor in state.settings.floors:
-        found[floor.model] += number(floor, state.arrivals.peaks(floor.key))
+        found[floor.model] += number(floor)
     return found
 
 

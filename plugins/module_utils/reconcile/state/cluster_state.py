@@ -21,7 +21,6 @@ from ...kube.objects.shown_devices import Shown
 from ...kube.watch.store import Store
 from ...planning.settings import Settings
 from ..gating.ending_claims import EndingClaims
-from ..prewarm.arrivals import Arrivals
 from ..prewarm.floor_shares import FloorShares
 from . import adapters, indexers
 from .device_holds import DeviceHolds
@@ -100,7 +99,6 @@ class ClusterState:
         self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
         self.releases = Releases()
         self.shares, self.floor_shares = NodeShares(), FloorShares()
-        self.arrivals = Arrivals(settings.floors)
         # Shared with copies, since they are read from the stores alone.
         self.used_devices = UsedDevices(self.resources, self.slices, self.claims, self.users)
         self.ending_claims = EndingClaims(self.claims, self.pods)

@@ -15,11 +15,8 @@ from dataclasses import dataclass, field, replace
 from ...fabric.api import FabricManager, FabricSnapshot
 from ...kube.api_resources import LEASES
 from ...kube.client.verbs import Client
-from ...kube.errors import NotFound
 from ..config import ROLES, EngineConfig
 from ..preflight import check_cluster
-from ..prewarm.arrivals import Table
-from ..prewarm.arrivals_keeper import stored
 from ..state.node_hands import AGENT, AGENT_LABELS, AGENT_LEASE
 from .kept import keepers
 from .past_arrivals import PastArrivals, read_past
@@ -35,7 +32,7 @@ class Capture:
 
     ``manager``: its kind; ``attach_timeout``: seconds; ``node_hands``: as in the configuration. ``agents``: nodes with
     a Lease of a node agent, and whether somebody holds it. ``fabric``: the look at the CDI Manager that preceded.
-    ``arrivals``: what claims took in the last weeks, for floors that are learned; ``past``: who came in the last days.
+    ``past``: who came in the last days.
     """
 
     taken: float
@@ -46,7 +43,6 @@ class Capture:
     agents: Mapping[str, bool]
     objects: Objects
     fabric: FabricSnapshot
-    arrivals: Table = field(default_factory=dict)
     past: PastArrivals = field(default_factory=PastArrivals)
 
     def of(self, plural: str) -> Sequence[Json]:
@@ -69,7 +65,7 @@ def take(client: Client, config: EngineConfig) -> Capture:
     keep = keepers(config.settings.label)
     objects = {kind.plural: tuple(client.list(kind, trim=trim).items) for kind, trim in keep.items()}
     return Capture(client.server_time(), config.planning, config.fabric.manager, config.fabric.attach_timeout,
-                   config.node_hands, _agents(client, config), objects, fabric, _arrivals(client, config),
+                   config.node_hands, _agents(client, config), objects, fabric,
                    read_past(client, config.lease_namespace, config.settings, objects))
 
 
@@ -86,13 +82,3 @@ def _agents(client: Client, config: EngineConfig) -> dict[str, bool]:
     found = client.list(LEASES, namespace=config.lease_namespace, label_selector=selector).items
     return {lease["metadata"]["name"].removeprefix(AGENT_LEASE): bool((lease.get("spec") or {}).get("holderIdentity"))
             for lease in found if lease["metadata"]["name"].startswith(AGENT_LEASE)}
-
-
-def _arrivals(client: Client, config: EngineConfig) -> Table:
-    """Nothing where no floor is learned, or where what is stored cannot be read: it is then begun anew."""
-    if not any(floor.learn for floor in config.settings.floors):
-        return {}
-    try:
-        return stored(client, config.lease_namespace)
-    except (NotFound, ValueError):
-        return {}

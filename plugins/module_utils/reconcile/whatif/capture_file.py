@@ -18,7 +18,6 @@ from ...fabric.api import Device, FabricSnapshot, Machine, Size
 from ...kube.watch.contents import PackedObjects
 from ...planning.settings import Settings
 from ..config import BadConfig
-from ..prewarm.arrivals import as_text, of_text
 from .capture import Capture
 from .past_arrivals import PastArrivals
 
@@ -36,7 +35,7 @@ def as_document(capture: Capture) -> Json:
     """The capture as plain data, in the order of the file."""
     return {"format": FORMAT, "version": VERSION, "taken": capture.taken, "settings": dict(capture.settings),
             "manager": capture.manager, "attach_timeout": capture.attach_timeout, "node_hands": capture.node_hands,
-            "agents": dict(capture.agents), "arrivals": as_text(capture.arrivals), "past": capture.past.as_document(),
+            "agents": dict(capture.agents), "past": capture.past.as_document(),
             "fabric": _fabric_document(capture.fabric),
             "objects": {kind: list(found) for kind, found in capture.objects.items()}}
 
@@ -69,7 +68,7 @@ def _capture(data: Mapping[str, t.Any]) -> Capture:
     return Capture(float(data["taken"]), {**data["settings"]}, str(data["manager"]), float(data["attach_timeout"]),
                    str(data["node_hands"]), {str(node): bool(held) for node, held in data["agents"].items()},
                    {kind: _objects(found) for kind, found in data["objects"].items()},
-                   _fabric(data["fabric"]), of_text(str(data.get("arrivals") or "")),
+                   _fabric(data["fabric"]),
                    PastArrivals.of_document(data["past"]) if data.get("past") else PastArrivals())
 
 

@@ -87,7 +87,6 @@ def _fill(state: ClusterState, capture: Capture) -> None:
         for raw in capture.of(kind):
             store.upsert({**raw, "metadata": {**raw["metadata"]}})
     state.snapshot, state.moment = capture.fabric, capture.taken
-    state.arrivals.merge(capture.arrivals)
     state.fabric_problem = "; ".join(sorted(set(capture.fabric.problems.values())))
     for node, held in capture.agents.items():
         state.hands.lease_changed(node, {"spec": {"holderIdentity": node if held else "",

@@ -18,10 +18,9 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Device, FabricSnapshot, Machine, Size
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
 from ansible_collections.composable.infra.plugins.module_utils.fabric.packed_devices import PackedDevices, packed
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CONFIG_MAPS, EVENTS, SECRETS
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import EVENTS, SECRETS
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.prewarm.arrivals_keeper import FIELD, NAME
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif import capture_file
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture import Capture, take
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.capture_file import (
@@ -29,7 +28,6 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
     as_document,
     of_document,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.captured_engine import engine_of
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, rows
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -130,16 +128,6 @@ def test_what_the_planners_read_is_kept(bench: Bench, captured: TakeCapture) -> 
     assert kept["metadata"]["labels"] == {"app": "a"}
     assert kept["metadata"]["ownerReferences"] == pod["metadata"]["ownerReferences"]
     assert cohdi.read_hold(capture.of("composableresources")[0]) == ("uid-train", 5.0)
-
-
-@pytest.mark.parametrize("text", ["", '{"A100 40G":{"first":100,"peaks":[1,null,3]}}', "damaged"])
-def test_what_prewarm_learned_is_in_a_capture(bench: Bench, captured: TakeCapture, text: str) -> None:
-    prewarm = [{"model": A100, "idle": 1, "learn": {}}]
-    learning = EngineConfig.from_dict({"device_info": rows(), "fabric": MANAGER, "prewarm": prewarm})
-    bench.api.put(CONFIG_MAPS, {"metadata": {"name": NAME, "namespace": "composable-infra"}, "data": {FIELD: text}})
-    found = captured(bench, learning)
-    assert found.arrivals == ({A100: {100: 1, 102: 3}} if text.startswith("{") else {})
-    assert engine_of(found).state.arrivals.peaks(A100) == found.arrivals.get(A100, {})
 
 
 FABRIC = FabricSnapshot(

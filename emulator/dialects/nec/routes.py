@@ -126,9 +126,14 @@ class _Nec:
         return {"applyID": apply.uid}
 
     async def applies_listed(self, request: web.Request) -> t.Any:
-        """GET of all applies, the newest first."""
+        """GET of applies, the newest first, as many as CDIM lists on a page unless asked for more."""
         found = sorted(self.applies.values(), key=lambda a: -a.started)
-        return {"count": len(found), "totalCount": len(found), "applyResults": [self._told(a) for a in found]}
+        try:
+            offset, limit = (int(request.query.get(name, usual)) for name, usual in (("offset", "0"), ("limit", "20")))
+        except ValueError:
+            raise NecError(400, INVALID, "limit and offset: they must be integers") from None
+        page = found[offset:offset + limit]
+        return {"count": len(page), "totalCount": len(found), "applyResults": [self._told(a) for a in page]}
 
     async def progress(self, request: web.Request) -> t.Any:
         """GET of one apply."""

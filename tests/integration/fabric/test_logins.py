@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import typing as t
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -151,6 +152,20 @@ def test_nec_has_a_port_for_the_inventory_and_one_for_changes(tmp_path: Path) ->
         assert all(entry["path"].startswith("/cdim/api/v1/layout-apply") for entry in layouts.log())
         assert len(attached(layouts)) == 1
         fabric.close()
+
+
+def test_nec_lists_its_applies_on_pages(tmp_path: Path) -> None:
+    with nec(tmp_path, "nec") as emulator:
+        fabric = connect(FabricConfig.from_dict(emulator.fabric_config("nec")))
+        for _unused in range(11):
+            fabric.detach(NODE_0, fabric.attach(NODE_0, MODEL).devices[0].uid)
+        fabric.close()
+        pages = []
+        for query in ("", "?offset=20", "?limit=3&offset=1"):
+            with urllib.request.urlopen(f"{emulator.plain_url}/cdim/api/v1/layout-apply{query}") as reply:
+                found = json.load(reply)
+            pages.append((found["totalCount"], found["count"], len(found["applyResults"])))
+        assert pages == [(22, 20, 20), (22, 2, 2), (22, 3, 3)]
 
 
 def test_a_plain_address_is_reached_through_the_proxy_for_plain_addresses(

@@ -31,6 +31,8 @@ PATH: t.Final = f"{PREFIX}/layout-apply"
 BUSY: t.Final = "E40010"
 INVALID: t.Final = "E40001"
 FORGOTTEN: t.Final = "FORGOTTEN"
+# Of the list of applies, which has 20 on each. Source: layout-apply 0.1 of project-cdim, server.py.
+MOST_PAGES: t.Final = 50
 # How long after a failure operations go one by one, so that the next does not fail all.
 ALONE_SECONDS: t.Final = 60.0
 _NOT_TRIED: t.Final = ("SKIPPED", "CANCELED")
@@ -114,16 +116,26 @@ class Applier:
     def _traced(self, steps: Sequence[Step], error: Uncertain) -> str:
         """ApplyID of a request without a reply, empty when its effect is there already. Raises Uncertain."""
         patience = Patience(min(polling.NOTICE_SECONDS, self._timeout))
-        request = Request("GET", f"{PATH}?fields=procedures", "list the layout applies")
         while not patience.over:
-            found = tolerant(lambda: self._read(request, lambda reply: steps_of.found_apply(reply, steps)))
-            if found:
-                return t.cast(str, found)
+            if found := tolerant(lambda: self._listed(steps)):
+                return found
             layout = tolerant(self._look)
             if layout and all(step.is_done(layout) for step in steps):
                 return ""
             patience.pause()
         raise error
+
+    def _listed(self, steps: Sequence[Step]) -> str | None:
+        """ApplyID of one that is going on with these procedures, on any page of the list of applies."""
+        seen = 0
+        for _page in range(MOST_PAGES):
+            path = f"{PATH}?fields=procedures" + (f"&offset={seen}" if seen else "")
+            found, listed, total = t.cast("tuple[str | None, int, int]", self._read(
+                Request("GET", path, "list the layout applies"), lambda reply: steps_of.page(reply, steps)))
+            seen += listed
+            if found or not listed or seen >= total:
+                return found
+        return None
 
     def finish(self, apply: str, steps: dict[int, Step]) -> None:
         """Wait for an apply and finish its steps by number."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ...errors import Missing, Refused
 from ...operations.batches import PendingOperation
 from ..shared.replies import Unreadable, about
-from .wire import CPU, KINDS, Layout, Part
+from .wire import CPU, KINDS, Layout, Part, total
 
 CONNECT: t.Final = "connect"
 DISCONNECT: t.Final = "disconnect"
@@ -182,6 +182,12 @@ def found_apply(reply: t.Any, steps: Sequence[Step]) -> str | None:
         if named == wanted:
             return apply_id(entry)
     return None
+
+
+def page(reply: t.Any, steps: Sequence[Step]) -> tuple[str | None, int, int]:
+    """``found_apply`` of one page of the list of applies, how many it lists, and how many there are in all."""
+    body = reply if isinstance(reply, dict) else {}
+    return found_apply(reply, steps), len(body.get("applyResults") or ()), total(body)
 
 
 def handle(apply: str, step: Step, number: int) -> str:

@@ -208,7 +208,14 @@ def _list(body: t.Any, key: str) -> list[t.Any]:
     found = body.get(key) if isinstance(body, dict) else None
     if not isinstance(found, list):
         raise Unreadable(f"it has no {key}")
+    if (count := total(body)) > len(found):
+        raise Unreadable(f"it lists {len(found)} of {count} {key}")
     return found
+
+
+def total(body: dict[str, t.Any]) -> int:
+    """How many entries there are by a list's own word, 0 if it does not say."""
+    return max((body[key] for key in ("count", "totalCount") if type(body.get(key)) is int), default=0)
 
 
 def _dict(value: t.Any) -> dict[str, t.Any]:

@@ -44,7 +44,10 @@ class Run:
 
 @dataclass
 class FakeNec:
-    """``on``: machine by device. ``bad``: devices that cannot be connected. ``runs``: applies by id."""
+    """``on``: machine by device. ``bad``: devices that cannot be connected. ``runs``: applies by id.
+
+    ``page``: applies of one page of their list, of which CDIM gives 20 unless asked for more. ``lists``: it has a list.
+    """
 
     keys: tuple[str, str] = ADAPTERS
     devices: list[str] = field(default_factory=lambda: ["d1", "d2", "d3", "d4"])
@@ -56,6 +59,7 @@ class FakeNec:
     end: str = "FAILED"
     rollback: str = ""
     lists: bool = True
+    page: int = 20
     runs: dict[str, Run] = field(default_factory=dict)
     posts: list[Request] = field(default_factory=list)
     health: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -85,21 +89,22 @@ class FakeNec:
             raise self.failing.pop(0)
         end = call.path.removeprefix("/cdim/api/v1")
         if end == "/resources?detail=true":
-            return {"count": 0, "resources": self.resources()}
+            return {"count": len(self.resources()), "resources": self.resources()}
         if end == "/nodes?detail=true":
             return {"count": 2, "nodes": [self.node("m1"), self.node("m2")]}
         if end.startswith("/layout-apply?"):
-            return self._listed()
+            return self._listed(int(end.partition("&offset=")[2] or 0))
         return self._progress(end.removeprefix("/layout-apply/"))
 
-    def _listed(self) -> t.Any:
+    def _listed(self, offset: int) -> t.Any:
         if not self.lists:
             raise Missing("no such path")
         found = [
             {"applyID": uid, "status": run.status if run.done else "IN_PROGRESS", "procedures": run.procedures}
             for uid, run in self.runs.items()
         ]
-        return {"applyResults": found}
+        page = found[offset:offset + self.page]
+        return {"totalCount": len(found), "count": len(page), "applyResults": page}
 
     def node(self, machine: str) -> dict[str, t.Any]:
         own = [part(f"{machine}-cpu", "CPU")]

@@ -266,6 +266,19 @@ def test_a_reply_lost_after_the_effect_is_adopted_and_nothing_is_asked_twice(lis
     assert json.loads(told[0][0])["apply"] == ("apply-0" if lists else "")
 
 
+def test_an_apply_is_found_on_a_later_page_of_the_list(monkeypatch: Patch) -> None:
+    """Where the clock of CDIM was set back the newest apply is not on the first page."""
+    fake = FakeNec(runs={f"old-{n}": Run([], 0, done=True) for n in range(45)}, looks=8)
+
+    def lose(_call: t.Any) -> None:
+        raise Uncertain("lost")
+
+    fake.after_post = lose
+    told: list[tuple[str, ...]] = []
+    connected(fake, monkeypatch).attach("m1", MODEL, started=told.append)
+    assert (len(fake.posts), json.loads(told[0][0])["apply"]) == (1, "apply-45")
+
+
 def test_a_request_lost_before_the_effect_is_uncertain_and_not_repeated(monkeypatch: Patch) -> None:
     asked = 0
 

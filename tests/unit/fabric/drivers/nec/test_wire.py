@@ -174,6 +174,15 @@ def test_lists_must_be_there(broken: t.Any) -> None:
         wire.layout({"resources": []}, broken)
 
 
+@pytest.mark.parametrize("key", ["count", "totalCount"])
+def test_part_of_a_list_is_no_list(key: str) -> None:
+    """A device that is missing on a page is not gone."""
+    with pytest.raises(Unreadable, match="it lists 2 of 3 resources"):
+        wire.layout({"resources": [HOST, IO], key: 3}, {"nodes": [NODE]})
+    with pytest.raises(Unreadable, match="it lists 1 of 21 nodes"):
+        wire.layout({"resources": [HOST, IO], key: 2}, {"nodes": [NODE], key: 21})
+
+
 def test_documents_with_anything_cut_out_are_read_or_refused_never_misread(rng: random.Random) -> None:
     gpus = [entry("free"), entry("taken", links=[("eeio", "io")], nodes=["n1"])]
     whole = {"resources": [HOST, IO, *gpus]}

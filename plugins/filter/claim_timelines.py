@@ -32,7 +32,7 @@ options:
   counted:
     description:
       - C(waits.json) of the ConfigMap C(composable-infra-waits). Where it can be read, C(waits) are made of it, by
-        whole hours. Median and 95 % are then rounded up to the next of 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8 and their
+        whole hours. Median and p95 are then rounded up to the next of 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8 and their
         tenfolds.
     type: str
     default: ""
@@ -48,9 +48,9 @@ RETURN = r"""
 _value:
   description: >-
     C(claims) with C(claim), C(node), C(seconds) and C(hops) (seconds by hop), the newest first; C(waits) with C(hop),
-    C(words), C(count), C(median), C(p95) and C(longest) in seconds; C(all_claims), whether the waits are those of all
-    claims, not only of those whose devices are attached; C(svg) and C(waits_svg), each empty when there is nothing to
-    draw.
+    C(words), C(count), C(median), C(p95) and C(longest) in seconds, and C(said) with these three as texts;
+    C(all_claims), whether the waits are those of all claims, not only of those whose devices are attached; C(svg) and
+    C(waits_svg), each empty when there is nothing to draw.
   type: dict
 """
 
@@ -61,6 +61,7 @@ from collections.abc import Callable, Iterable
 from ..module_utils.reconcile.timelines.day_of_waits import HOUR, of_text, waits_of
 from ..module_utils.reconcile.timelines.histogram import Waits, waits
 from ..module_utils.reconcile.timelines.svg import timelines_svg, waits_svg, words_of
+from ..module_utils.reconcile.timelines.text import duration
 from ..module_utils.reconcile.timelines.timeline import Timeline, of_resource
 
 # Lines of a picture; the tables have all.
@@ -95,7 +96,8 @@ def _claim_row(timeline: Timeline) -> Row:
 
 def _wait_row(row: Waits) -> Row:
     return {"hop": row.hop, "words": words_of(row.hop), "count": row.count, "median": round(row.median, 3),
-            "p95": round(row.p95, 3), "longest": round(row.longest, 3)}
+            "p95": round(row.p95, 3), "longest": round(row.longest, 3),
+            "said": {"median": duration(row.median), "p95": duration(row.p95), "longest": duration(row.longest)}}
 
 
 class FilterModule:

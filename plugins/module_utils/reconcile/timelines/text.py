@@ -14,6 +14,16 @@ SIGNS = {ENGINE: ("#", "34"), FABRIC: ("=", "33"), NODE: ("+", "32"), SCHEDULER:
 NARROWEST, WIDEST, LONGEST_NAME = 40, 160, 32
 
 
+def duration(seconds: float) -> str:
+    """Return a duration as a person says it: ``40 ms``, ``2.00 s``, ``40.0 s``, ``5 min 01 s``, ``1 h 02 min``."""
+    if seconds < 1.0:
+        return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 else "0 s"
+    if seconds < 60.0:
+        return f"{seconds:.2f} s" if seconds < 10.0 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
 def timelines_text(timelines: Sequence[Timeline], width: int = 80, *, colour: bool = False) -> str:
     """One line a claim, all on one scale, then what the characters mean; empty for none. ``width``: columns."""
     drawn = [each for each in timelines if each.spans]

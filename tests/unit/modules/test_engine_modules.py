@@ -87,8 +87,8 @@ def test_scale_carries_out(run_module: RunModule) -> None:
 def test_scale_in_check_mode_only_plans(run_module: RunModule) -> None:
     found = run_module(scale, check=True, config=CONFIG)
     assert FakeRun.log[1:] == [("plan",)]
-    assert found["verdicts"] == [{"claim": "a/waits", "handover": "direct", "waits_for": "1 x A100", "since": 5.0,
-                                  "evidence": {"node": "node-1"}}]
+    assert found["verdicts"] == [{"claim": "a/waits", "handover": "direct", "waits_for": "1 x A100", "refused": "",
+                                  "since": 5.0, "evidence": {"node": "node-1"}}]
     assert found["diff"] == {"before": {"x": 0}, "after": {"x": 1}}
     assert "history" not in found
 
@@ -148,8 +148,8 @@ def test_claim_info_returns_what_is_asked_for(run_module: RunModule, args: dict[
 
 def test_claim_info_entry(run_module: RunModule) -> None:
     found = run_module(claim_info, config=CONFIG, namespace="a", waiting=True)
-    assert found["claims"] == [{"claim": "a/waits", "handover": "direct", "waits_for": "1 x A100", "since": 5.0,
-                                "evidence": {"node": "node-1"}}]
+    assert found["claims"] == [{"claim": "a/waits", "handover": "direct", "waits_for": "1 x A100", "refused": "",
+                                "since": 5.0, "evidence": {"node": "node-1"}}]
 
 
 @pytest.mark.parametrize(("args", "content"), [

@@ -230,8 +230,9 @@ class _Release:
         if self.by_tools and self.vendor.drain:
             self._unless_forced(self._drain)
         self._unless_forced(self._ask_claims)
-        if held and self.closed:
-            self._unless_forced(self._restart_plugin)
+        plugin = self.plugin
+        if held and self.closed and plugin is not None:
+            self._unless_forced(lambda: self._restart(plugin))
         self._prove()
         if self.by_tools and sanitize.offered(self.host.root, self.device.address):
             self._unless_forced(self._sanitize)
@@ -256,13 +257,12 @@ class _Release:
         return (self.plugin is not None and self.by_tools and bool(self.vendor.drain)
                 and self.holders.is_open_by_pods_alone(self.plugin.pods()))
 
-    def _restart_plugin(self) -> None:
-        assert self.plugin is not None
-        why = self.plugin.why_not_restarted()
+    def _restart(self, plugin: VendorPlugin) -> None:
+        why = plugin.why_not_restarted()
         if why:
             raise NodeTrouble(OPEN_ON_NODE, f"the vendor's plugin has {self.device.address} open; {why}")
         self.is_plugin_restarted = True
-        self.plugin.restart()
+        plugin.restart()
         bus.until(lambda: not self.holders.is_open(), self.options.patience)
 
     def _show_to_plugin(self) -> None:

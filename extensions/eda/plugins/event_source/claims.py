@@ -328,7 +328,7 @@ class Watcher:
         """When, by the monotonic clock, an event is due without a change."""
         with self._lock:
             kept = (self._may(name, when) for name, when in self.appointments.items())
-            return min(self._news_time(), min(kept, default=float("inf")))
+            return min([self._news_time(), *kept])
 
     def event(self, reason: str, now: float) -> dict[str, t.Any]:
         """The event, and a note of what it told."""

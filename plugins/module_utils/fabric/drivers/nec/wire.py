@@ -215,7 +215,8 @@ def _list(body: t.Any, key: str) -> list[t.Any]:
 
 def total(body: dict[str, t.Any]) -> int:
     """How many entries there are by a list's own word, 0 if it does not say."""
-    return max((body[key] for key in ("count", "totalCount") if type(body.get(key)) is int), default=0)
+    said = [body.get(key) for key in ("count", "totalCount")]
+    return max((each for each in said if isinstance(each, int) and not isinstance(each, bool)), default=0)
 
 
 def _dict(value: t.Any) -> dict[str, t.Any]:

@@ -148,9 +148,9 @@ def _verdict(engine: ControllerManager, name: str, claim: Json, pending: dict[tu
     if not claims.results(claim):
         pod = pending.get((claim["metadata"]["namespace"], claim["metadata"]["name"]))
         if pod and pods.held(pod):
-            return WaitReason(name,
-                              f"the pod {pod['metadata']['name']} is held by the gate {pods.GATE} and has not been "
-                              "planned yet", created, {"pod": pod["metadata"]["name"]})
+            held = pod["metadata"]["name"]
+            return WaitReason(name, f"the first plan for its pod {held}, which the gate {pods.GATE} holds", created,
+                              {"pod": held})
         if pod is None:
             return WaitReason(name, "a pod that uses it", created)
         refused = judge.refusals.of(claim, pod)

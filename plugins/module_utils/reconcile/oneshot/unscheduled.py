@@ -44,8 +44,11 @@ def _plan(state: ClusterState, waiting: tuple[GatedPod, ...]) -> ScaleUpPlan:
 def refused_pods(state: ClusterState) -> dict[str, str]:
     """Return why the planner has no node for pods with claims that the scheduler tried in vain, by the pod's uid.
 
-    A pod that the planner would serve, or does not understand, is absent.
+    A pod that the planner would serve, or does not understand, is absent. So are all pods if none is gated: then only
+    pods without a node are watched, and the planner would take used devices for devices that return.
     """
+    if not state.settings.gating:
+        return {}
     waiting = tuple(
         GatedPod(raw, state.claims_by_entry(raw), parse_time(raw["metadata"].get("creationTimestamp")))
         for raw in state.pods.by("unschedulable", True)

@@ -17,7 +17,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import PoolKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.dry_run import difference, forecast
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import explain
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import as_planned, explain
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
 )
@@ -110,6 +110,13 @@ def test_handover_of_claims_with_and_without_devices(quiet: Quiet) -> None:
     assert said(quiet, selecting("NVIDIA T4"), objects.pod()).handover == "reschedule"
     held = {**objects.pod()["spec"], "schedulingGates": [{"name": pods.GATE}]}
     assert said(quiet, {**objects.pod(), "spec": held}).handover == "gated"
+
+
+def test_claim_of_a_held_pod_waits_for_its_first_plan(quiet: Quiet) -> None:
+    held = {**objects.pod()["spec"], "schedulingGates": [{"name": pods.GATE}]}
+    quiet[1].put(selecting("NVIDIA T4"), {**objects.pod(), "spec": held})
+    found = as_planned(quiet[0])["default/train"]
+    assert found.waits_for == "the first plan for its pod train, which the gate composable.infra/devices holds"
 
 
 def test_handover_of_a_model_that_is_direct(quiet: Quiet) -> None:

@@ -103,6 +103,26 @@ def test_planner_that_refuses_a_pod_is_the_first_to_be_heard(served: Quiet) -> N
     assert found.refused == ""
 
 
+def test_planner_is_not_asked_where_it_does_not_see_all_pods(served: Quiet) -> None:
+    """Only pods without a node are watched there, so that it would take used devices for those that return."""
+    use_handover(served, "reschedule")
+    served[1].put({**held_pods.node(), "spec": {**held_pods.node()["spec"], "unschedulable": True}})
+    served[1].put(held_pods.claim("train"), refused_by_the_scheduler())
+    (found,) = explain(served[0])
+    assert found.waits_for.startswith("a node with 1 free device of A100 40G: pool a100-fabric1 has")
+    served[1].put(held_pods.claim("train", cel=MISSPELT))
+    for found in both(served):
+        assert found.refused == NEVER
+
+
+def use_handover(quiet: Quiet, handover: str) -> None:
+    """Have all pods served by a handover."""
+    engine, _bench = quiet
+    settings = replace(engine.config.settings, handover=handover)
+    engine.config = replace(engine.config, settings=settings)
+    engine.state.settings = settings
+
+
 def test_reason_of_the_release_is_kept_for_the_claim(served: Quiet) -> None:
     """It is on the claim as an Event, and the process that released the pod says it first."""
     engine, bench = served

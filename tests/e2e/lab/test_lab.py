@@ -14,8 +14,10 @@ import urllib3
 import yaml
 
 from ansible_collections.composable.infra.lab.api import ApiRefusal
+from ansible_collections.composable.infra.lab.binaries.releases import find_release
 from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
 from ansible_collections.composable.infra.lab.names import DRIVER
+from ansible_collections.composable.infra.plugins.plugin_utils.stack import matrix
 from ansible_collections.composable.infra.tests.e2e.support.lab_support import (
     SLICES,
     bare_pod,
@@ -120,9 +122,8 @@ def test_binding_conditions_and_taint_rules_are_served(lab: Lab) -> None:
         "metadata": {"name": "test-taint"},
         "spec": {"taint": {"key": "k8s.io/device-uuid", "effect": "NoSchedule"}, "deviceSelector": {"driver": "d"}},
     }
-    served = lab.api.get("/apis/resource.k8s.io")["versions"]
-    version = "v1beta2" if any(entry["version"] == "v1beta2" for entry in served) else "v1alpha3"
-    rules = f"/apis/resource.k8s.io/{version}/devicetaintrules"
+    heeded = matrix.lookup("kubernetes.taint_rules")[find_release(lab.description.kubernetes).series]
+    rules = f"/apis/resource.k8s.io/{heeded['version']}/devicetaintrules"
     try:
         assert written["spec"]["devices"][0]["bindingConditions"] == ["Ready"]
         assert lab.api.request("POST", rules, rule)["spec"]["taint"]["effect"] == "NoSchedule"

@@ -84,6 +84,8 @@ class FakeHands:
     shared: dict[str, str | int] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     held_by_plugin: bool = False
+    # A plugin that begins now does not show these.
+    draining: set[str] = field(default_factory=set)
 
     def places(self) -> dict[str, str | int]:
         return self.shared
@@ -118,6 +120,7 @@ class FakeHands:
             if why := plugin.why_not_restarted():
                 note(before.with_phase(READY))
                 raise NodeTrouble(OPEN_ON_NODE, why)
+            self.draining.add(before.uuid)
             plugin.restart()
         self.used.discard(self.bus.pop(before.device))
         return replace(evidence.with_phase(REMOVED), trouble=None).with_step(REMOVED_FROM_BUS, time.time())
@@ -202,6 +205,8 @@ class Node:
 
     def __init__(self, **options: t.Any) -> None:
         self.api, self.hands, self.metrics = FakeApi(), FakeHands(), AgentMetrics()
+        # What the plugin and its DaemonSet use, also when ``api`` and ``hands`` end with the agent.
+        self.cluster, self.hardware = self.api, self.hands
         self.options = AgentOptions(NODE_NAME, patience=options.pop("patience", Patience(0.05, 5.0)), **options)
         self.plugin_pods = 0
         self.tracer: Tracer | None = None
@@ -234,13 +239,13 @@ class Node:
 
         ``began``: when the pod's status says that its container began, seconds since the epoch; 0.0 for now.
         """
-        for old in self.api.of(PODS):
+        for old in self.cluster.of(PODS):
             if old["metadata"]["labels"] == PLUGIN.selectors[0]:
-                self.api.remove(PODS, old["metadata"]["name"], NAMESPACE)
+                self.cluster.remove(PODS, old["metadata"]["name"], NAMESPACE)
         self.plugin_pods += 1
         running = {"startedAt": format_time(began or time.time())}
-        self.api.put(PODS, pod(f"plugin-{self.plugin_pods}", containerStatuses=[{"state": {"running": running}}]))
-        self.empty = set(self.hands.bus.values()) - self.hands.used
+        self.cluster.put(PODS, pod(f"plugin-{self.plugin_pods}", containerStatuses=[{"state": {"running": running}}]))
+        self.empty = set(self.hardware.bus.values()) - self.hardware.used
         self.sick.clear()
         self.publish()
 
@@ -249,8 +254,8 @@ class Node:
         devices = [{"name": f"gpu-{n}", "attributes": {"uuid": {"string": uuid}},
                     **({"taints": [{"key": self.sick[uuid], "value": "48", "effect": "NoSchedule"}]}
                        if uuid in self.sick else {})}
-                   for n, uuid in enumerate(self.hands.bus.values())]
-        self.api.put(SLICES, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice",
+                   for n, uuid in enumerate(self.hardware.bus.values()) if uuid not in self.hardware.draining]
+        self.cluster.put(SLICES, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice",
                               "metadata": {"name": "slice-0", "uid": "slice-0"},
                               "spec": {"driver": "gpu.nvidia.com", "nodeName": NODE_NAME, "devices": devices,
                                        "pool": {"name": NODE_NAME}}})

@@ -20,7 +20,13 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     REMOVED,
     WITHDRAWN,
 )
-from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import Node, resource, running, until
+from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import (
+    PLUGIN,
+    Node,
+    resource,
+    running,
+    until,
+)
 
 XID = "gpu.nvidia.com/xid"
 ASKED = "2026-01-01T00:00:00.000000Z"
@@ -45,9 +51,12 @@ def add(node: Node, number: int) -> None:
 
 
 def fall_sick(node: Node, uuid: str) -> None:
-    """The health check of the plugin taints a device."""
+    """The health check of the plugin taints a device, and the agent has seen it."""
     node.sick[uuid] = XID
     node.publish()
+    agent = node.agent
+    assert agent is not None
+    until("the agent sees it", lambda: agent.state.sick(PLUGIN.driver))
 
 
 def ask_release(node: Node, name: str) -> None:

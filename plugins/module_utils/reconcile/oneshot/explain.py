@@ -170,7 +170,7 @@ def _told(engine: ControllerManager, name: str, claim: Json) -> WaitReason:
     if phase == FAILED:
         return WaitReason(name, f"the scheduler to act on {FAILED_CONDITION}: {_message(claim, FAILED_CONDITION)}",
                           since, evidence)
-    if not claims.consumers(claim):
+    if not claims.reserved(claim):
         return WaitReason(name, "a pod: it is allocated but reserved for none", since, evidence)
     if phase == READY and not _unbound_pods(engine, claim):
         return WaitReason(name, "", 0.0, evidence)

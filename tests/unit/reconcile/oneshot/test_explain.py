@@ -145,6 +145,13 @@ def test_what_a_direct_claim_waits_for_on_its_way(quiet: Quiet) -> None:
     assert {each.handover for each in (asked, attached, told, served)} == {"direct"}
 
 
+def test_claim_of_a_pod_group_that_has_its_device_waits_for_nothing(quiet: Quiet) -> None:
+    """It is reserved for the group, whose pods are not known."""
+    done = objects.claim("train", RESULT, reservedFor=[objects.POD_GROUP],
+                         devices=[objects.told(RESULT, objects.READY)])
+    assert said(quiet, done).waits_for == ""
+
+
 def test_claim_that_is_reserved_for_nobody(quiet: Quiet) -> None:
     assert said(quiet, objects.claim("train", RESULT, pods=())).waits_for == (
         "a pod: it is allocated but reserved for none")

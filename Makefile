@@ -70,6 +70,9 @@ PARALLEL ?= 2
 GPU ?=
 DESTRUCTIVE ?=
 
+# make manifests: file with the variables of the role controllers
+VARS ?=
+
 # make repeat
 TESTS ?=
 TIMES ?= 30
@@ -80,7 +83,7 @@ AT_ONCE ?= 2
 # how many end-to-end tests run at a time: they mostly wait for the scheduler, which looks every 5 s
 CLUSTERS ?= 4
 
-.PHONY: help setup demo test test-all integration-all conformance-all chaos-all chaos-lab releases sanity-all targets hardware repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page playbooks-page e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
+.PHONY: help setup demo test test-all integration-all conformance-all chaos-all chaos-lab releases sanity-all targets hardware repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page playbooks-page manifests e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
 
 help: ## list the targets and their options
 	@echo "composable.infra: make TARGET [OPTION=value]"
@@ -221,6 +224,11 @@ importer: setup ## build the archive and let galaxy-importer judge it
 
 bench: setup ## measure, write tests/bench/results and docs/performance.md
 	@$(PROGRAM).tests.bench $(ARGS)
+
+manifests: setup ## write what the role controllers applies into dist/manifests, in its order: VARS=site.yml has its variables
+	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections .venv/bin/ansible localhost -o -m ansible.builtin.include_role \
+	  -a name=composable.infra.controllers $(if $(VARS),-e '@$(VARS)') -e controllers_state=manifests \
+	  -e controllers_manifests=$(CURDIR)/dist/manifests
 
 docsite: setup ## build the documentation site, guides and plugins, into dist/docs
 	@$(VENV_PYTHON) -m tools.docsite.build

@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import base64
+import itertools
+import json
+import re
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +37,7 @@ from ansible_collections.composable.infra.tests.e2e.support.played import (
     Json,
     Played,
     definition,
+    listable,
     play,
     role,
     stored,
@@ -46,6 +50,7 @@ APPS = "/apis/apps/v1/namespaces/composable-infra"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 PLUGINS = "dra-driver-nvidia-gpu"
+FLOWS = [("/apis/flowcontrol.apiserver.k8s.io/v1", name) for name in ("flowschemas", "prioritylevelconfigurations")]
 CONFIG: Json = {
     "device_info": [{"index": 1, "cdi-model-name": "A100 40G", "k8s-device-name": "nvidia-a100-40g",
                      "driver-name": "gpu.nvidia.com", "cannot-coexist-with": [],
@@ -114,6 +119,70 @@ def test_first_run_changes_and_a_second_does_not(lab: Lab, installed: Played, ru
     assert well(run()).changed == []
     assert well(run("--check", "--diff")).changed == []
     assert stored(lab) == before
+
+
+def test_manifests_are_what_the_role_has_applied_in_its_order(
+    lab: Lab, installed: Played, run: Run, tmp_path: Path
+) -> None:
+    options: Json = {"controllers_credentials": {}, "controllers_credentials_secret": "composable-infra-credentials",
+                     "controllers_pull_secret_dockerconfig": "", "controllers_agent_plugin_namespaces": [PLUGINS]}
+    well(run(**options))
+    well(run(**options, controllers_state="manifests", controllers_manifests=str(tmp_path)))
+    applied, created = as_applied(lab)
+    written = [[(f"{each['kind']} {each['metadata'].get('namespace', '')}/{each['metadata']['name']}", each)
+                for each in yaml.safe_load_all(path.read_text(encoding="utf-8"))]
+               for path in sorted(tmp_path.glob("*.yaml"))]
+    served = {name.partition(" ")[0] for name in applied}
+    everything = {name: each for objects in written for name, each in objects if not name.startswith("Mutating")}
+    assert {name: applied.get(name) for name in everything} == everything
+    ours = {name for name in applied if re.search(r"[/-]composable[.-]infra|/composab|/gateleases", name)}
+    # not served everywhere, with a token, made by the cluster, what the role notes
+    others = ("Mutating", "Secret", "ControllerRevision", "ConfigMap composable-infra/composable-infra-objects")
+    assert {name for name in ours if not name.startswith(others)} <= set(everything)
+    assert served >= {"Deployment", "DaemonSet", "ValidatingAdmissionPolicy", "ClusterRole"}
+    steps = [[created[name] for name, _each in objects if name in created] for objects in written]
+    assert all(max(before) <= min(after) for before, after in itertools.pairwise(filter(None, steps)))
+    well(run())
+
+
+def test_objects_of_a_newer_release_are_removed_by_an_older_one(lab: Lab, installed: Played, run: Run) -> None:
+    path = f"{NAMESPACE}/configmaps/composable-infra-objects"
+    noted = lab.api.get(path)["data"]
+    names = {(each["kind"], each["name"]) for each in json.loads(noted["objects"])}
+    assert {("Deployment", "composable-infra"), ("ValidatingAdmissionPolicy", "composable-infra-pods")} <= names
+    role_of: Json = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": []}
+    newer, others = "composable-infra-of-tomorrow", "of-somebody-else"
+    for name in (newer, others):
+        lab.api.apply({**role_of, "metadata": {"name": name}})
+    planted = [{"apiVersion": role_of["apiVersion"], "kind": "ClusterRole", "name": name, "namespace": ""}
+               for name in (newer, others)]
+    lab.api.apply({"apiVersion": "v1", "kind": "ConfigMap",
+                   "metadata": {"name": "composable-infra-objects", "namespace": "composable-infra"},
+                   "data": {"version": "99.0.0", "objects": json.dumps([*json.loads(noted["objects"]), *planted])}})
+    played = well(run())
+    assert not lab.api.exists(f"{RBAC}/clusterroles/{newer}")
+    assert lab.api.exists(f"{RBAC}/clusterroles/{others}"), "no object of this role has such a name"
+    assert lab.api.exists(f"{RBAC}/clusterroles/composable-infra-scaler")
+    changed = [name.rpartition(" : ")[2] for name in played.changed]
+    assert changed[0].startswith("Remove objects of another release"), "before anything else is applied"
+    assert lab.api.get(path)["data"] == noted
+    lab.api.request("DELETE", f"{RBAC}/clusterroles/{others}")
+
+
+def as_applied(lab: Lab) -> tuple[dict[str, Json], dict[str, str]]:
+    """What was last applied of each object, and when it was created. The namespace is made by another module."""
+    applied, created = {}, {}
+    for path, resource in [*listable(lab), *FLOWS]:
+        listed = lab.api.get(f"{path}/{resource}")
+        for item in listed["items"]:
+            meta = item["metadata"]
+            name = f"{listed['kind'].removesuffix('List')} {meta.get('namespace', '')}/{meta['name']}"
+            if text := (meta.get("annotations") or {}).get("kubectl.kubernetes.io/last-applied-configuration"):
+                applied[name] = {key: value for key, value in json.loads(text).items() if key != "status"}
+                created[name] = meta["creationTimestamp"]
+    applied["Namespace /composable-infra"] = {"apiVersion": "v1", "kind": "Namespace",
+                                              "metadata": {"name": "composable-infra"}}
+    return applied, created
 
 
 def test_permissions_and_definitions_are_the_shipped_ones(lab: Lab, installed: Played) -> None:

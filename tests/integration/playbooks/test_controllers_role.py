@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, play, role
+from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, play, role, well
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 VERSION = str(yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))["version"])
@@ -56,3 +56,46 @@ def test_image_of_another_version_is_refused(tmp_path: Path, tag: str) -> None:
     {"controllers_image": f"{IMAGE}:0.9.0", "controllers_image_check": False}])
 def test_image_of_this_version_or_of_an_unknown_one_is_taken(tmp_path: Path, variables: Json) -> None:
     assert "is not usable" not in "".join(run(tmp_path, **variables).failures)
+
+
+def files(folder: Path) -> dict[str, list[Json]]:
+    """The objects of each file, by its name."""
+    return {path.name: list(yaml.safe_load_all(path.read_text(encoding="utf-8"))) for path in sorted(folder.iterdir())}
+
+
+def names(objects: list[Json]) -> list[str]:
+    """Kind and name of each."""
+    return [f"{each['kind']} {each['metadata']['name']}" for each in objects]
+
+
+def test_manifests_are_files_in_the_order_of_application(tmp_path: Path) -> None:
+    folder = tmp_path / "manifests"
+    given: Json = {"controllers_state": "manifests", "controllers_manifests": str(folder),
+                   "controllers_agent_plugin_namespaces": ["gpu-operator"], "controllers_namespace": "fabric"}
+    assert well(run(tmp_path, **given)).changed
+    found = files(folder)
+    assert list(found) == [
+        "00-definitions.yaml", "01-namespace.yaml", "02-policies-and-permissions.yaml", "03-agents-permissions.yaml",
+        "04-agents.yaml", "05-controllers.yaml", "06-gate-reaper.yaml", "07-monitors-and-gates.yaml"]
+    assert {each["kind"] for each in found["00-definitions.yaml"]} == {"CustomResourceDefinition"}
+    assert names(found["01-namespace.yaml"]) == ["Namespace fabric"]
+    assert names(found["04-agents.yaml"]) == ["DaemonSet composable-infra-agent"]
+    assert names(found["05-controllers.yaml"]) == ["Deployment composable-infra"]
+    assert names(found["07-monitors-and-gates.yaml"])[0] == "MutatingAdmissionPolicy composable-infra-gates"
+    everything = [each for objects in found.values() for each in objects]
+    assert {each["metadata"].get("namespace") for each in everything} == {None, "fabric", "gpu-operator", "default"}
+    assert "Secret" not in {each["kind"] for each in everything}
+    assert well(run(tmp_path, **given)).changed == []
+    well(run(tmp_path, **given, controllers_node_hands="none", controllers_service_monitor="always"))
+    assert list(files(folder)) == [
+        "00-definitions.yaml", "01-namespace.yaml", "02-policies-and-permissions.yaml", "03-controllers.yaml",
+        "04-gate-reaper.yaml", "05-monitors-and-gates.yaml"]
+
+
+def test_manifests_hold_no_credentials(tmp_path: Path) -> None:
+    refused = run(tmp_path, controllers_state="manifests", controllers_manifests=str(tmp_path / "manifests"),
+                  controllers_credentials={"username": "u", "password": "correct-horse"},
+                  controllers_credentials_secret="")
+    assert refused.status != 0
+    assert "the files would hold secrets" in "".join(refused.failures)
+    assert not (tmp_path / "manifests").exists()

@@ -21,8 +21,9 @@ ROOT = Path(__file__).resolve().parents[2]
 # Order of the pages in the site. A test sees that none is left out.
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "First steps": ("tutorials/first-hour", "quickstart", "guides/bootstrap", "configuration", "modules", "playbooks"),
-    "Guides": ("guides/connect-a-manager", "guides/redfish", "guides/operating", "guides/defragment",
-               "guides/moving-drivers", "guides/page", "guides/metrics", "guides/alerts", "guides/tracing", "whatif",
+    "Guides": ("guides/connect-a-manager", "guides/redfish", "guides/operating", "guides/upgrading",
+               "guides/defragment", "guides/moving-drivers", "guides/page", "guides/metrics", "guides/alerts",
+               "guides/tracing", "whatif",
                "guides/event-driven", "guides/awx", "guides/node-agent", "guides/tenants", "guides/permissions",
                "guides/air-gap", "guides/moving-from-cohdi", "guides/troubleshooting", "guides/what-happens-when"),
     "Background": ("handover", "gated", "autoscaling", "architecture", "managers", "gpu_stack", "kubernetes",

@@ -99,7 +99,8 @@ def rulebook(stage: Stage, awx: Working) -> Iterator[front_doors.Process]:
     inventory, variables = stage.folder / "inventory", stage.folder / "job-rulebook.yml"
     inventory.write_text(front_doors.INVENTORY.format(python=sys.executable), encoding="utf-8")
     variables.write_text(json.dumps({"kubeconfig": str(stage.kubeconfig), "release_after": stage.options.hold,
-                                     "retry": 2, "resync": 30, "served_within": SERVED_WITHIN}), encoding="utf-8")
+                                     "settle": 0.05, "interval": 1, "retry": 2, "resync": 30,
+                                     "served_within": SERVED_WITHIN}), encoding="utf-8")
     command = [str(Path(sys.executable).parent / "ansible-rulebook"), "--rulebook", "composable.infra.claim_job",
                "-i", str(inventory), "--vars", str(variables),
                "--controller-url", f"http://127.0.0.1:{server.server_address[1]}/"]

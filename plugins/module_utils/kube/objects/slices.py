@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from ..watch.parts import header, metadata
 
 Json = dict[str, t.Any]
+LOST: t.Final = "gpu.nvidia.com/gpu-lost"
 
 
 def driver(item: Json) -> str:
@@ -51,11 +52,12 @@ def devices(item: Json) -> list[Json]:
 def sick(item: Json) -> Iterator[tuple[Json, str]]:
     """Yield the devices that their driver keeps from new claims, each with its taint: ``<key>=<value>:<effect>``.
 
-    Source: KEP-5055; a driver taints a device in its ResourceSlice. A DeviceTaintRule stands elsewhere.
+    Source: KEP-5055; a driver taints a device in its ResourceSlice. A DeviceTaintRule stands elsewhere. NVIDIA's plugin
+    gives all devices of a node the taint LOST while one of them is lost: they are well when that one has left.
     """
     for device in devices(item):
         for taint in device.get("taints") or ():
-            if taint.get("effect") in ("NoSchedule", "NoExecute"):
+            if taint.get("effect") in ("NoSchedule", "NoExecute") and taint.get("key") != LOST:
                 value = f"={taint['value']}" if taint.get("value") else ""
                 yield device, f"{taint.get('key')}{value}:{taint['effect']}"
                 break

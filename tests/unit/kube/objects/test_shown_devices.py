@@ -79,11 +79,10 @@ def test_work_grows_with_the_devices_and_not_with_their_square(monkeypatch: pyte
 
 
 def test_devices_that_their_driver_keeps_from_new_claims() -> None:
-    taints = [{"key": "gpu.example.com/app", "effect": "None"},
-              {"key": "gpu.example.com/lost", "effect": "NoSchedule"},
+    taints = [{"key": "gpu.nvidia.com/gpu-lost", "effect": "NoSchedule"},
+              {"key": "gpu.example.com/app", "effect": "None"},
               {"key": "gpu.example.com/xid", "value": "48", "effect": "NoExecute"}]
-    devices = [{"name": f"gpu-{n}", "taints": taints[:n]} for n in range(3)] + [{"name": "gpu-3", "taints": taints[2:]}]
+    devices = [{"name": f"gpu-{n}", "taints": taints[:n]} for n in range(4)]
     item = {"spec": {"driver": "gpu.example.com", "nodeName": "node-0", "pool": {"name": "node-0"},
                      "devices": devices}}
-    assert read(item).sick == ((("gpu.example.com", "node-0", "gpu-2"), "gpu.example.com/lost:NoSchedule"),
-                               (("gpu.example.com", "node-0", "gpu-3"), "gpu.example.com/xid=48:NoExecute"))
+    assert read(item).sick == ((("gpu.example.com", "node-0", "gpu-3"), "gpu.example.com/xid=48:NoExecute"),)

@@ -21,6 +21,8 @@ BACKGROUND_TURN = 8
 ECHO_SECONDS = 0.2
 # Appointments that an earlier one replaced are kept until there are so many, and twice as many as others.
 MOST_REPLACED = 64
+# A background key that is due within so many seconds gathers changes; one that is due later has an appointment.
+SOON = 2.0
 
 K = t.TypeVar("K", bound=Hashable)
 
@@ -178,12 +180,16 @@ class WorkQueue(t.Generic[K]):
             return [*self._priority, *self._background]
 
     def idle(self) -> bool:
-        """True when nothing is ready or worked on and no background key or echo is due; other appointments do not
-        count."""
+        """Return whether nothing is ready or worked on, and no background key gathers changes and no echo is due.
+
+        Other appointments do not count, such as one that a background key itself has made for later.
+        """
         with self._changed:
             self._promote()
-            background = any(self._is_background(key) or key in self._echoes for key in self._due)
-            return not (self._priority or self._background or self._working or background)
+            now = time.monotonic()
+            gathers = any(key in self._echoes or (self._is_background(key) and when - now <= SOON)
+                          for key, when in self._due.items())
+            return not (self._priority or self._background or self._working or gathers)
 
     def _is_background(self, key: K) -> bool:
         return self._gather_seconds(key) is not None

@@ -18,6 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
     BACKGROUND_TURN,
     ECHO_SECONDS,
     MOST_REPLACED,
+    SOON,
     WorkQueue,
 )
 
@@ -103,6 +104,15 @@ def test_idle() -> None:
     assert not queue.idle()
     queue.done(key)
     assert queue.idle()
+
+
+def test_a_background_key_with_an_appointment_for_later_is_idle() -> None:
+    """As the records of a node, which are written when the next timeline is due."""
+    queue = WorkQueue[str](lambda key: 0.5)
+    queue.add_after("a", SOON + 1.0)
+    assert queue.idle()
+    queue.add_change("a")
+    assert not queue.idle()
 
 
 def test_delayed_key_comes_when_it_is_due(clock: Clock) -> None:

@@ -113,7 +113,8 @@ def refused(api: FakeApi, done: Played) -> list[str]:
 
 
 NODE_WORK: Json = {"ansible.builtin.include_tasks": str(ROOT / "playbooks/tasks/node_work.yml")}
-NO_CLAIMS: Json = {"uninstall_found": {"stack": {"claims": []}}}
+# No command helm is needed here: whether it is there is not what is asked.
+NO_CLAIMS: Json = {"uninstall_found": {"stack": {"claims": []}}, "composable_helm_binary": "/bin/true"}
 ON_NODES: Json = {"node_hosts_of": {"n1": "localhost"}}
 
 

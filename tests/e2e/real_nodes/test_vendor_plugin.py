@@ -194,5 +194,6 @@ def test_containerd_keeps_nothing_of_them(stage: Stage) -> None:
 def durations(log: real.EvidenceLog, device: str) -> dict[str, t.Any]:
     """Seconds from each step of the device to its next one."""
     order = [step for step in (*STEPS_UP, IDLE, REMOVED_FROM_BUS) if log.steps(device, step)]
-    moments = {step: log.steps(device, step)[-1] for step in order}
+    # The plugin is restarted on the way up, and may be on the way down as well.
+    moments = {step: log.steps(device, step)[0] for step in order}
     return {f"{a} to {b}": moments[b] - moments[a] for a, b in itertools.pairwise(order) if b != IDLE}

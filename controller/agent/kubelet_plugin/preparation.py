@@ -164,7 +164,7 @@ class Preparation:
                     found.name)
 
     def _allocated_here(self, raw: Json | None, uid: str) -> list[Wanted]:
-        """What the claim has on this node; nothing for one that is gone, or has its devices elsewhere by now."""
+        """Return the claim's results on this node; none for a claim that is gone or allocated on another node."""
         try:
             return self._place.wanted(raw, uid) if raw is not None and claims.results(raw) else []
         except Refused:

@@ -149,7 +149,7 @@ class PluginWork:
         return self._overdue(ask, evidence)
 
     def _settle_announced(self, ask: Ask, evidence: Evidence) -> float | None:
-        """One that its plugin shows no more has to be told again: it was drained when another plugin looked."""
+        """Have the plugin look again for a device that its slice no longer shows: a drained one is left out."""
         plugin = self._hands.plugin(evidence)
         is_missing = (evidence.phase == READY and not ask.pool_device and not ask.release and plugin is not None
                       and self._control.live(plugin) and not self._state.shows(evidence))
@@ -351,7 +351,7 @@ def _announced(evidence: Evidence, now: float) -> Evidence:
 
 
 def _untold(evidence: Evidence) -> Evidence:
-    """The evidence without the steps of the plugin, so that it is told again."""
+    """Return the evidence without the steps of the plugin, so that the plugin is restarted for the device."""
     kept = tuple(done for done in evidence.steps if done.step not in (PLUGIN_RESTARTED, ANNOUNCED))
     return replace(evidence, steps=kept)
 

@@ -15,6 +15,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Conflict, NotFound
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.node.release import NotRestarted
 
 from ..hands import Plugin
 from ..node_state import NodeState
@@ -38,8 +39,14 @@ class PluginControl:
         """Return when a pod of the plugin was deleted last, by ``time.monotonic()``; None when none was."""
         return self._deleted.get(plugin.driver)
 
-    def delete(self, plugin: Plugin, pod: Json) -> bool:
-        """Delete the pod. Return False when another one has taken its place. Raises ApiError."""
+    def delete(self, plugin: Plugin, pod: Json, leaving: Collection[str]) -> bool:
+        """Delete the pod, so that the plugin begins anew. Return False when another one has taken its place.
+
+        ``leaving``: UUIDs of devices that leave the node. Raises NotRestarted beside a device that the plugin shows as
+        sick and that stays, and ApiError.
+        """
+        if why := self._why_not(plugin, leaving):
+            raise NotRestarted(why)
         meta = pod["metadata"]
         try:
             self._client.delete(PODS, meta["name"], meta["namespace"], precondition_uid=meta["uid"])
@@ -52,12 +59,8 @@ class PluginControl:
                  plugin.driver)
         return True
 
-    def why_not(self, plugin: Plugin, leaving: Collection[str]) -> str:
-        """Return in a sentence why the plugin must not be restarted; empty when it may be.
-
-        ``leaving``: UUIDs of devices that leave the node. NVIDIA's plugin keeps the taints of its health check in
-        memory: after a restart a sick device would get claims again.
-        """
+    def _why_not(self, plugin: Plugin, leaving: Collection[str]) -> str:
+        """NVIDIA's plugin keeps the taints of its health check in memory: a sick device would get claims again."""
         sick = [f"device {device} has the taint {taint}" for device, uuid, taint in self._state.sick(plugin.driver)
                 if uuid not in leaving]
         return (f"the plugin of {plugin.driver} is not restarted, since {', '.join(sick)}, and a restart would lift "
@@ -76,11 +79,7 @@ class HoldingPlugin:
         """Return the UIDs of its pods on this node."""
         return frozenset(str(pod["metadata"].get("uid")) for pod in self.control.live(self.plugin))
 
-    def why_not_restarted(self) -> str:
-        """Return in a sentence why it must not be restarted; empty when it may be."""
-        return self.control.why_not(self.plugin, self.leaving)
-
     def restart(self) -> None:
-        """Delete its pods. Raises ApiError."""
+        """Delete its pods. Raises NotRestarted, ApiError."""
         for pod in self.control.live(self.plugin):
-            self.control.delete(self.plugin, pod)
+            self.control.delete(self.plugin, pod, self.leaving)

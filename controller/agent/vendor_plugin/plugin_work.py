@@ -29,6 +29,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     WITHDRAWN,
     Evidence,
 )
+from ansible_collections.composable.infra.plugins.module_utils.node.release import NotRestarted
 
 from ..asks import Ask
 from ..device_work import DeviceWork
@@ -232,11 +233,11 @@ class PluginWork:
             return time.monotonic() + DEAD_SECONDS
         if (until := self._unsaid_until(plugin, up)) > time.monotonic():
             return until
-        if why := self._control.why_not(plugin, self._devices.leaving()):
-            self._note_kept(up, why)
-            return None
         try:
             told = self._restart(plugin, up, leaving)
+        except NotRestarted as why:
+            self._note_kept(up, str(why))
+            return None
         except ApiError as error:
             log.warning("the plugin of %s is not restarted: %s", plugin.driver, error)
             return time.monotonic() + RETRY_SECONDS
@@ -257,7 +258,7 @@ class PluginWork:
 
     def _look_again(self, plugin: Plugin, asks: list[Ask]) -> float | None:
         """Restart a plugin again that does not show a device: it may have looked before its pod's status said so."""
-        due, overdue = [], False
+        due, overdue = [], list[Ask]()
         for ask in asks:
             evidence, times = ask.evidence, self._again.get(ask.uid, 0)
             if times >= AGAIN_TIMES or not (evidence and _waits_for_slice(evidence)):
@@ -266,9 +267,17 @@ class PluginWork:
                 continue
             due.append(self._last_step_of([ask]) + (times + 1) * AGAIN_SHARE * self._announce_seconds)
             if due[-1] <= time.monotonic():
-                self._again[ask.uid], overdue = times + 1, True
-        for pod in self._control.live(plugin) if overdue and not self._hands.dead_device() else ():
-            self._control.delete(plugin, pod)
+                overdue.append(ask)
+        if not overdue:
+            return min(due, default=None)
+        try:
+            for pod in self._control.live(plugin) if not self._hands.dead_device() else ():
+                self._control.delete(plugin, pod, self._devices.leaving())
+        except NotRestarted as why:
+            self._note_kept(overdue, str(why))
+            return None
+        for ask in overdue:
+            self._again[ask.uid] = self._again.get(ask.uid, 0) + 1
         return min(due, default=None)
 
     def _waiting(self, plugin: Plugin) -> list[Ask]:
@@ -318,7 +327,7 @@ class PluginWork:
         found = self._control.live(plugin)
         stale = [pod for pod in found if leaving or not all(
             self._began_after_use(pod, ask, ask.evidence) for ask in up if ask.evidence)]
-        deleted = [self._control.delete(plugin, pod) for pod in stale]
+        deleted = [self._control.delete(plugin, pod, self._devices.leaving()) for pod in stale]
         if not all(deleted):
             return None
         return bool(found) or self._was_deleted(plugin, up)

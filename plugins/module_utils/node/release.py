@@ -45,6 +45,10 @@ from .removal import hung, removal_command, remove, still_under_way, unload_last
 from .vendors import OFFLINE, may_be, vendor_of
 
 
+class NotRestarted(Exception):
+    """The vendor's plugin must not be restarted; the message says why."""
+
+
 class VendorPlugin(t.Protocol):
     """The vendor's DRA plugin on this node. With some of its feature gates it has every device open while it runs.
 
@@ -54,11 +58,11 @@ class VendorPlugin(t.Protocol):
     def pods(self) -> Collection[str]:
         """Return the UIDs of its pods on this node."""
 
-    def why_not_restarted(self) -> str:
-        """Return in a sentence why it must not be restarted; empty when it may be."""
-
     def restart(self) -> None:
-        """Have it begin anew. It then opens every device but those that are drained. Raises any exception."""
+        """Have it begin anew. It then opens every device but those that are drained.
+
+        Raises NotRestarted where it must run on, and any exception where it cannot be reached.
+        """
 
 
 def release(host: Host, device: Evidence, options: Options, note: Callable[[Evidence], None],
@@ -258,17 +262,23 @@ class _Release:
                 and self.holders.is_open_by_pods_alone(self.plugin.pods()))
 
     def _restart(self, plugin: VendorPlugin) -> None:
-        why = plugin.why_not_restarted()
-        if why:
-            raise NodeTrouble(OPEN_ON_NODE, f"the vendor's plugin has {self.device.address} open; {why}")
         self.is_plugin_restarted = True
-        plugin.restart()
+        try:
+            plugin.restart()
+        except NotRestarted as error:
+            self.is_plugin_restarted = False
+            raise NodeTrouble(OPEN_ON_NODE, f"the vendor's plugin has {self.device.address} open; {error}") from error
         bus.until(lambda: not self.holders.is_open(), self.options.patience)
 
     def _show_to_plugin(self) -> None:
         """Undo: the plugin saw no device that was drained. It looks again when users are let in again."""
-        if self.plugin is not None and self.is_plugin_restarted:
+        if self.plugin is None or not self.is_plugin_restarted:
+            return
+        try:
             self.plugin.restart()
+        except NotRestarted as error:
+            said = f"the vendor's plugin does not see {self.device.address}; {error}"
+            raise NodeTrouble(OPEN_ON_NODE, said) from error
 
     def _unless_forced(self, step: Callable[[], None]) -> None:
         try:

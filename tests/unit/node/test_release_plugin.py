@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence, NodeTrouble
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Output
-from ansible_collections.composable.infra.plugins.module_utils.node.release import release
+from ansible_collections.composable.infra.plugins.module_utils.node.release import NotRestarted, release
 from ansible_collections.composable.infra.tests.unit.node.fake_node import QUICK, A, B, FakeNode, Notes, steps
 from ansible_collections.composable.infra.tests.unit.node.test_release import (
     ASK,
@@ -41,12 +41,12 @@ class HoldingPlugin:
     def pods(self) -> set[str]:
         return {self.pod}
 
-    def why_not_restarted(self) -> str:
-        return self.sick
-
     def restart(self) -> None:
+        if self.sick:
+            raise NotRestarted(self.sick)
         self.restarts += 1
         self.node.did.append("restart")
+        self.node.before("restart")
         self.node.let_go(PLUGIN_PID)
         for address in self.node.cards:
             if address not in self.node.drained:
@@ -136,6 +136,23 @@ def test_who_comes_beside_the_plugin_takes_all_back(
         release(node.host, gpu_a, QUICK, notes, free, plugin=plugin)
     assert node.did == [OFF, DRAIN, ASK, "restart", UNDRAIN, "restart"]
     assert plugin.restarts == 2
+    assert is_back(node, notes)
+
+
+def test_plugin_that_must_not_look_again_is_left_alone(
+        node: FakeNode, plugin: HoldingPlugin, gpu_a: Evidence) -> None:
+    """Another device fell sick after the first restart."""
+    def comes(what: str) -> None:
+        if what == DRAIN:
+            node.hold(node.minor(A), 99)
+        if what == "restart":
+            plugin.sick = "device gpu-1 has the taint gpu.nvidia.com/xid=48:NoSchedule"
+
+    node.before, notes = comes, Notes()
+    with pytest.raises(NodeTrouble) as caught:
+        release(node.host, gpu_a, QUICK, notes, free, plugin=plugin)
+    assert f"the vendor's plugin does not see {A}; device gpu-1 has the taint" in caught.value.message
+    assert plugin.restarts == 1
     assert is_back(node, notes)
 
 

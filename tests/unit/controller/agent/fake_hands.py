@@ -49,7 +49,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
     Evidence,
     NodeTrouble,
 )
-from ansible_collections.composable.infra.plugins.module_utils.node.release import VendorPlugin
+from ansible_collections.composable.infra.plugins.module_utils.node.release import NotRestarted, VendorPlugin
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.tracing import Tracer
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import Call, FakeApi
 
@@ -117,11 +117,13 @@ class FakeHands:
             note(before.with_phase(READY))
             raise NodeTrouble(CLAIM_IN_USE, reason)
         if self.held_by_plugin and plugin:
-            if why := plugin.why_not_restarted():
-                note(before.with_phase(READY))
-                raise NodeTrouble(OPEN_ON_NODE, why)
             self.draining.add(before.uuid)
-            plugin.restart()
+            try:
+                plugin.restart()
+            except NotRestarted as why:
+                self.draining.remove(before.uuid)
+                note(before.with_phase(READY))
+                raise NodeTrouble(OPEN_ON_NODE, str(why)) from why
         self.used.discard(self.bus.pop(before.device))
         return replace(evidence.with_phase(REMOVED), trouble=None).with_step(REMOVED_FROM_BUS, time.time())
 
@@ -208,7 +210,7 @@ class Node:
         # What the plugin and its DaemonSet use, also when ``api`` and ``hands`` end with the agent.
         self.cluster, self.hardware = self.api, self.hands
         self.options = AgentOptions(NODE_NAME, patience=options.pop("patience", Patience(0.05, 5.0)), **options)
-        self.plugin_pods = 0
+        self.plugin_pods = 0  # that have begun, and announced what they saw
         self.tracer: Tracer | None = None
         self.recorder: Recorder | None = None
         self.plays = True
@@ -242,12 +244,13 @@ class Node:
         for old in self.cluster.of(PODS):
             if old["metadata"]["labels"] == PLUGIN.selectors[0]:
                 self.cluster.remove(PODS, old["metadata"]["name"], NAMESPACE)
-        self.plugin_pods += 1
+        number = self.plugin_pods + 1
         running = {"startedAt": format_time(began or time.time())}
-        self.cluster.put(PODS, pod(f"plugin-{self.plugin_pods}", containerStatuses=[{"state": {"running": running}}]))
+        self.cluster.put(PODS, pod(f"plugin-{number}", containerStatuses=[{"state": {"running": running}}]))
         self.empty = set(self.hardware.bus.values()) - self.hardware.used
         self.sick.clear()
         self.publish()
+        self.plugin_pods = number
 
     def publish(self) -> None:
         """The plugin writes its slice: all devices of the bus."""

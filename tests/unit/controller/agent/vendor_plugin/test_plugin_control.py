@@ -116,3 +116,20 @@ def test_device_that_the_plugin_shows_no_more_is_told_again(node: Node) -> None:
     until("it is shown again", lambda: uuid in str(node.api.of(SLICES)))
     until("it is announced again", lambda: ANNOUNCED in node.steps("gpu-1"))
     assert len(node.deleted_pods()) == 1
+
+
+def test_sick_device_keeps_its_taint_when_the_plugin_has_to_look_twice(node: Node) -> None:
+    """Another device fell sick between the first restart and the second."""
+    node.hands.draining.add("GPU-3")  # what a plugin that begins now does not show, as one that looked too early
+    before = node.plugin_pods
+    add(node, 3)
+    until("the plugin was restarted", lambda: node.plugin_pods > before)
+    fall_sick(node, "GPU-1")
+    until("it is said", lambda: "is not restarted, since device gpu-0 has the taint" in message(node, "gpu-3"))
+    assert node.trouble("gpu-3") == NOT_ANNOUNCED
+    assert len(node.deleted_pods()) == 1
+    node.hands.draining.clear()
+    node.sick.clear()
+    node.publish()
+    until("it is announced", lambda: ANNOUNCED in node.steps("gpu-3"))
+    assert node.trouble("gpu-3") == ""

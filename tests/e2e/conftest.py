@@ -33,7 +33,7 @@ HERE = Path(__file__).parent
 StageFactory = t.Callable[..., Stage]
 OpenProcess = t.Callable[..., front_doors.Process]
 # make test has 15 minutes. These files take an hour together and are left to make e2e-slow, a part of make test-all.
-SLOW = ("test_agreement", "test_bad_input", "test_bootstrap", "test_cluster_api",
+SLOW = ("test_agent_skew", "test_agreement", "test_bad_input", "test_bootstrap", "test_cluster_api",
         "test_cluster_modules", "test_cxl_memory", "test_demo", "test_direct_killed", "test_faults",
         "test_flow_playbook", "test_flow_rulebook", "test_gated_job", "test_handovers", "test_hostile_pods",
         "test_killed", "test_kills",

@@ -8,9 +8,6 @@ The definitions, permissions and node agents stay those of today. `-s` prints th
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tarfile
 import time
 import typing as t
 from pathlib import Path
@@ -22,6 +19,7 @@ from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
+from ansible_collections.composable.infra.tests.e2e.stories import older
 from ansible_collections.composable.infra.tests.e2e.support.support import (
     attached,
     await_served,
@@ -30,40 +28,9 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
     returned,
     wait_for,
 )
-from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 pytestmark = pytest.mark.e2e
 STAGE: dict[str, t.Any] = {"devices": {A100: 4}, "nodes": 2, "handover": "gated"}
-# This version knows none of the annotations and fields that came since.
-OLD = "ec795beef7d5e2b57a485494db5f6228e0a5d983"
-MAIN = "ansible_collections.composable.infra.controller"
-
-
-@pytest.fixture(scope="module")
-def old_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources of the older version, in a folder of their own."""
-    folder = tmp_path_factory.mktemp("old")
-    sources = folder / "ansible_collections/composable/infra"
-    sources.mkdir(parents=True)
-    archive = folder / "old.tar"
-    command = ["git", "-C", str(ROOT), "archive", f"--output={archive}", OLD]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip(f"the commit {OLD} is not in this checkout")
-    with tarfile.open(archive) as opened:
-        opened.extractall(sources, filter="data")
-    return folder
-
-
-def old_controller(stage: Stage, version: Path) -> front_doors.Process:
-    """Start a controller of the older version, and wait until it leads."""
-    where = [sys.executable, "-c", f"import {MAIN}; print({MAIN}.__file__)"]
-    env = {**front_doors.environment(stage), "PYTHONPATH": str(version)}
-    assert subprocess.check_output(where, env=env, text=True).startswith(str(version))
-    process = front_doors.Process(
-        "old-controller", front_doors.controller_command(stage), stage, PYTHONPATH=str(version)
-    )
-    process.wait_for("leading as")
-    return process
 
 
 def serve(stage: Stage, timeline: Timeline, name: str) -> float:
@@ -84,7 +51,7 @@ def test_pods_keep_their_devices_through_a_downgrade_and_an_upgrade(
     # The administrator puts the controllers back. The pod goes on, and another one is served.
     began = time.monotonic()
     new.stop()
-    old = open_process(old_controller, stage, old_version)
+    old = open_process(older.controller, stage, old_version)
     measured["downgrade, until a controller leads"] = time.monotonic() - began
     measured["pod, older version"] = serve(stage, timeline, "second")
     assert len(attached(stage)) == 2

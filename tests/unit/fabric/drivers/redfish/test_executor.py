@@ -437,6 +437,126 @@ def test_a_target_in_two_zones_stays_in_the_first() -> None:
     assert bench.fake.documents[f"{FABRIC}/Zones/1"] == zone("1", ["i1"])
 
 
+Place = Callable[[Json, str, str], None]
+
+
+def by_connection(documents: Json, host: str, ident: str) -> None:
+    """A client gives t0 to a machine, by a connection with this Id."""
+    where = f"{FABRIC}/Connections"
+    documents[where] = collection(where, [*(m["@odata.id"].rpartition("/")[2] for m in documents[where]["Members"]),
+                                          ident])
+    documents[f"{where}/{ident}"] = connection(ident, [f"i{host[1:]}"], ["t0"])
+
+
+def by_zone(documents: Json, host: str, ident: str) -> None:
+    """The same by the machine's zone."""
+    documents[f"{FABRIC}/Zones/{host[1:]}"] = zone(host[1:], [f"i{host[1:]}", "t0"])
+
+
+def by_block(documents: Json, host: str, ident: str) -> None:
+    """The same by a block that two systems may have, though it says that it cannot be shared."""
+    there = [link["@odata.id"] for link in documents[f"{BLOCKS}/a"]["Links"]["ComputerSystems"]]
+    documents[f"{BLOCKS}/a"] = block("a", "Composed", on=[*(uri.rpartition("/")[2] for uri in there), host])
+
+
+def undone(documents: Json, call: Request) -> None:
+    """What the service does when a client gives t0, or block a, back."""
+    if call.method == "DELETE":
+        where = f"{FABRIC}/Connections"
+        documents[where]["Members"] = [m for m in documents[where]["Members"] if m["@odata.id"] != call.path]
+    elif call.method == "PATCH":
+        documents[call.path] = zone(call.path[-1], [f"i{call.path[-1]}"])
+    else:
+        documents[f"{BLOCKS}/a"] = block("a", "Composed", on=["m1"])
+
+
+def of_two_clients(way: str) -> tuple[Json, str, Place]:
+    """A service that lets two machines have one unit: its documents, the unit, and how a machine gets it."""
+    if way == "connections":
+        return switched([], EVERYONE, ["t0"]), "1/t0", by_connection
+    if way == "zones":
+        return switched(None, {"0": ["i0"], "1": ["i1"]}, ["t0"]), "1/t0", by_zone
+    return composing([block("a")], []) if way == "compose" else composable([block("a")]), "a", by_block
+
+
+WAYS = ("connections", "zones", "blocks", "compose")
+GIVES_BACK = {"connections": "DELETE", "zones": "PATCH", "blocks": "POST", "compose": "POST"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_client_that_sees_its_unit_on_another_machine_gives_it_back(way: str, lost: bool) -> None:
+    """Also when its own name sorts first: the other client may have looked before, and looks no more."""
+    documents, uid, place = of_two_clients(way)
+    requests: list[Request] = []
+
+    def react(fake: FakeService, call: Request) -> JsonResponse:
+        requests.append(call)
+        if len(requests) > 1:
+            undone(fake.documents, call)
+            return DONE
+        place(fake.documents, "m1", "9")  # the other client's, on the way before ours
+        place(fake.documents, "m0", "10")
+        if lost:
+            raise Uncertain("no reply")
+        return DONE
+
+    with pytest.raises(Changed, match="another machine has it"):
+        Bench(documents, react).move(uid)
+    assert [call.method for call in requests[1:]] == [GIVES_BACK[way]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_client_that_was_first_keeps_its_unit(way: str) -> None:
+    documents, uid, place = of_two_clients(way)
+
+    def react(fake: FakeService, call: Request) -> JsonResponse:
+        place(fake.documents, "m0", "10")
+        return DONE
+
+    bench = Bench(documents, react)
+    bench.move(uid)
+    assert len(bench.bodies()) == 1
+
+
+@pytest.mark.parametrize("error", [Unavailable("away"), Refused("no"), Busy("later")])
+def test_a_unit_on_two_machines_that_cannot_be_given_back_is_uncertain(error: FabricError) -> None:
+    """Not "nothing was done", which would make it somebody else's device on this machine for ever."""
+    documents, uid, place = of_two_clients("connections")
+
+    def both(fake: FakeService, call: Request) -> JsonResponse:
+        place(fake.documents, "m1", "9")
+        place(fake.documents, "m0", "10")
+        return DONE
+
+    with pytest.raises(Uncertain, match="another machine has it too, and it could not be given back"):
+        Bench(documents, in_turn(both, error)).move(uid)
+
+
+def test_a_connection_that_another_machine_joins_is_uncertain() -> None:
+    documents = switched([], EVERYONE, ["t0"])
+
+    def joined(fake: FakeService, call: Request) -> JsonResponse:
+        by_connection(fake.documents, "m0", "c")
+        fake.documents[f"{FABRIC}/Connections/c"] = connection("c", ["i0", "i1"], ["t0"])
+        return DONE
+
+    with pytest.raises(Uncertain, match="gives 1/t0 to other machines too"):
+        Bench(documents, joined).move("1/t0")
+
+
+def test_a_block_that_may_be_shared_is_kept_by_two_machines() -> None:
+    def shares(fake: FakeService, call: Request) -> JsonResponse:
+        both = block("a", "ComposedAndAvailable", on=["m1", "m0"])
+        both["CompositionStatus"]["SharingCapable"] = True
+        fake.documents[f"{BLOCKS}/a"] = both
+        return DONE
+
+    bench = Bench(composable([block("a")]), shares)
+    bench.move("a")
+    assert len(bench.bodies()) == 1
+
+
 def test_compose_sends_the_whole_wanted_list() -> None:
     def react(fake: FakeService, call: Request) -> JsonResponse:
         return compose(fake, "b", "m0")

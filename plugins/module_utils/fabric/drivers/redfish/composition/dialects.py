@@ -12,12 +12,14 @@ AddResourceBlock   the block says which system has it, and its ETag has changed 
 Connections        a connection of exactly this initiator and this target exists or not. Adopt it when it does;
                    else uncertain, since a second POST could make a second connection.
 Zones              the target is in the machine's zone or not; If-Match makes the repeated PATCH harmless. Adopt,
-                   else repeat. Two machines could add one target to two zones: the one whose zone comes later
-                   gives it back.
+                   else repeat.
 Compose            the system lists the block or not. Adopt when it does; else uncertain: a manifest carries the
                    wanted end, and no service must check the ETag in it. It names every block that the system or
                    the block itself shows, read right before.
 ================== =============================================================================================
+
+A service may let two clients give one unit to two machines. After its own request each client looks who has the unit.
+If another machine has it too, the client gives it back, whoever was first.
 """
 
 from __future__ import annotations

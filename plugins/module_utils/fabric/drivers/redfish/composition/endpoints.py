@@ -53,12 +53,11 @@ def is_connected(preconditions: Preconditions, change: Change) -> bool:
 
 
 def is_connected_elsewhere(preconditions: Preconditions, change: Change) -> bool:
-    """Whether another machine has the target. Of two that were connected at the same time the first stays."""
-    mine = {connection.uri for connection in _ours(preconditions, change)}
-    if not mine and any(connection.groups for connection in preconditions.connections):
+    """Whether another machine has the target, alone or too."""
+    if any(connection.groups for connection in preconditions.connections):
         return True  # nobody knows whom a group that cannot be resolved gives what
-    others = [c.uri for c in preconditions.connections if change.target in c.targets and c.uri not in mine]
-    return bool(others) and (not mine or min(others) < min(mine))
+    mine = set(change.initiators)
+    return any(change.target in c.targets and not set(c.initiators) <= mine for c in preconditions.connections)
 
 
 def ask_connection(preconditions: Preconditions, changes: Changes) -> Ask:
@@ -116,14 +115,13 @@ def is_in_zone(preconditions: Preconditions, change: Change) -> bool:
 
 
 def is_in_other_zone(preconditions: Preconditions, change: Change) -> bool:
-    """Whether another machine's zone has the target. Of two that took it at the same time the first keeps it."""
+    """Whether another machine's zone has the target, alone or too."""
     if preconditions.zone is None:
         return True
     owners = change.service_model.owners
     mine = preconditions.zone.uri
     rivals = (zone for zone in preconditions.zones if zone.uri != mine and change.target in zone.members)
-    others = [zone.uri for zone in rivals if any(uri in owners for uri in zone.members)]
-    return bool(others) and (not is_in_zone(preconditions, change) or min(others) < preconditions.zone.uri)
+    return any(uri in owners for zone in rivals for uri in zone.members)
 
 
 def ask_zone(preconditions: Preconditions, changes: Changes) -> Ask:

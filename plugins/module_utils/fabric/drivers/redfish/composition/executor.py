@@ -68,10 +68,12 @@ class CompositionExecutor:
             preconditions = self._read(dialect, operations, error)
             if error is None and any(_seems_gone(dialect, preconditions, o.what) for o in operations):
                 preconditions = self._read(dialect, operations, error)  # nothing was asked: look twice
-            operations = _open(dialect, preconditions, operations, asked=isinstance(error, Uncertain))
-            if not operations:
-                return
             try:
+                if isinstance(error, Uncertain):
+                    self._give_back(dialect, preconditions, operations, patience)
+                operations = _open(dialect, preconditions, operations, asked=isinstance(error, Uncertain))
+                if not operations:
+                    return
                 self._once(dialect, preconditions, operations, error, patience)
             except (Changed, Uncertain) as failure:
                 error = failure
@@ -149,12 +151,25 @@ class CompositionExecutor:
     def _give_back(
         self, dialect: Dialect, preconditions: Preconditions, operations: Operations, patience: Patience
     ) -> None:
-        """Two machines got one unit at the same moment: the later one returns it."""
+        """Return a unit that another machine got too, whoever was first.
+
+        Services show no times. The other client may have looked before our request took effect, and does not look
+        again. So who sees the unit on two machines yields. Two clients that look at the same moment both do.
+
+        Raise Uncertain if the unit cannot be returned, since this machine has it then.
+        """
         for operation in operations:
             change = operation.what
-            if change.attach and dialect.has(preconditions, change) and dialect.taken(preconditions, change):
+            if not (change.attach and dialect.has(preconditions, change) and dialect.taken(preconditions, change)):
+                continue
+            try:
                 self._ask(dialect, preconditions, [PendingOperation(replace(change, attach=False))], patience)
-                operation.fail(_lost(change))
+            except StillAtWork:
+                raise
+            except FabricError as error:
+                raise Uncertain(f"cannot {purpose(change)}: another machine has it too, and it could not be given "
+                                f"back: {error}") from None
+            operation.fail(_lost(change))
 
     def _one_by_one(
         self, dialect: Dialect, operations: Operations, failure: FabricError, patience: Patience

@@ -69,7 +69,7 @@ class Dialect:
     """One row. ``swaps``: compare-and-swap, so a repeated request cannot take effect twice. ``merges``: a list is
     replaced, so changes of the same ``lane`` go as one request and never two at once.
 
-    ``has``: the machine has the unit. ``taken``: another one has it, or comes first. ``moving``: it is on its way.
+    ``has``: the machine has the unit. ``taken``: another one has it, alone or too. ``moving``: it is on its way.
     """
 
     name: str

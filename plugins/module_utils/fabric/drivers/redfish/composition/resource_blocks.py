@@ -76,12 +76,13 @@ def block_is_here(preconditions: Preconditions, change: Change) -> bool:
 
 
 def block_is_taken(preconditions: Preconditions, change: Change) -> bool:
-    """Whether the block is no longer there for this machine."""
+    """Whether the block is no longer there for this machine alone. Several may have one that says so itself."""
     block = preconditions.blocks.get(change.block)
     if block is None:
         return True
-    busy = block.systems or block.reserved or block.composition not in (None, "Unused")
-    return bool(busy) and not block_is_here(preconditions, change)
+    if block_is_here(preconditions, change):
+        return not block.sharing and any(uri != change.host.system.uri for uri in block.systems)
+    return bool(block.systems or block.reserved or block.composition not in (None, "Unused"))
 
 
 def block_moves(preconditions: Preconditions, change: Change) -> bool:

@@ -22,6 +22,8 @@ FOREIGN = ("ANSIBLE_", "COMPOSABLE_", "K8S_AUTH_", "KUBECONFIG", "CONTROLLER_")
 # what a control plane rewrites by itself
 RESTLESS = {"events", "leases", "endpoints", "endpointslices", "flowschemas", "prioritylevelconfigurations"}
 
+FAILED = "The play has failed"
+
 # for modules on the local host; integration tests put a faster one in its place
 INTERPRETER = sys.executable
 
@@ -79,6 +81,29 @@ def play(folder: Path, book: str | list[Json], variables: Mapping[str, t.Any], *
     start = done.stdout.find("{\n")
     document = json.loads(done.stdout[start:]) if start >= 0 else {"plays": []}
     return Played(done.returncode, document, done.stdout + done.stderr)
+
+
+@dataclass(frozen=True)
+class Question:
+    """Tasks that one host of a run gets, with variables of its own."""
+
+    tasks: list[Json]
+    variables: Json
+
+
+def play_each(folder: Path, questions: Mapping[str, Question], **env: str) -> dict[str, Played]:
+    """Run one play for each question, on a host of its own, by one ansible-playbook: its start is most of the cost.
+
+    A play that fails does not keep the next one from its start. Return what each play did, by the question's key.
+    """
+    hosts = {key: f"host-{n}" for n, key in enumerate(questions)}
+    end = {"name": FAILED, "ansible.builtin.debug": {}}
+    book = [{"hosts": hosts[key], "connection": "local", "gather_facts": False, "vars": question.variables,
+             "tasks": [{"block": question.tasks, "rescue": [end]}]} for key, question in questions.items()]
+    done = well(play(folder, book, {}, "-i", ",".join((*hosts.values(), "")), **env))
+    apart = dict(zip(questions, done.document["plays"], strict=True))
+    return {key: Played(any(task["task"]["name"] == FAILED for task in one["tasks"]), {"plays": [one]}, done.output)
+            for key, one in apart.items()}
 
 
 def role(name: str, **variables: t.Any) -> list[Json]:

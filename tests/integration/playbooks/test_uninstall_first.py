@@ -6,40 +6,17 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played
-from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi
 from ansible_collections.composable.infra.tests.integration.playbooks.test_unserved_kinds import (
     NO_CLAIMS,
+    Clusters,
     include,
-    run,
-    serve,
 )
 
-NO_HELM = "/nowhere/helm"
-HELM = {"composable_helm_binary": "/bin/true"}
-
-
-@pytest.fixture
-def api() -> Iterator[FakeApi]:
-    made = FakeApi(None)
-    yield made
-    made.stop()
-
-
-def holding(api: FakeApi, **holds: list[Json]) -> None:
-    """Have a cluster with these objects, and no ComposableResource."""
-    serve(api, "", "", composableresources=[], **holds)
-
-
-def asked(api: FakeApi, folder: Path, *parts: str, **variables: t.Any) -> Played:
-    """Look what is in the way of the removal of these parts."""
-    return run(api, folder, include("uninstall", "attached"),
-               **{**HELM, **NO_CLAIMS, "uninstall_parts": list(parts), **variables})
+NO_HELM: Json = {"composable_helm_binary": "/nowhere/helm"}
 
 
 def request(name: str, size: int, **meta: str) -> Json:
@@ -54,47 +31,67 @@ def deployment(name: str, replicas: int) -> Json:
             "spec": {"replicas": replicas}}
 
 
-def test_requests_for_devices_are_in_the_way_of_cohdi_and_of_the_definitions(api: FakeApi, tmp_path: Path) -> None:
-    holding(api, composabilityrequests=[request("r1", 2, deletionTimestamp="2026-11-26T00:00:00Z"), request("r2", 1),
-                                        request("r3", 0)])
+REQUESTS = {"composabilityrequests": [request("r1", 2, deletionTimestamp="2026-11-26T00:00:00Z"), request("r2", 1),
+                                      request("r3", 0)]}
+DEPLOYMENTS = {"deployments": [deployment("composable-infra", 2), deployment("composable-infra-autoscaler", 1),
+                               deployment("composable-infra-gate-reaper", 0)]}
+HELD = {"namespace": "tenant", "name": "training", "devices": [{"driver": "gpu.nvidia.com", "pool": "n1"}]}
+CLAIMS = {"uninstall_found": {"stack": {"claims": [HELD]}}, "uninstall_drivers": []}
+# What the cluster holds, the parts to remove, and other variables.
+QUESTIONS: t.Final[dict[str, tuple[Json, list[str], Json]]] = {
+    "cohdi, requests": (REQUESTS, ["cohdi"], {}),
+    "definitions, requests": (REQUESTS, ["controllers"], {"uninstall_crds": True}),
+    "others, requests": (REQUESTS, ["controllers", "monitoring"], {}),
+    "cohdi, both stay": (DEPLOYMENTS, ["monitoring", "autoscaler", "cohdi"], {}),
+    "cohdi, one stays": (DEPLOYMENTS, ["controllers", "cohdi"], {}),
+    "cohdi, none stays": (DEPLOYMENTS, ["controllers", "autoscaler", "cohdi"], {}),
+    "driver, claim": ({}, ["gpu_operator"], CLAIMS),
+    "no driver, claim": ({}, ["nfd"], CLAIMS),
+    "no chart, no helm": ({}, ["nfd", "gpu_operator"], {**NO_HELM, "composable_platform": "openshift"}),
+    "chart, no helm": ({}, ["nvidia_dra_driver"], NO_HELM),
+    "chart of a part, no helm": ({}, ["monitoring", "controllers"], {**NO_HELM, "monitoring_dcgm_exporter": True}),
+}
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
+    """What is in the way of the removal of the parts, without a ComposableResource."""
+    clusters = Clusters(tmp_path_factory.mktemp("clusters"))
+    for key, (holds, parts, variables) in QUESTIONS.items():
+        clusters.ask(key, include("uninstall", "attached"), holds={"composableresources": [], **holds},
+                     **{**NO_CLAIMS, "uninstall_parts": parts, **variables})
+    return clusters.answers()
+
+
+@pytest.mark.parametrize("key", ["cohdi, requests", "definitions, requests"])
+def test_requests_for_devices_are_in_the_way(answers: dict[str, Played], key: str) -> None:
+    (message,) = answers[key].failures
     words = ("ComposabilityRequest r1 asks for 2 devices and is being deleted",
              "ComposabilityRequest r2 asks for 1 device: delete it first")
-    asking: list[tuple[str, Json]] = [("cohdi", {}), ("controllers", {"uninstall_crds": True})]
-    for part, more in asking:
-        (message,) = asked(api, tmp_path, part, **more).failures
-        assert message.startswith("Nothing was removed.")
-        assert [word for word in words if word not in message] == []
-        assert "r3" not in message
-    assert asked(api, tmp_path, "controllers", "monitoring").status == 0
+    assert message.startswith("Nothing was removed.")
+    assert [word for word in words if word not in message] == []
+    assert "r3" not in message
 
 
-def test_controllers_that_stay_are_in_the_way_of_cohdi(api: FakeApi, tmp_path: Path) -> None:
-    holding(api, deployments=[deployment("composable-infra", 2), deployment("composable-infra-autoscaler", 1),
-                              deployment("composable-infra-gate-reaper", 0)])
-    (message,) = asked(api, tmp_path, "monitoring", "autoscaler", "cohdi").failures
+def test_controllers_that_stay_are_in_the_way_of_cohdi(answers: dict[str, Played]) -> None:
+    (message,) = answers["cohdi, both stay"].failures
     assert "Deployment composable-infra/composable-infra runs, and cohdi is not removed beside it" in message
     assert "autoscaler" not in message
-    (message,) = asked(api, tmp_path, "controllers", "cohdi").failures
+    (message,) = answers["cohdi, one stays"].failures
     assert "Deployment composable-infra/composable-infra-autoscaler runs" in message
-    assert asked(api, tmp_path, "controllers", "autoscaler", "cohdi").status == 0
 
 
-def test_claims_of_a_parts_own_driver_are_in_the_way_whatever_drivers_are_named(api: FakeApi, tmp_path: Path) -> None:
-    holding(api)
-    held = {"namespace": "tenant", "name": "training", "devices": [{"driver": "gpu.nvidia.com", "pool": "n1"}]}
-    claims = {"uninstall_found": {"stack": {"claims": [held]}}, "uninstall_drivers": []}
-    (message,) = asked(api, tmp_path, "gpu_operator", **claims).failures
+def test_claims_of_a_parts_own_driver_are_in_the_way_whatever_drivers_are_named(answers: dict[str, Played]) -> None:
+    (message,) = answers["driver, claim"].failures
     assert "claim tenant/training" in message
-    assert asked(api, tmp_path, "nfd", **claims).status == 0
 
 
-@pytest.mark.parametrize(("parts", "variables", "needed"), [
-    (("nfd", "gpu_operator"), {"composable_platform": "openshift"}, False), (("nvidia_dra_driver",), {}, True),
-    (("monitoring", "controllers"), {"monitoring_dcgm_exporter": True}, True)])
-def test_a_missing_helm_is_in_the_way_of_charts(
-    api: FakeApi, tmp_path: Path, parts: tuple[str, ...], variables: Json, needed: bool
-) -> None:
-    holding(api)
-    failures = asked(api, tmp_path, *parts, composable_helm_binary=NO_HELM, **variables).failures
-    assert [f"the command {NO_HELM} does not run here, and charts are removed by it" in each
-            for each in failures] == [True] * needed
+@pytest.mark.parametrize("key", ["chart, no helm", "chart of a part, no helm"])
+def test_a_missing_helm_is_in_the_way_of_charts(answers: dict[str, Played], key: str) -> None:
+    (message,) = answers[key].failures
+    assert "the command /nowhere/helm does not run here, and charts are removed by it" in message
+
+
+@pytest.mark.parametrize("key", ["others, requests", "cohdi, none stays", "no driver, claim", "no chart, no helm"])
+def test_what_is_of_another_part_is_not_in_the_way(answers: dict[str, Played], key: str) -> None:
+    assert (answers[key].failures, answers[key].status) == ([], 0)

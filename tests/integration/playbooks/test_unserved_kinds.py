@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import json
 import typing as t
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, play
+from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, Question, play_each
 from ansible_collections.composable.infra.tests.integration.kube.api_server import FakeApi, status
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
@@ -81,70 +80,91 @@ def serve(api: FakeApi, sick: str = "", absent: str = "", **holds: list[Json]) -
         api.on(f"GET /apis/{CRDS}/customresourcedefinitions/{name}.{GROUP}", crd)
 
 
-@pytest.fixture
-def api() -> Iterator[FakeApi]:
-    made = FakeApi(None)
-    yield made
-    made.stop()
+class Clusters:
+    """A server for each question that is put to the roles; one run puts them all."""
 
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.apis, self.questions = folder, dict[str, FakeApi](), dict[str, Question]()
 
-def run(api: FakeApi, folder: Path, task: Json, **variables: t.Any) -> Played:
-    """One task against the server, with an empty cache of kinds, as in each new container."""
-    entry = {"name": "c", "cluster": {"server": api.url}}
-    access = {"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [entry],
-              "users": [{"name": "c", "user": {"token": "t"}}],
-              "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}]}
-    kubeconfig = folder / "kubeconfig"
-    kubeconfig.write_text(json.dumps(access), encoding="utf-8")
-    book = [{"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [task]}]
-    given = {"composable_kubeconfig": str(kubeconfig), "given": {"kubeconfig": str(kubeconfig)}, **variables}
-    return play(folder, book, given, TMPDIR=str(folder))
+    def ask(self, key: str, task: Json, sick: str = "", absent: str = "", holds: Json | None = None,
+            **variables: t.Any) -> None:
+        """Put a question to a cluster of its own, which `serve` describes, with an empty cache of kinds."""
+        api = self.apis[key] = FakeApi(None)
+        serve(api, sick, absent, **(holds or {}))
+        kubeconfig = self.folder / f"{len(self.apis)}.kubeconfig"
+        entry = {"name": "c", "cluster": {"server": api.url}}
+        kubeconfig.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [entry],
+            "users": [{"name": "c", "user": {"token": "t"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}]}), encoding="utf-8")
+        self.questions[key] = Question([task], {"composable_kubeconfig": str(kubeconfig),
+                                                "given": {"kubeconfig": str(kubeconfig)}, **variables})
+
+    def answers(self) -> dict[str, Played]:
+        """Put the questions. Return what each run did, by key."""
+        try:
+            return play_each(self.folder, self.questions, TMPDIR=str(self.folder))
+        finally:
+            for api in self.apis.values():
+                api.stop()
+
+    def changes(self, key: str) -> list[str]:
+        """Paths that were asked to change."""
+        return [request.path for request in self.apis[key].requests if request.method != "GET"]
 
 
 def include(role: str, tasks: str) -> Json:
     return {"ansible.builtin.include_role": {"name": f"composable.infra.{role}", "tasks_from": tasks}}
 
 
-def refused(api: FakeApi, done: Played) -> list[str]:
-    """Kinds of which the run says that the API server does not tell them; it has changed nothing."""
-    assert done.status != 0
-    assert [request.path for request in api.requests if request.method != "GET"] == []
-    return [message for message in done.failures if "does not mean that there are none" in message]
-
-
 NODE_WORK: Json = {"ansible.builtin.include_tasks": str(ROOT / "playbooks/tasks/node_work.yml")}
 # No command helm is needed here: whether it is there is not what is asked.
 NO_CLAIMS: Json = {"uninstall_found": {"stack": {"claims": []}}, "composable_helm_binary": "/bin/true"}
 ON_NODES: Json = {"node_hosts_of": {"n1": "localhost"}}
+REMOVALS: t.Final[dict[str, tuple[Json, str, str, Json]]] = {
+    f"{name} without {sick}{' and its kinds' if absent else ''}": (include(role, tasks), sick, absent, variables)
+    for name, role, tasks, sick, absent, variables in [
+        ("controllers", "controllers", "absent", CRO, "", {"controllers_remove_crds": True}),
+        ("controllers", "controllers", "absent", CRDS, CRO, {"controllers_remove_crds": True}),
+        ("controllers", "controllers", "absent", ADMISSION, "", {}),
+        ("rivals of controllers", "controllers", "rivals", APPS, "", {}),
+        ("held pods", "controllers", "held_pods", "v1", "", {}),
+        ("cohdi", "cohdi", "absent", CRO, "", {}), ("cohdi", "cohdi", "absent", CRDS, CRO, {}),
+        ("rivals of cohdi", "cohdi", "rivals", APPS, "", {}),
+        ("uninstall", "uninstall", "attached", CRO, "", NO_CLAIMS),
+        ("uninstall", "uninstall", "attached", CRDS, CRO, NO_CLAIMS)]}
 
 
-def test_device_of_a_claim_is_not_released(api: FakeApi, tmp_path: Path) -> None:
-    serve(api)
-    done = run(api, tmp_path, NODE_WORK, **ON_NODES)
-    todo = done.result("Choose what to do")["ansible_facts"]["node_todo"]
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Clusters:
+    made = Clusters(tmp_path_factory.mktemp("clusters"))
+    made.ask("well", NODE_WORK, **ON_NODES)
+    for sick in (DRA, CRO):
+        made.ask(sick, NODE_WORK, sick, **ON_NODES)
+    for key, (task, sick, absent, variables) in REMOVALS.items():
+        made.ask(key, task, sick, absent, **variables)
+    made.ask("no definitions", include("uninstall", "attached"), absent=CRO, **NO_CLAIMS)
+    return made
+
+
+@pytest.fixture(scope="module")
+def answers(clusters: Clusters) -> dict[str, Played]:
+    return clusters.answers()
+
+
+def test_device_of_a_claim_is_not_released(answers: dict[str, Played]) -> None:
+    todo = answers["well"].result("Choose what to do")["ansible_facts"]["node_todo"]
     assert ([one["device"] for one in todo["release"]], len(todo["write"])) == ([], 1)
 
 
-@pytest.mark.parametrize("sick", [DRA, CRO])
-def test_nothing_is_begun_on_nodes_while_a_kind_is_not_served(api: FakeApi, tmp_path: Path, sick: str) -> None:
-    serve(api, sick)
-    assert refused(api, run(api, tmp_path, NODE_WORK, **ON_NODES))
-
-
-@pytest.mark.parametrize(("role", "tasks", "sick", "variables"), [
-    ("controllers", "absent", CRO, {"controllers_remove_crds": True}),
-    ("controllers", "absent", CRDS, {"controllers_remove_crds": True, "lacking": CRO}),
-    ("controllers", "absent", ADMISSION, {}), ("controllers", "rivals", APPS, {}),
-    ("controllers", "held_pods", "v1", {}), ("cohdi", "absent", CRO, {}), ("cohdi", "rivals", APPS, {}),
-    ("cohdi", "absent", CRDS, {"lacking": CRO}), ("uninstall", "attached", CRO, NO_CLAIMS),
-    ("uninstall", "attached", CRDS, {**NO_CLAIMS, "lacking": CRO})])
-def test_nothing_is_removed_while_a_kind_is_not_served(
-    api: FakeApi, tmp_path: Path, role: str, tasks: str, sick: str, variables: Json
+@pytest.mark.parametrize("key", [DRA, CRO, *REMOVALS])
+def test_nothing_is_begun_or_removed_while_a_kind_is_not_served(
+    clusters: Clusters, answers: dict[str, Played], key: str
 ) -> None:
-    serve(api, sick, variables.get("lacking", ""))
-    assert refused(api, run(api, tmp_path, include(role, tasks), **variables))
+    assert answers[key].status != 0
+    assert clusters.changes(key) == []
+    assert [each for each in answers[key].failures if "does not mean that there are none" in each]
 
 
-def test_cluster_without_the_definitions_has_no_device(api: FakeApi, tmp_path: Path) -> None:
-    serve(api, absent=CRO)
-    assert run(api, tmp_path, include("uninstall", "attached"), **NO_CLAIMS).status == 0
+def test_cluster_without_the_definitions_has_no_device(answers: dict[str, Played]) -> None:
+    assert answers["no definitions"].status == 0

@@ -219,6 +219,9 @@ devices:
     box:
       description: The CDI Manager's id of the chassis that the device sits in. Null where it does not tell one.
       type: str
+    shared:
+      description: Whether the CDI Manager shows that another machine has the device too. Only Redfish services can.
+      type: bool
   sample:
     - uid: 8c9d0e1f-2a3b-4c5d-8e9f-0a1b2c3d4e5f
       model: A100 40G
@@ -231,6 +234,7 @@ devices:
       name: GPU-0
       size: null
       box: null
+      shared: false
 count:
   description: Number of devices of the model that the machine has after the task.
   returned: when O(attachments) is not given and O(model) is

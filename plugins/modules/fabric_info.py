@@ -183,6 +183,9 @@ machines:
         box:
           description: The CDI Manager's id of the chassis that the device sits in. Null where it does not tell one.
           type: str
+        shared:
+          description: Whether the CDI Manager shows that another machine has the device too. Only Redfish services can.
+          type: bool
   sample:
     - uid: 5a2b4a1e-3c1f-5d4e-8f6a-0b1c2d3e4f50
       name: node-0
@@ -200,6 +203,7 @@ machines:
           name: GPU-0
           size: null
           box: box-a
+          shared: false
 devices:
   description:
     - Devices, sorted by uid. C(box) is the CDI Manager's id of the chassis that a device sits in, and null where it
@@ -220,6 +224,7 @@ devices:
       name: GPU-0
       size: null
       box: box-a
+      shared: false
 free:
   description: Free devices per model and fabric, for the models asked for.
   returned: when O(gather) has V(free) and O(query) is not given

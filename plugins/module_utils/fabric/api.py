@@ -17,7 +17,7 @@ class Device:
     ``kind``: ``gpu``, ``memory``, …; ``state``: ``free``, ``attaching``, ``attached``, ``detaching`` or
     ``unavailable``; ``health``: ``OK``, ``Warning``, ``Critical`` or ``Unknown``; ``machine``: uid of the machine that
     has it; ``size``: MiB of a memory device; ``box``: the manager's id of the chassis that it sits in, None where the
-    manager does not tell it.
+    manager does not tell it. ``shared``: the manager shows that another machine has it too.
     """
 
     uid: str
@@ -31,6 +31,7 @@ class Device:
     name: str | None = None
     size: int | None = None
     box: str | None = None
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class FabricSnapshot:
     ``free_in_boxes``: of the ``free`` ones those whose box the manager told, by (model, fabric, box). ``switches``:
     those that the manager tells; ``switches_of``: uids of the switches that a device is linked to, by its uid.
     ``unconfirmed``: why the list of machines may be incomplete; empty when two readings in a row show the same ones.
+    ``shared``: uids of the machines by uid of a device that several have, as far as these machines are shown.
     """
 
     machines: Mapping[str, Machine]
@@ -104,6 +106,7 @@ class FabricSnapshot:
     switches: tuple[Switch, ...] = ()
     switches_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unconfirmed: str = ""
+    shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,8 @@ class PackedDevices(Sequence[Device]):
     def _devices(self) -> tuple[Device, ...]:
         texts = iter(lengthened(self._own).decode(errors="surrogatepass").split(_BETWEEN))
         return tuple(Device(next(texts), like.model, like.kind, like.fabric, self._machine, like.state, like.health,
-                            _said(like.serial, next(texts)), _said(like.name, next(texts)), like.size, like.box)
+                            _said(like.serial, next(texts)), _said(like.name, next(texts)), like.size, like.box,
+                            like.shared)
                      for like in self._alike)
 
 

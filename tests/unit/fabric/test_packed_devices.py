@@ -34,7 +34,7 @@ def machine(*devices: Device, uid: str = UID) -> Machine:
 
 
 WHOLE = machine(device(0), device(1, serial=None), device(2, name="slot 3"), device(3, name=""), device(4, serial=""),
-                device(5, kind="memory", size=1024, box="chassis-1", state="detaching", health="Critical"),
+                device(5, kind="memory", size=1024, box="chassis-1", state="detaching", health="Critical", shared=True),
                 device(6, uid="no UUID", fabric=None), device(7, uid="ü\ud800\n"))
 
 

@@ -110,7 +110,8 @@ def attach_missing(fabric: FabricManager, machine_uid: str, model: str, count: i
     ``attach_deadline``: seconds after its request in which an attach without a reply may still take effect. So long
     the machine is watched after a lost reply before anything is asked again, and that only ``LOST_REPLIES`` times in
     a row. Raises FabricError. What was attached until then stays attached and is counted by the next call, except for
-    a device that the manager attached although it refused: that one is given back.
+    a device that the manager attached although it refused, and for one that another machine has too: these are given
+    back.
     """
     machine = fabric.machine(machine_uid)
     known = {d.uid for d in of_model(machine, model)}
@@ -129,7 +130,13 @@ def attach_missing(fabric: FabricManager, machine_uid: str, model: str, count: i
             if error.device is not None and error.device.uid not in there | known:
                 fabric.detach(machine_uid, error.device.uid)
             raise
-    return [d for d in of_model(fabric.machine(machine_uid), model) if d.uid not in before]
+    new = [d for d in of_model(fabric.machine(machine_uid), model) if d.uid not in before]
+    if twice := [d.uid for d in new if d.shared and d.uid not in there]:
+        for uid in twice:
+            fabric.detach(machine_uid, uid)
+        raise Refused(f"device {', '.join(twice)} came to machine {machine_uid}, but another machine has it too. It "
+                      "was given back")
+    return new
 
 
 def detach_present(fabric: FabricManager, machine_uid: str, device_uid: str, attach_deadline: float) -> Device | None:

@@ -120,6 +120,7 @@ class ComposableResource:
     ``doubted_since``: when this process saw that first. ``reclaims``: the device that CoHDI's upstream syncer made it
     for. ``pool_device``: as which pool device one claim has it, or is about to; no ResourceSlice of the node shows it
     then, and it is ``usable`` when the node has done its part. ``shown_by``: DRA drivers that show the whole device.
+    ``also_on``: which other machine has the device, as the CDI Manager shows it; empty for none.
     """
 
     name: str
@@ -155,10 +156,14 @@ class ComposableResource:
     reclaims: str = ""
     pool_device: str = ""
     shown_by: tuple[str, ...] = ()
+    also_on: str = ""
 
     @property
     def rivalry(self) -> str:
-        """Why no pod can be given it though a ResourceSlice shows it: two claims could have it; empty otherwise."""
+        """Why no pod can be given it though a ResourceSlice shows it: two claims, or two machines, could have it."""
+        if self.also_on:
+            return (f"the CDI Manager shows {self.serial or self.name} on {self.also_on} too, so two machines could "
+                    "use it; detach it from one of them")
         if len(self.shown_by) < 2:
             return ""
         drivers = " and ".join(self.shown_by)

@@ -104,9 +104,20 @@ class AttachOperations:
         machine = action.machine or cohdi.read_intent(self.state.resources.get(action.resource) or {"metadata": {}})[0]
         found = {d.uid: d for d in self.fabric.machine(machine).devices}
         device = found.get(action.device)
-        if device and not self._owner(action.resource, device):
-            self._record(action.resource, device)
-            self.reporter.tell(action.resource, "Adopted", f"device {device.uid} was attached by an earlier request")
+        if device is None or self._owner(action.resource, device):
+            return
+        if device.shared:
+            self._give_back(action, machine, device)
+            return
+        self._record(action.resource, device)
+        self.reporter.tell(action.resource, "Adopted", f"device {device.uid} was attached by an earlier request")
+
+    def _give_back(self, action: Adopt, machine: str, device: Device) -> None:
+        """Return a device that another machine has too, before the node learns of it. It may be in use there."""
+        twice = Refused(f"device {device.uid} is on another machine too, as the CDI Manager shows it")
+        twice.device = device
+        self._refused(action.resource, action.node, machine, device.model, twice)
+        self.stopping.wait(ASK_AGAIN)  # the plan that follows would find at once what could not be given back
 
     def resume(self, action: Resume) -> None:
         """Wait for what an earlier process began."""

@@ -105,6 +105,8 @@ def fabric_keys(state: ClusterState, old: FabricSnapshot | None, new: FabricSnap
     if old is None:
         yield from map(NodeKey, sorted(state.nodes.names()))
         return
+    for uid in old.shared.keys() ^ new.shared.keys():
+        yield from (NodeKey(raw["spec"]["target_node"]) for raw in state.resources.by("device", uid))
     for uid in map(str, state.nodes.keys("machine")):
         if old.machines.get(uid) != new.machines.get(uid):
             yield from (NodeKey(node["metadata"]["name"]) for node in state.nodes.by("machine", uid))

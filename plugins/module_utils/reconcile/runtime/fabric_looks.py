@@ -9,9 +9,9 @@ import dataclasses
 import threading
 import time
 import typing as t
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from ...fabric.api import FabricManager, FabricSnapshot
+from ...fabric.api import FabricManager, FabricSnapshot, Machine
 from ...fabric.errors import FabricError
 from ...fabric.packed_devices import packed
 from ..keys import Key
@@ -74,7 +74,8 @@ class FabricLooks:
         try:
             before = old.machines.keys() if old else {machine.uid for machine in self._fabric.machines()}
             began = began if old else self._state.clock()
-            new = dataclasses.replace(self._fabric.snapshot(models), taken=began, read=self._state.clock())
+            shown = self._fabric.snapshot(models)
+            new = dataclasses.replace(shown, taken=began, read=self._state.clock(), shared=_shared(shown.machines))
         except Exception as error:  # an answer that nobody expected must not end the looking
             self._note(str(error) if isinstance(error, FabricError) else f"{type(error).__name__}: {error}")
             return
@@ -94,6 +95,18 @@ class FabricLooks:
 def _rest(took: float) -> float:
     """Seconds until the next look, by what one took: quick looks take a tenth of the time at most, slow ones half."""
     return max(SHORTEST_LOOK, min(10 * took, max(LONGEST_REST, took)))
+
+
+def _shared(machines: Mapping[str, Machine]) -> Mapping[str, tuple[str, ...]]:
+    """Machines by uid of a device that several of them have, or that one has and another one that is not shown."""
+    owners: dict[str, list[str]] = {}
+    said = set[str]()
+    for machine in machines.values():
+        for device in machine.devices:
+            owners.setdefault(device.uid, []).append(machine.uid)
+            if device.shared:
+                said.add(device.uid)
+    return {uid: tuple(sorted(found)) for uid, found in owners.items() if len(found) > 1 or uid in said}
 
 
 def _with_known(old: FabricSnapshot | None, new: FabricSnapshot) -> FabricSnapshot:

@@ -169,13 +169,25 @@ def _resource(state: ClusterState, raw: Json, hold: tuple[str, float, bool], sig
     """One ComposableResource. A device that a claim uses now is kept for nobody."""
     name, used_by = raw["metadata"]["name"], adapters.claim_key(sight.user)
     held_for, held_since, alive = ("", 0.0, False) if sight.user else hold
-    visible, whole = bool(sight.keys), len(sight.drivers) == 1
+    visible, also_on = bool(sight.keys), _also_on(state, raw)
+    usable = not also_on and _is_usable(state, raw, visible, whole=len(sight.drivers) == 1)
     return adapters.read_resource(
         raw, state.settings, now if used_by else state.last_uses.of(name), held_for=held_for, held_since=held_since,
-        visible=visible, usable=_is_usable(state, raw, visible, whole), shown_by=sight.drivers,
+        visible=visible, usable=usable, shown_by=sight.drivers, also_on=also_on,
         tainted=name in state.tainted and not state.untainted(name, sight.keys), busy=name in state.operations,
         used_by=used_by, doubted_since=state.doubts.of(name) or 0.0,
         hold_alive=alive)
+
+
+def _also_on(state: ClusterState, raw: Json) -> str:
+    """Which other machine has the device of a ComposableResource too, by the last poll; empty for none."""
+    uid = (raw.get("status") or {}).get("cdi_device_id")
+    machines = state.snapshot.shared.get(uid) if state.snapshot and uid else None
+    if machines is None:
+        return ""
+    own = cohdi.read_intent(raw)[0] or state.machine_of(raw["spec"]["target_node"])[0]
+    others = [machine for machine in machines if machine != own]
+    return f"machine {', '.join(others)}" if others else "another machine"
 
 
 def _is_usable(state: ClusterState, raw: Json, visible: bool, whole: bool) -> bool:

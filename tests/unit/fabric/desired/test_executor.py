@@ -141,3 +141,21 @@ def test_manager_that_attaches_one_at_a_time_is_asked_until_there_are_enough(
     monkeypatch.setattr(fabric, "attach", one)
     assert attach(fabric, 3) == ["n1", "n2", "n3"]
     assert asked == [3, 2, 1]
+
+
+def test_a_device_that_another_machine_has_too_is_given_back(fabric: Late, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request without a reply took effect late, when another client had the device. The old one is not ours."""
+    fabric.answers = [LOST]
+    fabric.attached = {"old": device("old", shared=True)}
+    fabric.late()
+    shown = fabric.machine
+
+    def on_two(uid: str) -> Machine:
+        if fabric.attaches and not fabric.detaches:
+            fabric.attached["new"] = device("new", shared=True)
+        return shown(uid)
+
+    monkeypatch.setattr(fabric, "machine", on_two)
+    with pytest.raises(Refused, match="new came to machine machine-0, but another machine"):
+        attach(fabric, 2)
+    assert fabric.detaches == [("machine-0", "new")]

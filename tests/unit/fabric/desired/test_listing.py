@@ -43,7 +43,7 @@ def test_machines_by_name_with_their_devices(fake: FakeManager) -> None:
         ("alone", None, 0), ("n0", 1, 2), ("n1", 1, 0), ("n2", 2, 1)]
     assert found[1]["devices"][0] == {
         "uid": f"1/{A}/0", "model": A, "kind": "gpu", "fabric": 1, "machine": "uid-n0", "state": "attached",
-        "health": "OK", "serial": None, "name": None, "size": None, "box": None}
+        "health": "OK", "serial": None, "name": None, "size": None, "box": None, "shared": False}
 
 
 def test_only_the_parts_that_were_asked_for(fake: FakeManager) -> None:

@@ -230,3 +230,13 @@ def test_device_that_two_drivers_show_is_waited_for_and_told_on_its_object() -> 
     assert not of(plan_scale(node(claim(), request(1), twice), settings()), MarkClaim)
     calm = replace(twice, error=said, usable=True, shown_by=("own.example",))
     assert one(compose(request(1), calm), SetState).error == ""
+
+
+@pytest.mark.parametrize("more", [{}, {"used_by": "default/c", "in_use": True}], ids=["idle", "in use"])
+def test_device_that_another_machine_has_too_stays_and_is_told_on_its_object(more: dict[str, t.Any]) -> None:
+    twice = online("r", usable=False, also_on="machine m1", **more)
+    said = ("the CDI Manager shows GPU-r on machine m1 too, so two machines could use it; detach it from one of them")
+    assert one(compose(request(1), twice), SetState).error == said
+    assert len(compose(request(1), twice).actions) == 1
+    calm = replace(twice, error=said, usable=True, also_on="")
+    assert one(compose(request(1), calm), SetState).error == ""

@@ -15,6 +15,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import Adopt, Attach, CreateResource
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.attach_operations import ASK_AGAIN
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -67,6 +68,36 @@ def test_device_that_left_meanwhile_is_not_adopted(bench: Bench) -> None:
     bench.put(objects.resource("gpu-a", asked=5))
     bench.operations.adopt(Adopt("node-0", "unanswered", "gpu-a", "d9"))
     assert "cdi_device_id" not in bench.status()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_adopted_device_that_another_machine_has_too_is_given_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """The request without a reply took effect late: another cluster had the device by then. The node is not told."""
+    waited: list[float] = []
+    monkeypatch.setattr(bench.operations.stopping, "wait", waited.append)
+    bench.put(objects.resource("gpu-a", asked=5))
+    bench.fabric.attached["d9"] = device("d9", shared=shared)
+    bench.operations.adopt(Adopt("node-0", "unanswered", "gpu-a", "d9"))
+    bench.idle()
+    assert bench.fabric.detaches == ([("machine-0", "d9")] if shared else [])
+    assert bench.status().get("cdi_device_id") == (None if shared else "d9")
+    if shared:
+        assert "device d9 is on another machine too" in bench.status()["error"]
+        assert cohdi.read_intent(only(bench))[1] == 0.0
+        assert waited == [ASK_AGAIN]
+
+
+def test_device_that_another_machine_has_too_and_that_may_be_somebody_elses_stays(bench: Bench) -> None:
+    bench.put(objects.resource("gpu-a"))
+    bench.operations.attach(ATTACH)
+    bench.idle()
+    bench.fabric.attached["foreign"] = device("foreign", shared=True)
+    bench.operations.stopping.set()  # no pause before the next try
+    bench.operations.adopt(Adopt("node-0", "unanswered", "gpu-a", "foreign"))
+    bench.idle()
+    assert bench.fabric.detaches == []
 
 
 def test_unexpected_error_is_told(bench: Bench) -> None:

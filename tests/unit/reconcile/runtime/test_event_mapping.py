@@ -187,6 +187,13 @@ def test_look_that_shows_nothing_new_concerns_nobody(bench: Bench) -> None:
     assert looked(bench, before, snapshot({(A100, 1): 2}, "d1")) == set()
 
 
+def test_device_that_another_machine_has_too_concerns_its_node(bench: Bench) -> None:
+    bench.put(objects.resource("r", device="d1"))
+    before = published(bench, {(A100, 1): 2}, "d1")
+    now = replace(snapshot({(A100, 1): 2}, "d1"), shared={"d1": ("machine-0", "machine-1")})
+    assert looked(bench, before, now) == looked(bench, now, before) == {NODE}
+
+
 def test_other_count_concerns_its_pool(bench: Bench) -> None:
     before = published(bench, {(A100, 1): 2, (H100, 1): 1})
     assert looked(bench, before, snapshot({(A100, 1): 3, (H100, 1): 1})) == {POOL}

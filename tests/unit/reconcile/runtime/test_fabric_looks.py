@@ -40,6 +40,16 @@ def test_node_whose_machine_shows_something_else_is_worked_on(quiet: Live, monke
     assert NodeKey("node-0") in queued
 
 
+def test_a_look_tells_which_devices_several_machines_have(quiet: Live) -> None:
+    engine, bench = quiet
+    bench.fabric.others = ("machine-1",)
+    bench.fabric.attached = {"a": device("d1"), "b": device("d1", machine="machine-1"), "c": device("d2"),
+                             "d": device("d3", shared=True)}
+    engine.fabric_looks.look(time.time())
+    assert engine.state.snapshot is not None
+    assert engine.state.snapshot.shared == {"d1": ("machine-0", "machine-1"), "d3": ("machine-0",)}
+
+
 def test_look_survives_what_nobody_expects(quiet: Live) -> None:
     engine, bench = quiet
     bench.fabric.snapshot_error = KeyError("data")

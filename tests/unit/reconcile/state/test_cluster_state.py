@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -101,6 +102,17 @@ def test_device_that_two_drivers_show_at_once_is_given_to_nobody(bench: Bench) -
     assert "shown by the DRA drivers gpu.nvidia.com and own.example of node node-0 at once" in seen.rivalry
     bench.drop(again)
     assert node_snapshot(bench.state, "node-0").resources[0].usable
+
+
+@pytest.mark.parametrize(("machines", "told"), [(("machine-0", "machine-1"), "machine machine-1"),
+                                                 (("machine-0",), "another machine")])
+def test_device_that_two_machines_have_is_given_to_nobody(bench: Bench, machines: tuple[str, ...], told: str) -> None:
+    bench.put(objects.node(), objects.local_slice("GPU-d1"),
+              objects.resource("r", device="d1", serial="GPU-d1", state="Online"))
+    assert node_snapshot(bench.state, "node-0").resources[0].usable
+    bench.state.snapshot = replace(bench.fabric.snapshot([]), shared={"d1": machines})
+    (seen,) = node_snapshot(bench.state, "node-0").resources
+    assert (seen.usable, seen.also_on) == (False, told)
 
 
 def test_parts_by_one_driver_are_no_rivals(bench: Bench) -> None:

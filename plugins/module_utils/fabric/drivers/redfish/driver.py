@@ -219,10 +219,19 @@ class RedfishDriver:
         return self._usable(replace(bare, machine=change.host.uid, state="attached", fabric=change.host.fabric))
 
     def _usable(self, device: Device) -> Device:
-        """The device as it came up, or Refused: a service attaches a sick one too, and then it must be returned."""
+        """The device as it came up.
+
+        Raise Refused with the device if it must be returned, since it came up sick, or since this last look before it
+        is handed over shows it on another machine too.
+        """
         around = tolerant(lambda: self._around(t.cast(str, device.machine)))
         unit = around.units.get(device.uid) if around else None
-        device = replace(device, health=unit.health) if unit else device
+        device = replace(device, health=unit.health, shared=unit.shared) if unit else device
+        if device.shared:
+            refusal = Refused(f"device {device.uid} ({device.model}) was attached to machine {device.machine}, but "
+                              "another machine has it too; it must be returned")
+            refusal.device = device
+            raise refusal
         return device if device.health != "Critical" else healthy(device, "Status.Health")
 
     def _prove_absent(self, machine: str, device: str) -> None:

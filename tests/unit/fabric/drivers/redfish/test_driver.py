@@ -24,6 +24,7 @@ from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.fake
     FakeService,
     Json,
     block,
+    collection,
     composable,
     connection,
     switched,
@@ -31,6 +32,7 @@ from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.fake
 )
 
 M0 = UUIDS["m0"]
+M1 = UUIDS["m1"]
 SHARED = {"1": ["i0", "i1", "t0", "t1"]}
 
 
@@ -192,3 +194,57 @@ def test_a_device_that_no_reading_shows_is_done(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(Missing):
         found.detach("nobody", "a")
     assert fake.asked("POST") == []
+
+
+ON_TWO = {
+    "connections": switched([connection("a", ["i0"], ["t0"]), connection("b", ["i1"], ["t0"])], SHARED, ["t0"]),
+    "zones": switched(None, {"0": ["i0", "t0"], "1": ["i1", "t0"]}, ["t0"]),
+    "blocks": composable([block("t0", "Composed", on=["m0", "m1"])]),
+}
+
+
+@pytest.mark.parametrize("way", ON_TWO)
+def test_a_device_that_another_machine_has_too_says_so(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in the reading of one machine, which does not read the other one."""
+    found = connected(ON_TWO[way], monkeypatch)
+    assert [[d.shared for d in machine.devices] for machine in found.machines()] == [[True], [True]]
+    assert [d.shared for d in found.machine(M0).devices] == [d.shared for d in found.machine(M1).devices] == [True]
+
+
+def test_a_device_of_one_machine_and_a_block_that_may_be_shared_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = block("a", "ComposedAndAvailable", on=["m0", "m1"])
+    several["CompositionStatus"]["SharingCapable"] = True
+    found = connected(composable([several, block("b", "Composed", on=["m0"])]), monkeypatch)
+    assert [d.shared for d in found.machine(M0).devices] == [False, False]
+
+
+class Late(FakeService):
+    """A service that shows another client's connection only after a few looks at the connections."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__(switched([], SHARED, ["t0"]), self._connect)
+        self.looks, self.made = looks, False
+
+    def get(self, path: str) -> JsonResponse:
+        if path == f"{FABRIC}/Connections" and self.made:
+            self.looks -= 1
+            names = {"ours": "i0", **({} if self.looks > 0 else {"theirs": "i1"})}
+            self.documents |= {f"{FABRIC}/Connections/{n}": connection(n, [i], ["t0"]) for n, i in names.items()}
+            self.documents[path] = collection(path, names)
+        return super().get(path)
+
+    def _connect(self, fake: FakeService, call: Request) -> JsonResponse:
+        self.made = True
+        return JsonResponse(204, {}, None)
+
+
+def test_the_last_look_before_a_device_is_handed_over_refuses_one_on_two_machines(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = Late(looks=2)
+    monkeypatch.setattr(driver, "Session", lambda *_unused: fake.as_session())
+    found = driver.RedfishDriver(FabricConfig.from_dict({"manager": "sunfish", "endpoint": "http://x.example"}))
+    with pytest.raises(Refused, match="another machine has it too; it must be returned") as caught:
+        found.attach(M0, "A100")
+    assert caught.value.device is not None
+    assert caught.value.device.uid == "1/t0"

@@ -32,9 +32,9 @@ def service_model(tree: Tree, known: ServiceModel | None = None) -> ServiceModel
     hosts = {host.uid: host for host in _hosts(tree, numbers, places, uids)}
     of_system = {host.system.uri: host.uid for host in hosts.values()}
     owners = {uri: host.uid for host in hosts.values() for found in host.initiators.values() for uri in found}
-    found = _merged_units(_block_units(tree, of_system, places), _endpoint_units(tree, hosts, owners))
-    units = _named(found, known.units.values() if known else ())
     everyone = {**known.owners, **owners} if known else owners
+    found = _merged_units(_block_units(tree, of_system, places), _endpoint_units(tree, hosts, everyone))
+    units = _named(found, known.units.values() if known else ())
     return ServiceModel(tree, hosts, {unit.uid: unit for unit in units}, numbers, everyone)
 
 
@@ -184,7 +184,8 @@ def _block_units(
         has = tuple(of_system[uri] for uri in systems if uri in of_system)
         uid = block.ident or block.uri
         held = bool(systems) and not has
-        yield _block_unit(uid, block, _parts(tree, uris), has, held, places.get(block.uri, frozenset())), uris
+        unit = _block_unit(uid, block, _parts(tree, uris), has, held, places.get(block.uri, frozenset()))
+        yield replace(unit, shared=len(systems) > 1 and not block.sharing), uris
 
 
 def _block_unit(
@@ -215,10 +216,12 @@ def _endpoint_units(
         for endpoint in fabric.endpoints:
             uris = device_kinds.entity_uris(endpoint)
             if uris:
-                users = sorted(uid for uid in granted[endpoint.uri] if uid)
+                users = sorted(uid for uid in granted[endpoint.uri] if uid and uid in hosts)
                 has = tuple(dict.fromkeys([*users, *_plugged(uris, slots)]))
                 unit = _endpoint_unit(fabric, endpoint, _parts(tree, uris), has)
-                yield replace(unit, held=None in granted[endpoint.uri] and not unit.hosts), uris
+                others = granted[endpoint.uri] - hosts.keys()
+                several = len(granted[endpoint.uri]) > 1 and not fabric.problem
+                yield replace(unit, held=bool(others) and not unit.hosts, shared=several), uris
 
 
 def _endpoint_unit(fabric: FabricTree, endpoint: Endpoint, parts: list[Part], has: tuple[str, ...]) -> Unit:
@@ -280,6 +283,7 @@ def _merged(block: Unit, endpoint: Unit) -> Unit:
         endpoint=block.endpoint or endpoint.endpoint, fabric_uri=block.fabric_uri or endpoint.fabric_uri,
         chunk=block.chunk or endpoint.chunk, box=block.box or endpoint.box,
         health=device_kinds.graver(block.health, endpoint.health), problem=block.problem or endpoint.problem,
+        shared=block.shared or endpoint.shared,
     )
 
 

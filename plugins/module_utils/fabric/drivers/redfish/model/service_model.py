@@ -38,7 +38,8 @@ class Unit:
 
     ``hosts``: uids of machines that have it; ``held``: one has it that the service does not show, another tenant's
     for instance. ``usable``: whether it could be given to a machine when none has it. ``moving``: it is under way.
-    ``box``: Id of its chassis. ``problem``: why a resource of it cannot be read now.
+    ``box``: Id of its chassis. ``problem``: why a resource of it cannot be read now. ``shared``: several machines have
+    it, and no resource says that they may.
     """
 
     uid: str
@@ -56,6 +57,7 @@ class Unit:
     chunk: str | None = None
     box: str | None = None
     problem: str = ""
+    shared: bool = False
 
     @property
     def names(self) -> tuple[str | None, ...]:
@@ -118,7 +120,7 @@ class ServiceModel:
             uid=unit.uid, model=unit.traits.model, kind=unit.traits.kind,
             fabric=owner.fabric if owner else self.number(unit), machine=owner.uid if owner else None,
             state=unit.state(), health=unit.health, serial=unit.traits.serial, name=unit.name, size=unit.traits.size,
-            box=unit.box,
+            box=unit.box, shared=unit.shared,
         )
 
     def number(self, unit: Unit) -> int | None:

@@ -139,7 +139,15 @@ def test_a_service_that_wants_the_systems_etag_too(start: Bench, client: Client)
     assert [entry["status"] for entry in requests(emulator, "attach")] == [428, 204]
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+def test_a_zone_without_an_etag_is_refused(start: Bench, client: Client) -> None:
+    """Another client's endpoint could be lost: the whole list would be replaced."""
+    emulator = start({"dialects": ["Zones"], "etags": False})
+    with pytest.raises(Refused, match="has no ETag"):
+        client(emulator).attach(NODE_0, GPU)
+    assert effects(emulator) == []
+
+
+@pytest.mark.parametrize("name", [name for name in DIALECTS if name != "Zones"])
 def test_a_service_without_etags(name: str, start: Bench, client: Client) -> None:
     emulator = start({"dialects": [name], "etags": False})
     fabric = client(emulator)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Generic Redfish composition: any service that shows resource blocks, or a fabric's endpoints, as a CDI Manager.
 
-Which of the four ways of moving a device is used, and what a lost reply means for each, is in ``dialects``.
+Which of the five ways of moving a device is used, and what a lost reply means for each, is in ``dialects``.
 """
 
 from __future__ import annotations

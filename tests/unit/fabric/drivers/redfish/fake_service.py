@@ -32,6 +32,7 @@ class FakeService:
     def __init__(self, documents: Json, react: Reaction | None = None) -> None:
         self.documents = documents
         self.react = react
+        self.etags = True
         self.calls: list[Request] = []
         self.config = types.SimpleNamespace(endpoint="https://redfish.example", attach_timeout=5.0)
 
@@ -63,7 +64,7 @@ class FakeService:
             raise error
         if "$skip" in parse_qs(parts.query):
             return JsonResponse(200, {}, self.documents[path])
-        return JsonResponse(200, {"etag": etag(body)}, body)
+        return JsonResponse(200, {"etag": etag(body)} if self.etags else {}, body)
 
     def asked(self, method: str) -> list[Request]:
         """Requests by one method."""

@@ -426,6 +426,62 @@ def test_a_zone_that_changed_meanwhile_is_read_again() -> None:
     assert bench.fake.documents[f"{FABRIC}/Zones/0"] == zone("0", ["i0", "t1", "t0"])
 
 
+@pytest.mark.parametrize("attach", [True, False])
+def test_a_zone_without_an_etag_is_not_replaced(attach: bool) -> None:
+    """Without If-Match the list would take out what another client has just put in."""
+    bench = Bench(switched(None, {"0": ["i0", "t1"], "1": ["i1"]}, ["t0", "t1"]), in_turn(Refused("never")))
+    bench.fake.etags = False
+    with pytest.raises(Refused, match=f"{FABRIC}/Zones/0 has no ETag.*Nothing was requested"):
+        bench.move("1/t0" if attach else "1/t1", attach=attach)
+    assert bench.bodies() == []
+
+
+def with_actions(zones: dict[str, list[str]]) -> Json:
+    """A service whose zones take and give single endpoints (Zone 1.5)."""
+    documents = switched(None, zones, ["t0", "t1"])
+    for name in zones:
+        target = f"{FABRIC}/Zones/{name}/Actions/Zone."
+        documents[f"{FABRIC}/Zones/{name}"]["Actions"] = {
+            f"#Zone.{verb}Endpoint": {"target": f"{target}{verb}Endpoint"} for verb in ("Add", "Remove")}
+    return documents
+
+
+def single(fake: FakeService, call: Request) -> JsonResponse:
+    """What such a service does."""
+    found = fake.documents[call.path.partition("/Actions/")[0]]
+    links = found["Links"]["Endpoints"]
+    link = call.body["Endpoint"]
+    found["Links"]["Endpoints"] = [*links, link] if "Add" in call.path else [each for each in links if each != link]
+    return DONE
+
+
+@pytest.mark.parametrize("etags", [True, False])
+def test_a_zone_that_takes_single_endpoints_is_not_replaced(etags: bool) -> None:
+    def other(fake: FakeService, call: Request) -> JsonResponse:
+        links = fake.documents[f"{FABRIC}/Zones/0"]["Links"]["Endpoints"]
+        links += refs([f"{FABRIC}/Endpoints/t1"])  # by another client, meanwhile
+        return single(fake, call)
+
+    bench = Bench(with_actions({"0": ["i0"], "1": ["i1"]}), in_turn(other, single))
+    bench.fake.etags = etags
+    bench.move("1/t0")
+    bench.shown = service_model(Reader(Service(bench.fake.as_session())).tree())
+    bench.move("1/t0", attach=False)
+    target = {"@odata.id": f"{FABRIC}/Endpoints/t0"}
+    tag = {"EndpointETag": etag(bench.fake.documents[f"{FABRIC}/Endpoints/t0"])} if etags else {}
+    assert bench.bodies() == [{"Endpoint": target, **tag}, {"Endpoint": target, **tag}]
+    assert [call.path.rpartition("/")[2] for call in bench.fake.asked("POST")] == [
+        "Zone.AddEndpoint", "Zone.RemoveEndpoint"]
+    assert bench.fake.documents[f"{FABRIC}/Zones/0"]["Links"] == zone("0", ["i0", "t1"])["Links"]
+
+
+def test_a_zone_that_takes_single_endpoints_is_not_asked_twice_after_a_lost_reply() -> None:
+    bench = Bench(with_actions({"0": ["i0"], "1": ["i1"]}), in_turn(Uncertain("no reply")))
+    with pytest.raises(Uncertain, match="no reply"):
+        bench.move("1/t0")
+    assert len(bench.bodies()) == 1
+
+
 def test_a_target_in_two_zones_stays_in_the_first() -> None:
     def both(fake: FakeService, call: Request) -> JsonResponse:
         fake.documents[f"{FABRIC}/Zones/0"] = zone("0", ["i0", "t0"])

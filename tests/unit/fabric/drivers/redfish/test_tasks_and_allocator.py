@@ -267,6 +267,6 @@ def test_an_unknown_machine_is_looked_for_anew() -> None:
 def test_free_devices_that_no_way_leads_to_are_not_exhausted() -> None:
     documents = composable([block("a"), block("b")], [system("m0", ["m0"], actions=False)])
     reader = Reader(Service(FakeService(documents).as_session()))
-    with pytest.raises(Refused, match=r"2 are free, but .* none of AddResourceBlock, Connections, Zones") as no:
+    with pytest.raises(Refused, match=r"2 are free, but .* none of AddResourceBlock, .*, AddEndpoint, Zones") as no:
         UnitAllocator(lambda: service_model(reader.tree())).take(M0, "A100", "gpu", None, ())
     assert not no.value.exhausted

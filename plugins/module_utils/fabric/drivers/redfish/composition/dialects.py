@@ -11,6 +11,8 @@ AddResourceBlock   the block says which system has it, and its ETag has changed 
                    looking tells, and the same request sent again cannot take effect twice. Adopt, else repeat.
 Connections        a connection of exactly this initiator and this target exists or not. Adopt it when it does;
                    else uncertain, since a second POST could make a second connection.
+AddEndpoint        the target is in the machine's zone or not. Adopt it when it is; else uncertain, since not every
+                   service has the ETags by which a repeated request cannot take effect late.
 Zones              the target is in the machine's zone or not; If-Match makes the repeated PATCH harmless. Adopt,
                    else repeat.
 Compose            the system lists the block or not. Adopt when it does; else uncertain: a manifest carries the
@@ -62,6 +64,11 @@ DIALECTS: t.Final = (
         name="Connections", swaps=False, merges=False, offered=endpoints.connects, lane=_pair,
         read=endpoints.read_connections, ask=endpoints.ask_connection, has=endpoints.is_connected,
         taken=endpoints.is_connected_elsewhere, moving=_never,
+    ),
+    Dialect(
+        name="AddEndpoint", swaps=False, merges=False, offered=endpoints.zone_actions, lane=_pair,
+        read=endpoints.read_zone_and_target, ask=endpoints.ask_endpoint, has=endpoints.is_in_zone,
+        taken=endpoints.is_in_other_zone, moving=_never,
     ),
     Dialect(
         name="Zones", swaps=True, merges=True, offered=endpoints.zones, lane=_zone, read=endpoints.read_zones,

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ....errors import Refused
-from ...shared.redfish.resources import Connection, FabricResource, Zone
+from ...shared.redfish.resources import Connection, Endpoint, FabricResource, Zone
 from ...shared.redfish.service import Service
 from ..model.resource_tree import FabricTree
 from ..reader import connections_of
@@ -102,6 +103,31 @@ def zones(change: Change) -> bool:
     return zone is not None and (change.attach or change.target in zone.members)
 
 
+def zone_actions(change: Change) -> bool:
+    """AddEndpoint and RemoveEndpoint (Zone 1.5): offered by the machine's zone on such a fabric."""
+    zone = zone_of(change)
+    if zone is None or not zones(change):
+        return False
+    return (zone.add_endpoint if change.attach else zone.remove_endpoint) is not None
+
+
+def read_zone_and_target(service: Service, changes: Changes) -> Preconditions:
+    """All zones of the fabric, and the target by itself: for its ETag."""
+    return replace(read_zones(service, changes), endpoint=service.read(Endpoint, changes[0].target))
+
+
+def ask_endpoint(preconditions: Preconditions, changes: Changes) -> Ask:
+    """One endpoint comes or leaves, whatever else the zone has by now. The target's ETag changes with its zones."""
+    change, zone = changes[0], preconditions.zone or Zone(None)
+    endpoint = preconditions.endpoint
+    body: dict[str, t.Any] = {"Endpoint": link_to(change.target)}
+    if endpoint is not None and endpoint.etag:
+        body["EndpointETag"] = endpoint.etag
+    if preconditions.strict and zone.etag:
+        body["ZoneETag"] = zone.etag
+    return Ask("POST", (zone.add_endpoint if change.attach else zone.remove_endpoint) or "", body)
+
+
 def read_zones(service: Service, changes: Changes) -> Preconditions:
     """All zones of the fabric, and the machine's own once more by itself: for its ETag."""
     mine = zone_of(changes[0])
@@ -125,10 +151,16 @@ def is_in_other_zone(preconditions: Preconditions, change: Change) -> bool:
 
 
 def ask_zone(preconditions: Preconditions, changes: Changes) -> Ask:
-    """The zone's whole list of endpoints, on the condition that nobody changed it meanwhile."""
+    """The zone's whole list of endpoints, on the condition that nobody changed it meanwhile.
+
+    Raise Refused without that condition, since the list would take out what another client has just put in.
+    """
     zone = preconditions.zone or Zone(None)
+    if not zone.etag:
+        raise Refused(f"cannot move {', '.join(change.unit.uid for change in changes)}: zone {zone.uri} has no ETag, "
+                      "and its list of endpoints cannot be replaced safely without one. Nothing was requested")
     leaves = {change.target for change in changes if not change.attach}
     comes = [change.target for change in changes if change.attach]
     wanted = [uri for uri in dict.fromkeys([*zone.endpoints, *comes]) if uri not in leaves]
     body = {"Links": {"Endpoints": [*map(link_to, wanted)]}}
-    return Ask("PATCH", zone.uri, body, {"If-Match": zone.etag} if zone.etag else {})
+    return Ask("PATCH", zone.uri, body, {"If-Match": zone.etag})

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...shared.redfish.resources import ComputerSystem, Connection, ResourceBlock, Zone
+from ...shared.redfish.resources import ComputerSystem, Connection, Endpoint, ResourceBlock, Zone
 from ...shared.redfish.service import Service
 from ..model.service_model import Host, ServiceModel, Unit
 
@@ -46,6 +46,7 @@ class Preconditions:
     system: ComputerSystem | None = None
     blocks: Mapping[str, ResourceBlock] = field(default_factory=dict)
     zone: Zone | None = None
+    endpoint: Endpoint | None = None
     zones: tuple[Zone, ...] = ()
     connections: tuple[Connection, ...] = ()
     strict: bool = False

@@ -135,6 +135,8 @@ class Zone(Described):
     endpoints = Field("Links/Endpoints", links)
     members = Field("Links/Endpoints", link_set)
     zone_type = Field("ZoneType", text)
+    add_endpoint = Field("Actions/#Zone.AddEndpoint/target", path)
+    remove_endpoint = Field("Actions/#Zone.RemoveEndpoint/target", path)
 
 
 class FabricResource(Described):

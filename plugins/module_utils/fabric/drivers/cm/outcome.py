@@ -62,6 +62,14 @@ def nameless(key: Key, reasons: tuple[str, ...]) -> Refused:
     return Refused(f"cannot attach a {key.model} to machine {key.machine}: {ADD_FAILED}: {why}", detail=why)
 
 
+def overcounted(key: Key, spec: Spec) -> Refused:
+    """Nothing is asked for, since the number would be too high by devices that failed and have no name."""
+    why = "; ".join(dict.fromkeys(spec.nameless_failures))
+    return Refused(f"cannot attach a {key.model} to machine {key.machine}: CM counts {spec.counted_failures} "
+                   f"that failed without a name ({why}), so a request for one more could bring several; have its "
+                   "administrator remove what failed. Nothing was requested", detail=why)
+
+
 def stuck(key: Key, entry: Entry) -> Refused:
     """A removal failed."""
     return Refused(

@@ -9,6 +9,9 @@ machine's document is looked at instead: devices that were not in it before are 
 waited for; when none appears the outcome is Uncertain and the caller looks on. A device that CM lists as ADD_FAILED is
 told with the error (``device``); the caller gives it back by ``detach``, which CM knows as removing it from the list.
 
+Where ``device_count`` has a device that failed before it had a name, no more is asked for. The number would have to be
+higher than what is wanted, and if CM tried the failed one again, two would come.
+
 CM offers no compare-and-swap: two processes that read one document at the same moment ask for the same number and both
 take the one device for theirs. So only one process may ask for a machine's devices, as the engine's Lease provides.
 """
@@ -23,7 +26,7 @@ from ...http.request import Request
 from ...operations import polling
 from ...operations.batches import PendingOperation, Take, proof_of
 from ...operations.polling import Patience, tolerant
-from .outcome import Key, finish_added, handle, nameless, not_done, slots_of, stuck
+from .outcome import Key, finish_added, handle, nameless, not_done, overcounted, slots_of, stuck
 from .wire import REMOVE_FAILED, MachineDocument, Spec, increase_body, remove_body
 
 # What an operation is: the uid of a device to remove, or None for one more.
@@ -69,6 +72,10 @@ class Resizer:
         return spec
 
     def _add(self, key: Key, spec: Spec, operations: Operations) -> None:
+        if spec.counted_failures:
+            for operation in operations:
+                operation.fail(overcounted(key, spec))
+            return
         operations = self._within_limit(key, spec, [o for o in operations if o.wanted()])
         while operations:
             try:

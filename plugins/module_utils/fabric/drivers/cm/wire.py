@@ -97,6 +97,12 @@ class Spec:
         found = (e for e in self.entries if e.device is None and e.status == ADD_FAILED)
         return tuple(e.reason or "no reason" for e in found)
 
+    @property
+    def counted_failures(self) -> int:
+        """How many of these ``count`` has. Nobody can remove a device that has no name."""
+        others = sum(e.device is not None or e.status != ADD_FAILED for e in self.entries)
+        return max(0, min(len(self.nameless_failures), self.count - others))
+
     def without(self, uids: Iterable[str]) -> int:
         """``device_count`` of a request that removes these; one that failed to come may not be counted."""
         entries = [e for e in self.entries if e.uid in set(uids)]

@@ -285,7 +285,7 @@ def test_a_device_that_is_not_there_is_done_and_nothing_is_asked(monkeypatch: Pa
 @pytest.mark.parametrize("old", [0, 1])
 @pytest.mark.parametrize("good", [0, 2])
 def test_a_failure_without_a_name_is_a_refusal(old: int, good: int, monkeypatch: Patch) -> None:
-    fake = FakeCm(items=[Item("old", "ADD_FAILED", named=False, reason="long ago")] * old)
+    fake = FakeCm("complete", [Item("old", "ADD_FAILED", named=False, reason="long ago")] * old)
 
     def fail(call: t.Any) -> None:
         fake.items[-1] = Item("x", "ADD_FAILED", named=False, reason="no free gpu in the pool")
@@ -294,6 +294,22 @@ def test_a_failure_without_a_name_is_a_refusal(old: int, good: int, monkeypatch:
     with pytest.raises(Refused, match="ADD_FAILED: no free gpu in the pool") as refused:
         connected(fake, monkeypatch, attach_timeout=60.0).attach(MACHINE, MODEL, good + 1)
     assert len(refused.value.devices) == good
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_a_try_after_a_failure_without_a_name_asks_for_no_more_than_is_wanted(reading: str, monkeypatch: Patch) -> None:
+    """Where CM counts the failed device, a higher count could bring two in the end, and nobody can take it back."""
+    fake = FakeCm(reading, [Item("here", "ADD_COMPLETE")])
+    fake.after_post = lambda _call: fake.items.__setitem__(-1, Item("x", "ADD_FAILED", named=False, reason="no slot"))
+    manager = connected(fake, monkeypatch)
+    for _try in range(3):
+        with pytest.raises(Refused, match="no slot"):
+            manager.attach(MACHINE, MODEL)
+    assert {body["increase_resource_count"]["device_count"] for body in fake.posts} == {2}
+    assert len(fake.posts) == (1 if reading == "all" else 3)
+    if reading == "all":
+        with pytest.raises(Refused, match=r"counts 1 .* without a name.*have its administrator"):
+            manager.attach(MACHINE, MODEL)
 
 
 def test_two_who_detach_the_same_device_are_both_served(monkeypatch: Patch) -> None:

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, play, role, well
+from ansible_collections.composable.infra.tests.e2e.support.played import (
+    Json,
+    Played,
+    Question,
+    play,
+    play_each,
+    role,
+    well,
+)
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 VERSION = str(yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))["version"])
@@ -24,13 +32,6 @@ CONFIG: Json = {
                "tenant": "00000000-0000-4000-8000-000000000001"}}
 
 
-def run(folder: Path, **variables: t.Any) -> Played:
-    """Run the role where no API server answers."""
-    given = {"controllers_config": CONFIG, "controllers_credentials_secret": "fabric",
-             "controllers_image": f"{IMAGE}:{VERSION}", **variables}
-    return play(folder, role("controllers", **given), {"composable_kubeconfig": _nowhere("https://127.0.0.1:1")})
-
-
 def _nowhere(server: str) -> Json:
     return {"apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{"name": "c", "cluster": {"server": server}}],
@@ -38,24 +39,48 @@ def _nowhere(server: str) -> Json:
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}]}
 
 
-@pytest.mark.parametrize("tag", [":0.9.0", ":v99.1.2", ":0.9.0@sha256:" + "0" * 64, ":0.9.0-ubi9"])
-def test_image_of_another_version_is_refused(tmp_path: Path, tag: str) -> None:
-    refused = run(tmp_path, controllers_image=IMAGE + tag)
+GIVEN: Json = {"controllers_config": CONFIG, "controllers_credentials_secret": "fabric",
+               "controllers_image": f"{IMAGE}:{VERSION}", "composable_kubeconfig": _nowhere("https://127.0.0.1:1")}
+
+
+def run(folder: Path, **variables: t.Any) -> Played:
+    """Run the role where no API server answers."""
+    return play(folder, role("controllers", **{**GIVEN, **variables}), {})
+
+
+OLDER = [":0.9.0", ":v99.1.2", ":0.9.0@sha256:" + "0" * 64, ":0.9.0-ubi9"]
+TAKEN: list[Json] = [
+    {}, {"controllers_image": f"{IMAGE}:v{VERSION}-ubi9"}, {"controllers_image": f"{IMAGE}:417"},
+    {"controllers_image": f"{IMAGE}@sha256:" + "0" * 64},
+    {"controllers_image": "registry.example.com:5000/0.9.0/infra"},
+    {"controllers_image": f"{IMAGE}:0.9.0", "controllers_image_check": False}]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
+    """What the role says about each of the images, by the tag or the variables."""
+    asked = {**{tag: {"controllers_image": IMAGE + tag} for tag in OLDER}, **{str(each): each for each in TAKEN}}
+    include = {"ansible.builtin.include_role": {"name": "composable.infra.controllers"}}
+    return play_each(tmp_path_factory.mktemp("images"),
+                     {key: Question([include], {**GIVEN, **variables}) for key, variables in asked.items()})
+
+
+@pytest.mark.parametrize("tag", OLDER)
+def test_image_of_another_version_is_refused(answers: dict[str, Played], tag: str) -> None:
     version = tag[1:].lstrip("v").partition("@")[0].partition("-")[0]
-    assert refused.status != 0
-    assert refused.failures == [
+    assert answers[tag].status != 0
+    assert answers[tag].failures == [
         f"controllers_image: {IMAGE}{tag} is not usable: its tag says {version}, and this collection is {VERSION}. "
         f"Permissions, policies and arguments fit one version. Take the image of {VERSION}, or run the role of the "
         f"collection {version}. If the tag has numbers of your own, set controllers_image_check to false."]
 
 
-@pytest.mark.parametrize("variables", [
-    {}, {"controllers_image": f"{IMAGE}:v{VERSION}-ubi9"}, {"controllers_image": f"{IMAGE}:417"},
-    {"controllers_image": f"{IMAGE}@sha256:" + "0" * 64},
-    {"controllers_image": "registry.example.com:5000/0.9.0/infra"},
-    {"controllers_image": f"{IMAGE}:0.9.0", "controllers_image_check": False}])
-def test_image_of_this_version_or_of_an_unknown_one_is_taken(tmp_path: Path, variables: Json) -> None:
-    assert "is not usable" not in "".join(run(tmp_path, **variables).failures)
+@pytest.mark.parametrize("variables", TAKEN, ids=str)
+def test_image_of_this_version_or_of_an_unknown_one_is_taken(answers: dict[str, Played], variables: Json) -> None:
+    """Then the API server is asked, and there is none."""
+    (message,) = answers[str(variables)].failures
+    assert "is not usable" not in message
+    assert "127.0.0.1" in message
 
 
 def files(folder: Path) -> dict[str, list[Json]]:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The first process of a real node: it makes the node's file system, starts its programs, and starts them again.
 
-It runs in mount and process namespaces of its own, so that with it everything of the node ends: programs, containers
-and mounts. Started by `namespace.py` as `python -m … FILE`; standard library only.
+It runs in mount, name and process namespaces of its own, so that with it everything of the node ends: programs,
+containers and mounts. Started by `namespace.py` as `python -m … FILE`; standard library only.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _READY_SECONDS = 60.0
 def main() -> None:
     """Be the node that the file describes, until killed."""
     plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    socket.sethostname(plan["hostname"])
     for file in plan["cgroups"]:
         Path(file).write_text("0", encoding="ascii")
     _mount(plan)

@@ -37,7 +37,7 @@ def write_plan(node: RealNode) -> None:
 
 def command(node: RealNode) -> Command:
     """Command that becomes the node; when it is killed, so is everything in its namespaces."""
-    flags = ("--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private")
+    flags = ("--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private")
     first = (sys.executable, "-m", f"{__package__}.init", str(node.config("plan.json")))
     return Command(node.name, ("unshare", *flags, *first), {"PYTHONPATH": import_path()})
 
@@ -48,6 +48,8 @@ def _plan(node: RealNode) -> dict[str, Any]:
     # Whoever takes that folder for the node's root sees the node's processes there.
     binds += [("/proc", f"{HARDWARE}/proc")]
     return {
+        # By this a program that works on the node knows the machine.
+        "hostname": node.name,
         "cgroups": cgroups.joins(node.cgroup),
         "tmpfs": list(_PRIVATE),
         "binds": binds,

@@ -93,6 +93,8 @@ def test_first_process_joins_the_group_and_sees_the_hardware(node: RealNode) -> 
     assert made == set(namespace.MOUNT_POINTS)
     arguments = namespace.command(node).arguments
     assert arguments[0] == "unshare"
+    assert "--uts" in arguments, "the name is the node's, not the machine's"
+    assert plan["hostname"] == node.name
     assert "--kill-child" in arguments
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 import typing as t
@@ -19,6 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.n
     AGENT_LABELS,
     AGENT_LEASE,
     PLACES,
+    places_text,
 )
 
 Json = dict[str, t.Any]
@@ -64,8 +64,7 @@ class AgentLease:
 
     def _write(self, holder: str) -> None:
         now = format_micro_time(self._clock())
-        places = json.dumps(self._places(), sort_keys=True)
-        notes = {"annotations": {PLACES: None if places == "{}" else places}}
+        notes = {"annotations": {PLACES: places_text(self._places())}}
         body: Json = {"metadata": {"labels": AGENT_LABELS, **notes},
                       "spec": {"holderIdentity": holder, "renewTime": now, "leaseDurationSeconds": DURATION_SECONDS}}
         try:

@@ -51,7 +51,9 @@ def _locked(descriptor: int, folder: Path, stop: threading.Event) -> bool:
 class DevicesBefore:
     """PCI addresses of the devices that were there when the first agent since the boot began.
 
-    They are not the fabric's newest. ``look`` gives the addresses that the bus shows now.
+    They are not the fabric's newest. ``look`` gives the addresses that the bus shows now. A list of addresses is
+    version 1 of the file. A newer agent writes an object with its ``version``, which stays for it: this agent counts
+    all devices that are there now.
     """
 
     def __init__(self, root: Path, look: Callable[[], list[str]]) -> None:
@@ -66,8 +68,13 @@ class DevicesBefore:
 
     def _read(self) -> frozenset[str]:
         try:
-            return frozenset(map(str, json.loads(self._file.read_text(encoding="utf-8"))))
-        except (OSError, ValueError):
+            found = json.loads(self._file.read_text(encoding="utf-8"))
+            if isinstance(found, dict):
+                log.warning("%s has version %r, which this agent does not know. The devices that are there now count "
+                            "as there before.", self._file, found.get("version"))
+                return frozenset(self._look())
+            return frozenset(map(str, found))
+        except (OSError, ValueError, TypeError):
             return self._write()
 
     def _write(self) -> frozenset[str]:

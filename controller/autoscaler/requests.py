@@ -117,9 +117,9 @@ class RequestWriter:
         """Change the entries of the request of (node, model), on the object as it was read."""
         for _unused in range(ATTEMPTS):
             raw = self._request(node, model) or self._create(node, model)
-            text = scale_up_text(change(read_scale_up(raw)))
-            meta = raw["metadata"]
-            if text == cohdi.annotation(raw, SCALE_UP) or (text is None and not cohdi.annotation(raw, SCALE_UP)):
+            before, meta = cohdi.annotation(raw, SCALE_UP), raw["metadata"]
+            text = scale_up_text(change(read_scale_up(raw)), before)
+            if text == before or (text is None and not before):
                 return
             body = {"metadata": {"resourceVersion": meta["resourceVersion"], "annotations": {SCALE_UP: text}}}
             if self._patch(meta["name"], body):

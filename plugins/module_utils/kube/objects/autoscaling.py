@@ -20,6 +20,8 @@ from ..times import format_micro_time, parse_time
 Json = dict[str, t.Any]
 SCALE_UP: t.Final = "composable.infra/scale-up"
 RETURN_IDLE: t.Final = "composable.infra/return-idle"
+VERSION: t.Final = 1
+"""Of one entry of SCALE_UP, in its key ``version``. The text stays a list. Entries of other versions stay in it."""
 _LARGEST: t.Final = 1024
 
 
@@ -38,22 +40,44 @@ class ScaleUpEntry:
     until: float
 
 
-def scale_up_text(entries: Iterable[ScaleUpEntry]) -> str | None:
-    """Text of the annotation; None when there is nothing to say, so that a patch removes it."""
-    found = [{"pod": each.pod, "claim": each.claim, "count": each.count, "since": format_micro_time(each.since),
-              "until": format_micro_time(each.until)} for each in entries]
-    return json.dumps(found) if found else None
+def scale_up_text(entries: Iterable[ScaleUpEntry], before: str = "") -> str | None:
+    """Return the text of the annotation, None if there is nothing to say, so that a patch removes it.
+
+    Args:
+        before: the text that the new one replaces. Its entries of another version stay, and so do the keys of a newer
+            release in the entries that stay.
+    """
+    said = _raw(before)
+    known = {(each.get("pod"), each.get("claim")): each for each in said if _is_ours(each)}
+    found = [{"version": VERSION, "pod": each.pod, "claim": each.claim, "count": each.count,
+              "since": format_micro_time(each.since), "until": format_micro_time(each.until)} for each in entries]
+    whole = [{**known.get((each["pod"], each["claim"]), {}), **each} for each in found]
+    whole += [each for each in said if not _is_ours(each)]
+    return json.dumps(whole) if whole else None
+
+
+def _raw(text: str) -> list[Json]:
+    """The entries of a text, of any version; none of a text that is damaged."""
+    try:
+        found = json.loads(text or "[]")
+    except ValueError:
+        return []
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _is_ours(entry: Json) -> bool:
+    return bool(entry.get("version", VERSION) == VERSION)
 
 
 def read_scale_up(request: Json) -> tuple[ScaleUpEntry, ...]:
-    """The entries of a raw ComposabilityRequest; none when they cannot be read."""
+    """The entries of a raw ComposabilityRequest; none when they cannot be read, without those of another version."""
     return _entries(str((request["metadata"].get("annotations") or {}).get(SCALE_UP) or ""))
 
 
 @functools.lru_cache(512)
 def _entries(text: str) -> tuple[ScaleUpEntry, ...]:
     try:
-        return tuple(_entry(each) for each in json.loads(text or "[]"))
+        return tuple(_entry(each) for each in json.loads(text or "[]") if _is_ours(each))
     except (ValueError, TypeError, KeyError, AttributeError):
         return ()
 

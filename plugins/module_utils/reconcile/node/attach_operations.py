@@ -133,7 +133,7 @@ class AttachOperations:
         except (Missing, Refused) as error:  # whatever became of it is seen on the machine
             self.reporter.tell(action.resource, "OperationLost", str(error), type_="Warning")
             found = []
-        except (Unavailable, Busy, Unauthorized) as error:
+        except (Unavailable, Busy, Unauthorized, Uncertain) as error:
             self._failed(action.resource, str(error), "")
             self.stopping.wait(ASK_AGAIN)
             return

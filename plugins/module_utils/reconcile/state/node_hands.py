@@ -28,6 +28,7 @@ AGENT_LEASE: t.Final = "node-agent-"
 AGENT_LABELS: t.Final = {"composable.infra/component": "node-agent"}
 # Annotation of the Lease: attributes that all devices behind the fabric's ports of the node share, and BAR_ROOM; JSON.
 PLACES: t.Final = "composable.infra/fabric-places"
+_VERSION: t.Final = 1
 _KNOWN_PLACES: t.Final = ("pcieRoot", "numaNode", BAR_ROOM)
 
 
@@ -47,7 +48,7 @@ class NodeHands:
 
     def lease_changed(self, node: str, lease: Json) -> bool:
         """Take down what an agent's Lease says now. True when the agent of that node was not alive before."""
-        now, places = self._clock(), _places(lease)
+        now, places = self._clock(), read_places(lease)
         with self._lock:
             before = self._leases.get(node)
             self._places[node] = places
@@ -86,13 +87,18 @@ class NodeHands:
         return ""
 
 
-def _places(lease: Json) -> dict[str, str | int]:
-    """What a Lease says of them; what cannot be read is not known."""
+def places_text(places: Mapping[str, str | int]) -> str | None:
+    """Return the annotation's text, None if nothing is known, so that a patch removes it."""
+    return json.dumps({"version": _VERSION, **places}, sort_keys=True) if places else None
+
+
+def read_places(lease: Json) -> dict[str, str | int]:
+    """Return what a raw Lease says of them. What cannot be read, or is of another version, is not known."""
     try:
         told = json.loads(((lease.get("metadata") or {}).get("annotations") or {}).get(PLACES) or "{}")
     except ValueError:
         return {}
-    found = told if isinstance(told, dict) else {}
+    found = told if isinstance(told, dict) and told.get("version", _VERSION) == _VERSION else {}
     return {name: found[name] for name in _KNOWN_PLACES if type(found.get(name)) in (str, int)}
 
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ansible_collections.composable.infra.controller.agent.agent_lease import (
@@ -67,6 +69,8 @@ def test_what_all_devices_of_the_fabric_share_is_told_and_taken_back() -> None:
         lease.renew()
         hands.lease_changed("node-0", api.one(LEASES, "node-agent-node-0", SPACE))
         seen.append(dict(hands.places("node-0")))
+        notes = api.one(LEASES, "node-agent-node-0", SPACE)["metadata"].get("annotations") or {}
+        assert json.loads(notes.get(PLACES) or "{}") == ({**each, "version": 1} if each else {})
     assert seen == told
     hands.lease_gone("node-0")
     assert hands.places("node-0") == {}
@@ -74,7 +78,8 @@ def test_what_all_devices_of_the_fabric_share_is_told_and_taken_back() -> None:
 
 @pytest.mark.parametrize(("text", "places"), [
     ("{", {}), ("[]", {}), ('{"pcieRoot": 7.5, "numaNode": true}', {}),
-    ('{"other": "x", "numaNode": 0}', {"numaNode": 0})])
+    ('{"other": "x", "numaNode": 0}', {"numaNode": 0}), ('{"version": 1, "numaNode": 0}', {"numaNode": 0}),
+    ('{"version": 2, "numaNode": 0}', {})])
 def test_places_that_cannot_be_read_are_not_known(text: str, places: dict[str, int]) -> None:
     hands = NodeHands(AGENT)
     hands.lease_changed("n", {"metadata": {"annotations": {PLACES: text}}, "spec": {"holderIdentity": "n"}})

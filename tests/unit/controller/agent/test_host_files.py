@@ -43,3 +43,14 @@ def test_what_was_there_before_is_taken_down_once(tmp_path: Path) -> None:
     assert DevicesBefore(tmp_path, lambda: bus).addresses() == {"0000:10:00.0"}
     (tmp_path / FOLDER / "devices-before.json").write_text("half a wo", encoding="utf-8")
     assert DevicesBefore(tmp_path, lambda: bus).addresses() == set(bus)
+
+
+def test_what_a_newer_agent_has_taken_down_is_left_and_replaced_by_caution(tmp_path: Path) -> None:
+    """Who cannot read what was there before counts all that is there now."""
+    bus = ["0000:10:00.0"]
+    DevicesBefore(tmp_path, lambda: bus).addresses()
+    file, newer = tmp_path / FOLDER / "devices-before.json", '{"version": 2, "devices": []}'
+    file.write_text(newer, encoding="utf-8")
+    bus.append("0000:11:00.0")
+    assert DevicesBefore(tmp_path, lambda: bus).addresses() == {*bus}
+    assert file.read_text(encoding="utf-8") == newer, "a newer agent finds its file again"

@@ -10,7 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Missing, Refused, Unavailable
+from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import (
+    Missing,
+    Refused,
+    Unavailable,
+    Uncertain,
+)
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABLE_RESOURCES
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
@@ -128,6 +133,18 @@ def test_manager_that_is_away_is_asked_again(bench: Bench) -> None:
     bench.run(1)
     assert bench.status("gpu-a")["cdi_device_id"] == "d7"
     assert len(bench.fabric.resumed) >= 2
+
+
+def test_operation_that_another_release_began_keeps_its_handle_and_nothing_is_asked_for(bench: Bench) -> None:
+    crashed(bench, "gpu-a")
+    bench.fabric.operations["op-1"] = Uncertain("its version is 2")
+    bench.run(3)
+    assert operation(bench, "gpu-a") == "op-1"
+    assert bench.fabric.attaches == []
+    assert bench.status("gpu-a")["error"] == "its version is 2", "the administrator is told"
+    bench.fabric.operations["op-1"] = [device("d7")]
+    bench.run(2)
+    assert bench.status("gpu-a")["cdi_device_id"] == "d7"
 
 
 def test_deleted_resource_is_resolved_before_it_goes(bench: Bench) -> None:

@@ -25,6 +25,7 @@ from ...http.request import Request
 from ...http.session import Session
 from ...operations import polling
 from ...operations.batches import Batches, PendingOperation, task_of
+from ...operations.handles import check_version
 from ...operations.parallel import outcomes
 from ...operations.polling import Patience, tolerant
 from ..shared.replies import about, read_reply
@@ -203,9 +204,10 @@ class CmDriver:
 
 
 def _told(handle: str) -> dict[str, t.Any]:
-    """What ``outcome.handle`` wrote. Raises Missing."""
+    """What ``outcome.handle`` wrote. Raises Missing, and Uncertain for another version."""
     try:
         told = json.loads(handle)
+        check_version(told)
         if {"machine", "kind", "model"} <= told.keys() and ("device" in told or {"before", "slot"} <= told.keys()):
             return t.cast("dict[str, t.Any]", told)
     except (ValueError, AttributeError):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ...errors import Refused, Uncertain
 from ...operations.batches import PendingOperation
+from ...operations.handles import VERSION
 from .wire import ADD_FAILED, REMOVE_FAILED, Entry, Spec
 
 
@@ -85,5 +86,5 @@ def not_done(key: Key, what: str, seconds: float) -> Uncertain:
 
 def handle(key: Key, **more: t.Any) -> str:
     """What a later process needs to find the operation again."""
-    told = {"machine": key.machine, "kind": key.kind, "model": key.model, **more}
+    told = {"version": VERSION, "machine": key.machine, "kind": key.kind, "model": key.model, **more}
     return json.dumps(told, separators=(",", ":"), sort_keys=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ...errors import Missing, Refused
 from ...operations.batches import PendingOperation
+from ...operations.handles import VERSION, check_version
 from ..shared.replies import Unreadable, about
 from .wire import CPU, KINDS, Layout, Part, total
 
@@ -192,15 +193,16 @@ def page(reply: t.Any, steps: Sequence[Step]) -> tuple[str | None, int, int]:
 
 def handle(apply: str, step: Step, number: int) -> str:
     """What a later process needs to find the operation again."""
-    told = {"apply": apply, "number": number, "operation": step.operation}
+    told = {"version": VERSION, "apply": apply, "number": number, "operation": step.operation}
     told |= {"machine": step.machine, "device": step.part.uid}
     return json.dumps(told, separators=(",", ":"), sort_keys=True)
 
 
 def told(text: str) -> dict[str, t.Any]:
-    """What ``handle`` wrote. Raises Missing."""
+    """What ``handle`` wrote. Raises Missing, and Uncertain for another version."""
     try:
         found = json.loads(text)
+        check_version(found)
         if {"apply", "operation", "number", "machine", "device"} <= found.keys():
             return t.cast("dict[str, t.Any]", found)
     except (ValueError, AttributeError):

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from ...errors import Busy, FabricError, Missing, Refused, Unauthorized, Unavailable, Uncertain
 from ...http.request import JsonResponse, Request
 from ...http.session import Session
+from ...operations.handles import VERSION, check_version
 from ...operations.polling import Patience
 from ..shared.redfish.fields import path
 from ..shared.redfish.resources import TaskResource
@@ -43,15 +44,19 @@ class Operation:
 
     def handle(self) -> str:
         """Return the text by which a later process finds the operation again."""
-        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+        return json.dumps({"version": VERSION, **asdict(self)}, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def read(cls, handle: str) -> Operation:
-        """Return the operation of a handle. What ``handle`` has not written is the path of a monitor."""
+        """Return the operation of a handle. What ``handle`` has not written is the path of a monitor.
+
+        Raises Uncertain for another version.
+        """
         try:
             told = json.loads(handle)
+            check_version(told)
             return cls(str(told["task"]), str(told["machine"]), str(told["device"]), bool(told["attach"]))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, AttributeError):
             return cls(handle)
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 import typing as t
 from collections.abc import Callable
 
@@ -194,6 +195,19 @@ def test_a_unit_that_is_taken_at_the_last_moment() -> None:
     with pytest.raises(Changed, match="another machine has it"):
         bench.move("a")
     assert len(bench.bodies()) == 1
+
+
+@pytest.mark.parametrize("attach", [True, False])
+def test_what_is_seen_to_be_done_is_not_read_again(attach: bool) -> None:
+    """Nobody waits for that look, and it would hold up the next change of the same list."""
+    documents = switched(None, {"0": ["i0"] if attach else ["i0", "t0"], "1": ["i1"]}, ["t0"])
+    bench = Bench(documents, patches)
+    bench.move("1/t0", attach=attach)
+    for thread in threading.enumerate():
+        if thread.name == "fabric-batch":
+            thread.join(10)
+    reads = [call.path for call in bench.fake.asked("GET")]
+    assert reads.count(f"{FABRIC}/Zones") == 2  # before the request, and after it
 
 
 def test_a_conflict_without_a_rival_brings_all_etags() -> None:

@@ -75,6 +75,7 @@ class CompositionExecutor:
                 if not operations:
                     return
                 self._once(dialect, preconditions, operations, error, patience)
+                return
             except (Changed, Uncertain) as failure:
                 error = failure
                 if isinstance(failure, StillAtWork) or patience.over:

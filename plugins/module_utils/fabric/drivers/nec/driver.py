@@ -22,13 +22,15 @@ from ...errors import FabricError, Missing
 from ...http.http_status import malformed
 from ...http.request import Request
 from ...http.session import Session
+from ...operations import polling
 from ...operations.batches import Batches, PendingOperation, task_of
 from ...operations.parallel import outcomes
+from ...operations.polling import Patience
 from ..shared.replies import Unreadable, read_reply
 from . import procedures as steps_of
 from . import wire
-from .layout_apply import FORGOTTEN, PREFIX, Applier, revived
-from .procedures import Progress, WantedDevice
+from .layout_apply import COMPLETED, FORGOTTEN, PREFIX, Applier, revived
+from .procedures import CONNECT, Progress, Step, WantedDevice
 
 
 class NecDriver:
@@ -94,7 +96,10 @@ class NecDriver:
         return task_of(self._batches.run("", [WantedDevice(machine_uid, device=device_uid)], started, proof))
 
     def resume(self, handles: tuple[str, ...]) -> Task:
-        """Wait for an apply of an earlier process; Missing when neither it nor its effect is there."""
+        """Wait for an apply of an earlier process.
+
+        Missing when neither it nor its effect is there, or when it is done and somebody has moved the device since.
+        """
         operations = []
         for result in outcomes(self._resume, handles):
             pending = result if isinstance(result, PendingOperation) else PendingOperation(WantedDevice(""))
@@ -114,8 +119,21 @@ class NecDriver:
         progress = self._applier.wait(told["apply"]) if told["apply"] else Progress(FORGOTTEN, "")
         if progress and progress.status == FORGOTTEN and not step.is_done(self._look()):
             raise Missing(f"cannot wait for layout apply {told['apply']!r}: neither it nor its effect is there")
+        if progress and (progress.status == COMPLETED or step.is_anothers(self._look())) and not self._is_seen(step):
+            where = "not" if step.operation == CONNECT else "still"
+            raise Missing(f"cannot wait for layout apply {told['apply']!r}: it has ended, and device {step.part.uid} "
+                          f"is {where} on machine {step.machine}, so somebody has moved it since")
         self._applier.finish(told["apply"], {told["number"]: step})
         return step.pending
+
+    def _is_seen(self, step: Step) -> bool:
+        """Whether the lists show what an apply has done, which they may do a while after it."""
+        notice = Patience(polling.NOTICE_SECONDS)
+        while not step.is_done(self._look()):
+            if notice.over:
+                return False
+            notice.pause()
+        return True
 
     def _look(self) -> wire.Layout:
         requests = [

@@ -31,6 +31,7 @@ PATH: t.Final = f"{PREFIX}/layout-apply"
 BUSY: t.Final = "E40010"
 INVALID: t.Final = "E40001"
 FORGOTTEN: t.Final = "FORGOTTEN"
+COMPLETED: t.Final = "COMPLETED"
 # Of the list of applies, which has 20 on each. Source: layout-apply 0.1 of project-cdim, server.py.
 MOST_PAGES: t.Final = 50
 # How long after a failure operations go one by one, so that the next does not fail all.
@@ -139,17 +140,17 @@ class Applier:
 
     def finish(self, apply: str, steps: dict[int, Step]) -> None:
         """Wait for an apply and finish its steps by number."""
-        progress = self.wait(apply) if apply else Progress("COMPLETED", "")
+        progress = self.wait(apply) if apply else Progress(COMPLETED, "")
         if progress is None:
             late = Uncertain(f"layout apply {apply} is not done after {self._timeout:g} s; it may still be")
             for step in steps.values():
                 step.pending.fail(late)
             return
-        if progress.status != "COMPLETED":
+        if progress.status != COMPLETED:
             self._alone = Patience(ALONE_SECONDS)
         if layout := self._look_after(apply, steps):
             for number, step in steps.items():
-                if progress.results.get(number, progress.status) not in ("COMPLETED", *_NOT_TRIED):
+                if progress.results.get(number, progress.status) not in (COMPLETED, *_NOT_TRIED):
                     self._failed[step.part.uid] = time.monotonic()
                 finish_step(step, layout, progress, progress.results.get(number, "" if len(steps) == 1 else "SKIPPED"))
 
@@ -182,14 +183,19 @@ class Applier:
 
 
 def finish_step(step: Step, layout: Layout, progress: Progress, result: str) -> None:
-    """Finish by what the layout shows after the apply; ``result``: of this step alone, as far as it is known."""
-    if progress.status == "COMPLETED" or step.is_done(layout):
+    """Finish by what the layout shows after the apply; ``result``: of this step alone, as far as it is known.
+
+    A step whose device another machine has by now stays open: the next apply names another device.
+    """
+    if progress.status == COMPLETED or step.is_done(layout):
         fulfil_step(step, layout)
     elif progress.status == FORGOTTEN:
         step.pending.fail(Uncertain(f"the CDI Manager knows the layout apply for device {step.part.uid} no more"))
     elif result in _NOT_TRIED and progress.status != "SUSPENDED":
         words = f"device {step.part.uid} was left alone, as the layout apply ended as {progress.words()}"
         step.pending.fail(Busy(words))
+    elif step.is_anothers(layout) and progress.status != "SUSPENDED":
+        return
     else:
         step.pending.fail(failed(step, progress))
 

@@ -53,6 +53,11 @@ class Step:
         there = self.part.uid in layout.parts and same(layout.owner(self.part.uid), self.machine)
         return there == (self.operation == CONNECT)
 
+    def is_anothers(self, layout: Layout) -> bool:
+        """Whether a device that was to come has come to another machine."""
+        owner = layout.owner(self.part.uid) if self.part.uid in layout.parts else None
+        return self.operation == CONNECT and owner is not None and not same(owner, self.machine)
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:

@@ -15,6 +15,7 @@ import time
 import typing as t
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from ...api import Capabilities, Device, FabricSnapshot, Machine, Proof, Started, Task
@@ -23,6 +24,7 @@ from ...errors import FabricError, Missing, Refused, Uncertain, Withdrawn
 from ...http.request import Request
 from ...http.session import Session
 from ...operations.batches import Batches, PendingOperation, Take, proof_of, task_of
+from ...operations.polling import Patience
 from ..shared.redfish import device_kinds
 from ..shared.redfish.resources import ComputerSystem, Part, system_uids
 from ..shared.redfish.service import Service, read_error
@@ -150,24 +152,27 @@ class Counts:
                 operation.fail(error)
 
     def _set(self, machine: Machine, model: str, count: int, proof: Proof | None) -> list[Device]:
-        """The machine's devices of the model once the number is in force; repeated when the reply was lost."""
+        """The machine's devices of the model once the number is in force.
+
+        Repeated within the attach timeout when the reply was lost.
+        """
         if [system.name for system, _uid in self._systems()].count(machine.name) != 1:
             raise Refused(f"cannot give {count} {model} to machine {machine.uid}: Sunfish takes a machine's Name, and "
                           f"not exactly one machine has the name {machine.name!r}. Give each machine its own name")
         member = {"@Redfish.RequestCount": count, "ProcessorType": "GPU", "Model": model}
         request = Request(
             "PATCH", COMPOSED, f"give {count} {model} to machine {machine.name}", effect=True, reads=False,
-            body={"Name": machine.name, "Processors": {"Members": [member]}}, timeout=self._config.attach_timeout,
-            proof=proof,
+            body={"Name": machine.name, "Processors": {"Members": [member]}}, proof=proof,
         )
         lost: list[Uncertain] = []
+        patience = Patience(self._config.attach_timeout)
         while True:
             try:
-                self._session.call(request)
+                self._session.call(replace(request, timeout=patience.left))
                 break
             except Uncertain as error:
                 lost.append(error)
-                if len(lost) == REPEATS:
+                if len(lost) == REPEATS or patience.over:
                     raise
             except FabricError as error:
                 # this one has done nothing, but the one before may have

@@ -145,7 +145,7 @@ class FakeNec:
             device = p[self.keys[1]]
             if failed and self.sequential:
                 run.results[p["operationID"]] = "SKIPPED"
-            elif device in self.bad:
+            elif device in self.bad or (p["operation"] == "connect" and device in self.on):
                 failed, run.results[p["operationID"]] = True, "FAILED"
             else:
                 run.results[p["operationID"]] = "COMPLETED"

@@ -374,6 +374,37 @@ def test_after_a_crash_a_failed_step_is_refused_by_itself(monkeypatch: Patch) ->
     assert [d.uid for d in caught.value.devices] == ["d1"]
 
 
+@pytest.mark.parametrize("on", [{}, {"d2": "m1"}, {"d1": "m2", "d2": "m1"}])
+def test_after_a_crash_a_device_that_has_been_moved_since_is_not_told(on: dict[str, str], monkeypatch: Patch) -> None:
+    """The apply is done; what it connected may be another machine's by now."""
+    fake = FakeNec(looks=2)
+    handles = accepted(fake, monkeypatch)
+    fake.finish_all()
+    fake.on = on
+    with pytest.raises(Missing, match="device d1 is not on machine m1") as caught:
+        connected(fake, monkeypatch).resume(handles)
+    assert [d.uid for d in caught.value.devices] == (["d2"] if "d2" in on else [])
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_device_that_another_client_has_just_taken_is_no_refusal(number: int, monkeypatch: Patch) -> None:
+    """The apply that names it fails; the next names another device."""
+    fake = FakeNec()
+    theirs = [f"d{n}" for n in range(1, number + 1)]
+    fake.before_post = lambda _call: fake.on.update({theirs.pop(0): "m2"} if theirs else {})
+    (device,) = connected(fake, monkeypatch).attach("m1", MODEL).devices
+    assert device.uid == f"d{number + 1}"
+    assert fake.on[device.uid] == "m1"
+
+
+def test_when_other_clients_have_taken_all_none_is_left(monkeypatch: Patch) -> None:
+    fake = FakeNec(devices=["d1"])
+    fake.before_post = lambda _call: fake.on.update({"d1": "m2"})
+    with pytest.raises(Refused, match="no free gpu") as refused:
+        connected(fake, monkeypatch).attach("m1", MODEL)
+    assert refused.value.exhausted
+
+
 def test_after_a_crash_an_apply_that_is_gone_is_judged_by_the_device(monkeypatch: Patch) -> None:
     fake = FakeNec(looks=10**9)
     handles = accepted(fake, monkeypatch)

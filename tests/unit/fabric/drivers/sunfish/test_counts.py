@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import time
+import typing as t
+
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
@@ -45,9 +48,9 @@ def machines(**gpus: list[str]) -> Json:
     return documents
 
 
-def counts(documents: Json, react: Reaction) -> tuple[Counts, FakeService]:
-    found, fake = Counts(FabricConfig(manager="sunfish", endpoint="http://x.example", auth="none")), FakeService(
-        documents, react)
+def counts(documents: Json, react: Reaction, **options: t.Any) -> tuple[Counts, FakeService]:
+    config = FabricConfig(manager="sunfish", endpoint="http://x.example", auth="none", **options)
+    found, fake = Counts(config), FakeService(documents, react)
     found._session, found._service = fake.as_session(), Service(fake.as_session())
     return found, fake
 
@@ -63,6 +66,22 @@ def test_after_a_lost_reply_a_failed_repeat_does_not_say_that_nothing_was_done(t
     with pytest.raises(Uncertain, match="no reply"):
         found.attach(UUIDS["m0"], "A100")
     assert answers == []
+
+
+def test_repeats_after_lost_replies_share_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Request] = []
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    def react(fake: FakeService, call: Request) -> JsonResponse:
+        sent.append(call)
+        clock[0] += call.timeout or 0.0  # as long as the client waits
+        raise Uncertain("no reply")
+
+    found, _fake = counts(machines(m0=[]), react, attach_timeout=5.0)
+    with pytest.raises(Uncertain, match="no reply"):
+        found.attach(UUIDS["m0"], "A100")
+    assert [call.timeout for call in sent] == [5.0]
 
 
 @pytest.mark.parametrize("name", ["m0", None])

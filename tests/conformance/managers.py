@@ -8,9 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from ansible_collections.composable.infra.emulator import Emulator, machine_uuid
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
@@ -75,6 +77,11 @@ MAIN: t.Final = tuple(name for name, row in ROWS.items() if not row.variant)
 def rows_of(manager: str) -> list[str]:
     """Names of a manager's rows."""
     return [name for name, row in ROWS.items() if row.manager == manager]
+
+
+def params(names: Iterable[str]) -> list[t.Any]:
+    """Parameters of a test: rows by name, the tests of one row for one worker, which starts its emulator once."""
+    return [pytest.param(name, marks=pytest.mark.xdist_group(name), id=name) for name in names]
 
 
 def document(row: Row, devices: int = 8) -> dict[str, t.Any]:

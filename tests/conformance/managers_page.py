@@ -28,7 +28,15 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.http.http_
 from ansible_collections.composable.infra.plugins.module_utils.fabric.http.request import ErrorBody, Request
 from ansible_collections.composable.infra.plugins.module_utils.fabric.registry import MANAGERS
 from ansible_collections.composable.infra.plugins.module_utils.net.client import Response
-from ansible_collections.composable.infra.tests.conformance.managers import MAIN, ROWS, Emulators, Row, subject
+from ansible_collections.composable.infra.tests.conformance.managers import (
+    MAIN,
+    ROWS,
+    Emulators,
+    Row,
+    rows_of,
+    subject,
+)
+from ansible_collections.composable.infra.tests.conformance.stories.told import STORIES, Story
 
 PAGE: t.Final = Path(__file__).resolve().parents[2] / "docs" / "managers.md"
 HEAD: t.Final = """# CDI Managers side by side
@@ -83,6 +91,7 @@ def page(found: Mapping[str, Examined]) -> str:
         "## In other ways", "", *_variants(), "",
         "## What the checks mean", "", *(f"- **{check.title}**: {check.means}" for check in tried()), "",
         "## Under faults", "", *_faults(), "",
+        "## Stories", "", *_stories(), "",
         "## What a status means", "", *_statuses(), "",
     ])
 
@@ -144,6 +153,29 @@ def _faults() -> list[str]:
         "are shared among the ways of a manager. The seed is printed. After each history no device was attached twice,",
         "and none is left.",
     ]
+
+
+def _stories() -> list[str]:
+    rows = [[story.title, *(_told(story, manager) for manager in MAIN)] for story in STORIES]
+    return [
+        "What goes wrong around a CDI Manager, tried with each of them (`tests/conformance/stories`):", "",
+        *table(["", *MAIN], rows), "",
+        "✔ tried, – not tried with this manager, and why. The ways in which a manager can be set up are tried too,",
+        "except where the list says why not.", "",
+        *(line for story in STORIES for line in _meaning(story)),
+    ]
+
+
+def _told(story: Story, manager: str) -> str:
+    """Whether any way of a manager is tried, and else why not."""
+    names = rows_of(manager)
+    return "✔" if any(not story.why_not(name) for name in names) else f"– {story.why_not(names[0])}"
+
+
+def _meaning(story: Story) -> list[str]:
+    said = [f"- **{story.title}**: {story.means} (`{story.test}`)"]
+    tried_some = [name for name in ROWS if story.why_not(name) and _told(story, ROWS[name].manager) == "✔"]
+    return said + [f"  - not {name}: {story.why_not(name)}" for name in tried_some]
 
 
 def _statuses() -> list[str]:

@@ -10,10 +10,17 @@ import contextlib
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Uncertain
-from ansible_collections.composable.infra.tests.conformance.managers import MACHINE, MODEL, ROWS, Emulators, client
+from ansible_collections.composable.infra.tests.conformance.managers import (
+    MACHINE,
+    MODEL,
+    ROWS,
+    Emulators,
+    client,
+    params,
+)
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", params(ROWS))
 def test_a_503_after_the_effect_is_one_device(emulators: Emulators, row: str) -> None:
     emulator = emulators.get(row)
     fabric = client(emulator, ROWS[row])

@@ -16,6 +16,7 @@ from ansible_collections.composable.infra.tests.conformance.managers import (
     ROWS,
     Emulators,
     client,
+    params,
 )
 
 
@@ -31,7 +32,7 @@ class Proof:
             raise Withdrawn("a claim has it")
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", params(ROWS))
 def test_nothing_is_asked_without_the_proof(emulators: Emulators, row: str) -> None:
     emulator, proof = emulators.get(row), Proof()
     fabric = client(emulator, ROWS[row])

@@ -576,6 +576,24 @@ def test_a_client_that_sees_its_unit_on_another_machine_gives_it_back(way: str, 
     assert [call.method for call in requests[1:]] == [GIVES_BACK[way]]
 
 
+def test_a_zone_of_a_machine_that_this_account_does_not_see_is_anothers() -> None:
+    """Each cluster may have an account of its own, which sees its own machines alone."""
+    documents = switched(None, {"0": ["i0"], "1": ["i1"]}, ["t0"])
+    documents[SYSTEMS] = collection(SYSTEMS, ["m0"])
+
+    def react(fake: FakeService, call: Request) -> JsonResponse:
+        if len(fake.asked("PATCH")) == 1:
+            by_zone(fake.documents, "m1", "")
+        return patches(fake, call)
+
+    bench = Bench(documents, react)
+    with pytest.raises(Changed, match="another machine has it"):
+        bench.move("1/t0")
+    assert bench.fake.documents[f"{FABRIC}/Zones/0"] == zone("0", ["i0"])
+    shown = service_model(Reader(Service(bench.fake.as_session())).tree())
+    assert (shown.units["1/t0"].state(), shown.units["1/t0"].held) == ("attached", True)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_client_that_was_first_keeps_its_unit(way: str) -> None:
     documents, uid, place = of_two_clients(way)

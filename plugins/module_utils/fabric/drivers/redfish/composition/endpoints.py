@@ -144,10 +144,10 @@ def is_in_other_zone(preconditions: Preconditions, change: Change) -> bool:
     """Whether another machine's zone has the target, alone or too."""
     if preconditions.zone is None:
         return True
-    owners = change.service_model.owners
+    hosts = {*change.service_model.owners, *fabric_of(change).host_ports}
     mine = preconditions.zone.uri
     rivals = (zone for zone in preconditions.zones if zone.uri != mine and change.target in zone.members)
-    return any(uri in owners for zone in rivals for uri in zone.members)
+    return any(hosts & zone.members for zone in rivals)
 
 
 def ask_zone(preconditions: Preconditions, changes: Changes) -> Ask:

@@ -247,12 +247,13 @@ def _problem(resources: Iterable[Resource]) -> str:
 def _granted(fabric: FabricTree, owners: Mapping[str, str]) -> defaultdict[str, set[str | None]]:
     """Machines by target: through connections, or through zones on a fabric that knows no connections.
 
-    None stands for a machine that the service does not show. A zone without initiators is a store, no machine's. While
+    None stands for a machine that the service does not show. A zone without host ports is a store, no machine's. While
     a resource of the fabric cannot be read, any target may be somebody's.
     """
     groups = [(c.initiators, c.targets) for c in fabric.connections]
     if fabric.fabric.connections is None:
-        groups = [(tuple(uri for uri in z.endpoints if uri in owners), z.endpoints) for z in fabric.zones]
+        hosts = owners.keys() | fabric.host_ports
+        groups = [(tuple(uri for uri in z.endpoints if uri in hosts), z.endpoints) for z in fabric.zones]
     found: defaultdict[str, set[str | None]] = defaultdict(set)
     if fabric.problem:
         found.update((endpoint.uri, {None}) for endpoint in fabric.endpoints)

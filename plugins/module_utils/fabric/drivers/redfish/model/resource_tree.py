@@ -33,6 +33,12 @@ class FabricTree:
     connections: tuple[Connection, ...] = ()
 
     @property
+    def host_ports(self) -> frozenset[str]:
+        """Endpoints of machines, also of machines that the service does not show. A device's may say ``Both``."""
+        return frozenset(endpoint.uri for endpoint in self.endpoints
+                         if any(entity.role == "Initiator" for entity in endpoint.entities()))
+
+    @property
     def problem(self) -> str:
         """Why nobody knows who has what on this fabric, empty if it is known."""
         groups = sorted({uri for connection in self.connections for uri in connection.groups})

@@ -203,6 +203,15 @@ class Detach(Action):
 
 
 @dataclass(frozen=True, slots=True)
+class FinishDeparted(Action):
+    """Take it that a device has been returned: its node is gone, and the device has left the node's machine."""
+
+    resource: str
+    machine: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finish(Action):
     """Let a deleted ComposableResource go: nothing of it is left on the fabric."""
 

@@ -13,14 +13,19 @@ import typing as t
 
 import pytest
 
+from ansible_collections.composable.infra.controller.agent.agent_lease import AgentLease
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
+from ansible_collections.composable.infra.lab.hardware import agent_identity
+from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
+    COMPOSABLE_RESOURCES,
     NODES,
     PODS,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.support.support import (
     attached,
@@ -51,9 +56,14 @@ def rename(stage: Stage, old: str) -> None:
     stage.client.create(NODES, {"metadata": {"name": NEW, "labels": labels}, "spec": raw["spec"]})
 
 
-def test_device_of_a_renamed_node_stays(
-    stage: Stage, timeline: Timeline, open_process: OpenProcess
-) -> None:
+def return_by_hand(stage: Stage, device: dict[str, t.Any]) -> None:
+    """Detach a device with the CDI Manager's own interface, as an administrator does."""
+    fabric = connect(EngineConfig.load(str(stage.config_path)).fabric)
+    fabric.detach(device["machine"], device["uid"])
+    wait_for("the device is free", lambda: not attached(stage))
+
+
+def test_device_of_a_renamed_node_stays(stage: Stage, timeline: Timeline, open_process: OpenProcess) -> None:
     # A pod has a device. Its node joins again under another name.
     controller = open_process(front_doors.controller, stage)
     stage.pod("train", A100)
@@ -69,6 +79,18 @@ def test_device_of_a_renamed_node_stays(
     # The device outlasts gone_node_duration.
     wait_for("gone_node_duration is over", lambda: time.monotonic() - began > 2 * GONE)
     assert attached(stage) == device
+    assert changes_asked(stage, since, "DELETE") == []
+
+    # The pod ends, and the administrator detaches the device. What names the old node ends by
+    # itself, as an agent lives on the node that has the machine now. Only its Lease is here.
+    stage.delete_pod("train")
+    AgentLease(stage.client, agent_identity.NAMESPACE, NEW).renew()
+    (serial,) = device
+    return_by_hand(stage, device[serial])
+    since, began = mark(stage), time.monotonic()
+    wait_for("the record has ended", lambda: not stage.client.list(COMPOSABLE_RESOURCES).items)
+    measured["until the record has ended"] = time.monotonic() - began
+    assert time.monotonic() - began >= GONE
     assert changes_asked(stage, since, "DELETE") == []
     assert "Traceback" not in controller.text()
     print({what: round(seconds, 1) for what, seconds in measured.items()})

@@ -23,6 +23,7 @@ from ..actions import (
     DeleteResource,
     Detach,
     Finish,
+    FinishDeparted,
     FinishRequest,
     Plan,
     Resume,
@@ -53,7 +54,8 @@ class _Compose:
     def plan(self) -> Plan:
         self.actions += over(self.snapshot)
         for resource in sorted(self.snapshot.resources, key=lambda r: (r.asked, r.name)):
-            (self._leave if resource.deleting else self._arrive)(resource)
+            if not self._depart(resource):
+                (self._leave if resource.deleting else self._arrive)(resource)
         for request in self.snapshot.requests:
             self._children(request)
         followed = {r.model for r in self.snapshot.requests if not r.deleting}
@@ -72,6 +74,18 @@ class _Compose:
             return True
         heir = self.snapshot.request(resource.model)
         return self._orphan(resource) and heir is not None and heir.name == request.name
+
+    def _depart(self, resource: ComposableResource) -> bool:
+        """True if the device has left the machine of a node that is gone, and only the record of it is left."""
+        self.wake += [resource.departed_at] if resource.departed_at else []
+        if not resource.departed or resource.busy or resource.state == DELETING or self._held(resource):
+            return False
+        if not resource.deleting:
+            self.actions.append(DeleteResource(self.snapshot.name, resource.departed, resource.name))
+        else:
+            self.actions.append(FinishDeparted(self.snapshot.name, resource.departed, resource.name,
+                                               resource.machine, resource.device_uid))
+        return True
 
     def _arrive(self, resource: ComposableResource) -> None:
         if resource.busy:

@@ -120,7 +120,9 @@ class ComposableResource:
     ``doubted_since``: when this process saw that first. ``reclaims``: the device that CoHDI's upstream syncer made it
     for. ``pool_device``: as which pool device one claim has it, or is about to; no ResourceSlice of the node shows it
     then, and it is ``usable`` when the node has done its part. ``shown_by``: DRA drivers that show the whole device.
-    ``also_on``: which other machine has the device, as the CDI Manager shows it; empty for none.
+    ``also_on``: which other machine has the device, as the CDI Manager shows it; empty for none. ``departed``: how its
+    device has left the machine of a node that is gone, in a sentence, empty while it has not or not for long enough;
+    ``departed_at``: when it will be long enough, in seconds since the epoch.
     """
 
     name: str
@@ -157,6 +159,8 @@ class ComposableResource:
     pool_device: str = ""
     shown_by: tuple[str, ...] = ()
     also_on: str = ""
+    departed: str = ""
+    departed_at: float | None = None
 
     @property
     def rivalry(self) -> str:

@@ -59,10 +59,25 @@ class ClaimCheck:
             return self._renamed(node, resource, machine)
         return "" if nodes.out_of_service(raw) else f"node {node} is there again"
 
-    def _renamed(self, node: str, resource: str, machine: str) -> str:
+    def departed(self, node: str, resource: str, machine: str) -> str:
+        """Why the record of a device that has left its machine must stay, empty if nothing does. Raises ApiError.
+
+        As ``back``. But a node that was renamed contradicts only while it has no agent that lives, or shows the device.
+        """
+        if self._state.hands.alive(node):
+            return f"the agent of node {node} lives"
+        try:
+            self._client.get(NODES, node)
+        except NotFound:
+            return self._renamed(node, resource, machine, vouch=True) or self.claimed(resource, node)
+        return f"node {node} is there again"
+
+    def _renamed(self, node: str, resource: str, machine: str, *, vouch: bool = False) -> str:
+        """Why a node that is gone has another name now. ``vouch``: an agent that lives there speaks for the machine."""
         for other in self._client.list(NODES).items:
-            if machine and nodes.machine(other) == machine:
-                return f"node {other['metadata']['name']} has machine {machine}, which node {node} had"
+            name = other["metadata"]["name"]
+            if machine and nodes.machine(other) == machine and not (vouch and self._state.hands.alive(name)):
+                return f"node {name} has machine {machine}, which node {node} had"
         uuid = adapters.serial(self._state.resources.get(resource) or {"metadata": {}})
         found = next(self._slices_elsewhere(node, uuid), None)
         return f"node {slices.node(found)} shows the device" if found else ""

@@ -40,7 +40,7 @@ from .planner import NodePlanner
 RETRY_SECONDS = 1.0
 # Seconds until a detach is tried again that was refused or failed.
 DETACH_RETRY_SECONDS = 3.0
-IN_TURN = (act.AskRelease, act.TaintDevice, act.Detach)
+IN_TURN = (act.AskRelease, act.TaintDevice, act.Detach, act.FinishDeparted)
 THREADS = 32
 
 
@@ -59,7 +59,8 @@ class Executor:
             act.DeleteResource: self._delete_resource,
             act.CreateResource: operations.create, act.Attach: operations.attach, act.Adopt: operations.adopt,
             act.Resume: operations.resume, act.Detach: detaches.detach, act.AskRelease: detaches.ask_release,
-            act.TaintDevice: detaches.taint, act.WithdrawRelease: self._withdraw_release,
+            act.FinishDeparted: detaches.finish_departed, act.TaintDevice: detaches.taint,
+            act.WithdrawRelease: self._withdraw_release,
             act.OpenGate: gating.open, act.Unreserve: gating.unreserve,
             act.Finish: lambda action: writer.finish(action.resource),
             act.FinishRequest: lambda action: writer.finish_request(action.request),

@@ -12,11 +12,12 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from ...fabric.errors import FabricError, Uncertain, Withdrawn
-from ...planning.actions import AskRelease, Detach, TaintDevice
+from ...fabric.errors import FabricError, Missing, Uncertain, Withdrawn
+from ...planning.actions import AskRelease, Detach, FinishDeparted, TaintDevice
 from ...planning.node.compose import DETACHING, SHOWN
 from ...planning.node.supply import DELETING
 from ..state import adapters
+from ..state.cluster_state import Json
 from .attach_operations import AttachOperations
 from .claim_check import ClaimCheck
 
@@ -46,6 +47,11 @@ class DetachOperations:
         if self._state.resources.get(action.resource) and self._state.operations.begin(action.resource):
             self._operations.submit(action.resource, action.node, partial(self._detach, action))
 
+    def finish_departed(self, action: FinishDeparted) -> None:
+        """Look once more whether the device has left and nobody speaks against it. Nothing is requested."""
+        if self._state.resources.get(action.resource) and self._state.operations.begin(action.resource):
+            self._operations.submit(action.resource, action.node, partial(self._finish_departed, action))
+
     def taint(self, action: TaintDevice) -> None:
         """Have the scheduler keep off a device that the node was asked for, and see whether a claim was faster."""
         if self._state.operations.begin(action.resource):
@@ -65,6 +71,28 @@ class DetachOperations:
             self._operations.hops.refused(self._model(action.resource), CLAIMED)
             self._writer.withdraw_release(action.resource)
             self._stays(action.resource, reason)
+
+    def _finish_departed(self, action: FinishDeparted) -> None:
+        if reason := self._check.departed(action.node, action.resource, action.machine):
+            self._stays(action.resource, reason)
+            return
+        raw = self._state.resources.get(action.resource)
+        if raw is None:
+            return
+        if self._is_on(action.machine, raw):
+            self._stays(action.resource, f"machine {action.machine} has device {action.device} again")
+            return
+        self._fence.check_request()
+        self._state.note_return(raw)
+        self._writer.resource_status(action.resource, state=DELETING, error="", cdi_device_id="")
+        self._reporter.tell(action.resource, "DeviceLeft", action.reason, type_="Warning")
+
+    def _is_on(self, machine: str, raw: Json) -> bool:
+        """Whether a machine has a device now. Raises FabricError; a machine that is not there has none."""
+        try:
+            return adapters.is_on(self._operations.fabric.machine(machine), raw)
+        except Missing:
+            return False
 
     def _detach(self, action: Detach) -> None:
         began, hops, model = time.monotonic(), self._operations.hops, self._model(action.resource)

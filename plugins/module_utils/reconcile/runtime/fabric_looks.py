@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ...fabric.api import FabricManager, FabricSnapshot, Machine
 from ...fabric.errors import FabricError
 from ...fabric.packed_devices import packed
-from ..keys import Key
+from ..keys import Key, NodeKey
 from ..state.cluster_state import ClusterState
 from .event_mapping import fabric_keys
 from .event_reporter import EventReporter
@@ -85,7 +85,7 @@ class FabricLooks:
             new = dataclasses.replace(new, unconfirmed=OTHERS)
             self.soon.set()
         self._state.snapshot = new = _with_known(old, new)
-        self._changed(fabric_keys(self._state, old, new))
+        self._changed([*fabric_keys(self._state, old, new), *map(NodeKey, sorted(self._state.note_departures()))])
 
     def _note(self, problem: str) -> None:
         self._state.fabric_problem = problem

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ...fabric.api import FabricSnapshot
+from ...fabric.api import FabricSnapshot, Machine
 from ...kube.objects import claims, cohdi, nodes, slices
 from ...kube.objects.autoscaling import read_return_idle
 from ...kube.objects.device_users import DeviceName
@@ -130,6 +130,29 @@ def doubt(raw: Json) -> str:
         return UNREADABLE
     foreign = status.get("state") == ATTACHING and not cohdi.annotation(raw, cohdi.ATTACH)
     return FOREIGN if foreign and not cohdi.reclaimed(raw) else ""
+
+
+def place(raw: Json) -> tuple[str, str]:
+    """Uids of the machine and of the device of a ComposableResource; empty where they are not known."""
+    return cohdi.read_intent(raw)[0], str((raw.get("status") or {}).get("cdi_device_id") or "")
+
+
+def has_left(snapshot: FabricSnapshot | None, raw: Json) -> bool:
+    """Whether an inventory proves that the device of a ComposableResource is no longer on the machine that it came to.
+
+    The machine is shown without it, or another machine with it. An inventory with a problem proves nothing.
+    """
+    machine, uid = place(raw)
+    if snapshot is None or not (machine and uid) or snapshot.unconfirmed or snapshot.problems:
+        return False
+    owners = {each.uid for each in snapshot.machines.values() if is_on(each, raw)}
+    return machine not in owners and (machine in snapshot.machines or bool(owners))
+
+
+def is_on(machine: Machine, raw: Json) -> bool:
+    """Whether a machine has the device of a ComposableResource, perhaps by another uid: managers are replaced."""
+    uid, known = place(raw)[1], serial(raw)
+    return any(device.uid == uid or (known and device.serial == known) for device in machine.devices)
 
 
 def read_resource(raw: Json, settings: Settings, seen_used: float = 0.0, **seen: t.Any) -> ComposableResource:

@@ -93,7 +93,7 @@ class ClusterState:
 
         self.holds, self.reservations = DeviceHolds(self.resources, clock), Reservations()
         self._shown, self.handovers = ShownDevices(), Handovers()
-        self.absent_nodes, self.doubts = FirstSeen(), FirstSeen()
+        self.absent_nodes, self.doubts, self.departures = FirstSeen(), FirstSeen(), FirstSeen()
         self.operations, self.last_uses = OperationsUnderWay(), LastUses()
         self.blocks = AttachBlocks(clock=clock)
         self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
@@ -122,6 +122,7 @@ class ClusterState:
         other.operations, other.blocks = self.operations.copy(), self.blocks.copy()
         other.handovers = self.handovers.copy()
         other.absent_nodes, other.doubts = self.absent_nodes.copy(), self.doubts.copy()
+        other.departures = self.departures.copy()
         other.last_uses, other.tainted = self.last_uses.copy(), dict(self.tainted)
         other.held, other.returns, other.attaches = self.held.copy(), self.returns.copy(), self.attaches.copy()
         other.shares, other.floor_shares = self.shares.copy(), self.floor_shares.copy()
@@ -133,6 +134,7 @@ class ClusterState:
         self.holds.forget(resource)
         self.last_uses.forget(resource)
         self.doubts.end(resource)
+        self.departures.end(resource)
         self.handovers.forget(resource)
 
     def note_return(self, resource: Json) -> None:
@@ -174,6 +176,24 @@ class ClusterState:
         for raw in self.resources.by("node", node):
             if adapters.doubt(raw):
                 self.doubts.note(raw["metadata"]["name"], now)
+
+    def note_departures(self) -> set[str]:
+        """Note of the last inventory which devices of nodes that are gone have left the machine, and since when.
+
+        An inventory that may be incomplete ends that. Return the nodes for whose devices it begins or ends.
+        """
+        now, changed = self.now(), set[str]()
+        for node in self.absent_nodes.names():
+            for raw in self.resources.by("node", node):
+                name, gone = raw["metadata"]["name"], self.nodes.get(node) is None
+                before = self.departures.of(name) is not None
+                if gone and adapters.has_left(self.snapshot, raw):
+                    self.departures.note(name, now)
+                else:
+                    self.departures.end(name)
+                if before is not (self.departures.of(name) is not None):
+                    changed.add(node)
+        return changed
 
     def machine_of(self, node: str) -> tuple[str | None, int | None, str]:
         """(machine uid, fabric id, problem) of a node. Of two nodes that say they are one machine none is believed."""

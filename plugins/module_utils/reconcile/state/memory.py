@@ -252,6 +252,11 @@ class FirstSeen:
         with self._lock:
             return self._seen.get(name)
 
+    def names(self) -> list[str]:
+        """Of what it is so now."""
+        with self._lock:
+            return sorted(self._seen)
+
     def copy(self) -> FirstSeen:
         """What was seen until now."""
         with self._lock:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -176,7 +177,19 @@ def _resource(state: ClusterState, raw: Json, hold: tuple[str, float, bool], sig
         visible=visible, usable=usable, shown_by=sight.drivers, also_on=also_on,
         tainted=name in state.tainted and not state.untainted(name, sight.keys), busy=name in state.operations,
         used_by=used_by, doubted_since=state.doubts.of(name) or 0.0,
-        hold_alive=alive)
+        hold_alive=alive, **_departed(state, raw, now))
+
+
+def _departed(state: ClusterState, raw: Json, now: float) -> dict[str, t.Any]:
+    """How the device of a ComposableResource has left the machine of a node that is gone, and when that will count."""
+    since = state.departures.of(raw["metadata"]["name"])
+    if since is None or state.nodes.get(raw["spec"]["target_node"]) is not None:
+        return {}
+    seconds, (machine, uid) = state.settings.gone_node_duration, adapters.place(raw)
+    if now < since + seconds:
+        return {"departed_at": since + seconds}
+    return {"departed": f"device {uid} has not been on machine {machine} for {seconds:g} s, and node "
+                        f"{raw['spec']['target_node']} is gone"}
 
 
 def _also_on(state: ClusterState, raw: Json) -> str:

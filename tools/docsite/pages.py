@@ -25,7 +25,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
                "guides/defragment", "guides/moving-drivers", "guides/page", "guides/metrics", "guides/alerts",
                "guides/tracing", "whatif",
                "guides/event-driven", "guides/awx", "guides/node-agent", "guides/tenants", "guides/permissions",
-               "guides/air-gap", "guides/moving-from-cohdi", "guides/troubleshooting", "guides/what-happens-when"),
+               "guides/air-gap", "guides/moving-from-cohdi", "guides/troubleshooting", "guides/two-clusters",
+               "guides/what-happens-when"),
     "Background": ("handover", "gated", "autoscaling", "architecture", "managers", "gpu_stack", "kubernetes",
                    "compatibility", "performance", "reliability", "versions", "limits"),
 }

@@ -17,6 +17,7 @@ UTILS = ROOT / "plugins" / "module_utils"
 PAGES = files(".md")
 QUOTED = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 PLACEHOLDER = re.compile(r"<[^>]*>|\{[^}]*\}|…|NAME")
 TOP = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")} - {"dist"}
 
@@ -53,6 +54,12 @@ def exists(word: str, page: Path) -> bool:
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_paths_exist(page: Path) -> None:
     assert [word for word in named_paths(text(page)) if not exists(word, page)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_named_tests_exist(page: Path) -> None:
+    named = [(path, function) for path, function in TEST.findall(text(page)) if (ROOT / path).exists()]
+    assert [(path, function) for path, function in named if f"def {function}(" not in text(Path(path))] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)

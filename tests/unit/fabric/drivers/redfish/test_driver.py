@@ -27,6 +27,7 @@ from ansible_collections.composable.infra.tests.unit.fabric.drivers.redfish.fake
     collection,
     composable,
     connection,
+    endpoint,
     switched,
     system,
 )
@@ -216,6 +217,16 @@ def test_a_device_of_one_machine_and_a_block_that_may_be_shared_do_not(monkeypat
     several["CompositionStatus"]["SharingCapable"] = True
     found = connected(composable([several, block("b", "Composed", on=["m0"])]), monkeypatch)
     assert [d.shared for d in found.machine(M0).devices] == [False, False]
+
+
+def test_a_second_host_port_in_a_machines_zone_is_no_other_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not every service says whose each host port is."""
+    documents = switched(None, {"0": ["i0", "i9", "t0"], "1": ["i1"]}, ["t0"])
+    where = f"{FABRIC}/Endpoints"
+    documents[f"{where}/i9"] = endpoint("i9", "/redfish/v1/Systems/hidden", "Initiator", "RootComplex")
+    documents[where] = collection(where, ["i0", "i1", "i9", "t0"])
+    found = connected(documents, monkeypatch)
+    assert [(d.uid, d.shared) for d in found.machine(M0).devices] == [("1/t0", False)]
 
 
 class Late(FakeService):

@@ -144,7 +144,7 @@ def is_in_other_zone(preconditions: Preconditions, change: Change) -> bool:
     """Whether another machine's zone has the target, alone or too."""
     if preconditions.zone is None:
         return True
-    hosts = {*change.service_model.owners, *fabric_of(change).host_ports}
+    hosts = {*change.service_model.owners, *fabric_of(change).host_ports} - set(change.initiators)
     mine = preconditions.zone.uri
     rivals = (zone for zone in preconditions.zones if zone.uri != mine and change.target in zone.members)
     return any(hosts & zone.members for zone in rivals)

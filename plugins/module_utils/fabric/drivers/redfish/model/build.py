@@ -252,8 +252,10 @@ def _granted(fabric: FabricTree, owners: Mapping[str, str]) -> defaultdict[str, 
     """
     groups = [(c.initiators, c.targets) for c in fabric.connections]
     if fabric.fabric.connections is None:
-        hosts = owners.keys() | fabric.host_ports
-        groups = [(tuple(uri for uri in z.endpoints if uri in hosts), z.endpoints) for z in fabric.zones]
+        ports = fabric.host_ports
+        known = [tuple(uri for uri in zone.endpoints if uri in owners) for zone in fabric.zones]
+        groups = [(uris or tuple(uri for uri in zone.endpoints if uri in ports), zone.endpoints)
+                  for zone, uris in zip(fabric.zones, known, strict=True)]
     found: defaultdict[str, set[str | None]] = defaultdict(set)
     if fabric.problem:
         found.update((endpoint.uri, {None}) for endpoint in fabric.endpoints)

@@ -290,6 +290,16 @@ options:
         description: Seconds for which a node must be gone before its devices are returned. From 1 to 86400.
         type: float
         default: 300.0
+      gone_node_power:
+        description:
+          - How it is known that the machine of a node that is gone is off, so that its devices may be returned. With
+            V(reported), the CDI Manager must report the machine as off. With V(assume_off), you say that the machine of
+            every node that is gone is off. This counts only where the CDI Manager reports no power.
+          - Do not use V(assume_off) if a machine may join another cluster. Its devices would be detached while pods use
+            them.
+        type: str
+        choices: [reported, assume_off]
+        default: reported
       max_group_size:
         description: Pods of one group, at most. A larger group is let go. From 1 to 86400.
         type: int

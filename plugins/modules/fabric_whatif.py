@@ -36,8 +36,8 @@ options:
             pods that use them, which come back and wait.
           - V(drain_node) cordons O(changes[].node), evicts its pods and returns its devices to the fabric, as the
             playbook C(composable.infra.drain_and_detach) does.
-          - V(lose_node) is the state after O(changes[].node) has been gone for C(gone_node_duration). Its pods come
-            back and wait, and its devices are free.
+          - V(lose_node) is the state after O(changes[].node) has been gone for C(gone_node_duration) and its
+            machine is off. Its pods come back and wait, and its devices are free.
           - V(add_pods) adds O(changes[].count) pods, like the pod O(changes[].like), or with a claim for
             O(changes[].devices_each) devices of O(changes[].model).
           - V(settings) sets other values of O(changes[].settings).

@@ -29,11 +29,14 @@ POOL_NAME = re.compile(r"^(?P<device>.+)-fabric(?P<fabric>[0-9]+)$")
 # A namespace says only whether its pods are held; how a pool device becomes a device is the model's.
 OF_NAMESPACES = ("gated", "reschedule")
 UNSERVED = ("release", "wait")
+# How it is known that the machine of a node that is gone is off: by the CDI Manager, or by the administrator's word.
+REPORTED, ASSUME_OFF = "reported", "assume_off"
 POLICIES = ("samenode", "differentnode", "roundrobin")
 KNOWN = frozenset({"device_info", "label_prefix", "handover", "handover_namespaces", "handover_models", "unserved",
                    "allocation_policy", "device_classes", "device_no_removal_duration",
                    "device_no_allocation_duration", "max_devices_per_node", "handover_timeout", "hold_timeout",
-                   "placement_timeout", "max_group_size", "max_size_min", "gone_node_duration", "namespace_quotas",
+                   "placement_timeout", "max_group_size", "max_size_min", "gone_node_duration",
+                   "gone_node_power", "namespace_quotas",
                    "namespace_attaches_per_minute", "prewarm"})
 
 
@@ -55,8 +58,9 @@ class Settings:
     a held pod may take to come to the chosen node; after twice that time in all the pod is let go. ``max_group_size``:
     pods of a group; a larger one is let go. ``max_size_min``: the largest number of devices that a node's label
     ``size-min`` keeps attached to it, since a kubelet can write it. ``shares``: what a namespace may take.
-    ``gone_node_duration``: how long a node must be gone before its devices are returned. ``floors``: how many devices
-    stay attached and idle (``prewarm``).
+    ``gone_node_duration``: how long a node must be gone before its devices are returned. ``gone_node_power``: how it is
+    known that its machine is off, by the CDI Manager (``reported``) or by this setting (``assume_off``). ``floors``:
+    how many devices stay attached and idle (``prewarm``).
     """
 
     models: tuple[DeviceModel, ...]
@@ -74,6 +78,7 @@ class Settings:
     hold_timeout: float = 60.0
     placement_timeout: float = 300.0
     gone_node_duration: float = 300.0
+    gone_node_power: str = REPORTED
     max_group_size: int = 256
     max_size_min: int = 8
     shares: Shares = field(default_factory=Shares)
@@ -161,6 +166,7 @@ class Settings:
             hold_timeout=_number(data, "hold_timeout", 60, low=1),
             placement_timeout=_number(data, "placement_timeout", 300, low=1),
             gone_node_duration=_number(data, "gone_node_duration", 300, low=1),
+            gone_node_power=_choice(data, "gone_node_power", (REPORTED, ASSUME_OFF)),
             max_group_size=_whole(data, "max_group_size", 256),
             max_size_min=_whole(data, "max_size_min", 8, low=0),
             shares=Shares(_quotas(data, "namespace_quotas", {m.cdi_model_name for m in models}),

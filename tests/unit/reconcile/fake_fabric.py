@@ -36,9 +36,9 @@ def device(uid: str, model: str = A100, **more: t.Any) -> Device:
 class FakeFabric:
     """Machine ``machine-0`` on fabric 1. ``answers`` are taken in turn: an exception to raise or None to attach.
 
-    ``others``: uids of further machines there. ``fabrics``: those of machines that are not on fabric 1. ``hangs``: by
-    uid, machines whose reading waits until the event is set; ``stuck``: the same for attaches. ``queued`` is called
-    while a detach waits for its turn.
+    ``power``: that of ``machine-0``. ``others``: uids of further machines there. ``fabrics``: those of machines that
+    are not on fabric 1. ``hangs``: by uid, machines whose reading waits until the event is set; ``stuck``: the same for
+    attaches. ``queued`` is called while a detach waits for its turn.
     """
 
     answers: list[BaseException | None] = field(default_factory=list)
@@ -56,6 +56,7 @@ class FakeFabric:
     operations: dict[str, list[Device] | BaseException] = field(default_factory=dict)
     resumed: list[str] = field(default_factory=list)
     handle: str = ""
+    power: str | None = None
     others: tuple[str, ...] = ()
     hangs: dict[str, threading.Event] = field(default_factory=dict)
     stuck: dict[str, threading.Event] = field(default_factory=dict)
@@ -74,7 +75,7 @@ class FakeFabric:
         with self._lock:
             here = {uid: tuple(d for d in self.attached.values() if d.machine == uid) for uid in self.others}
             first = tuple(d for d in self.attached.values() if d.machine not in here)
-            return (Machine("machine-0", "node-0", 1, first),
+            return (Machine("machine-0", "node-0", 1, first, self.power),
                     *(Machine(uid, uid.replace("machine", "node"), self.fabrics.get(uid, 1), devices)
                       for uid, devices in here.items()))
 

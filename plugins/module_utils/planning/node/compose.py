@@ -103,7 +103,8 @@ class _Compose:
 
     def _keep(self, resource: ComposableResource) -> None:
         """One that has its device: what the node did with it goes into its state."""
-        trouble = resource.node_work.trouble or resource.rivalry
+        trouble = resource.node_work.trouble or resource.rivalry or (
+            f"not detached: {self.snapshot.not_lost}" if self.snapshot.not_lost else "")
         if resource.usable and resource.state != ONLINE:
             why = "a claim may have its device" if resource.pool_device else "its device is in the node's ResourceSlice"
             self.actions.append(SetState(self.snapshot.name, why, resource.name, ONLINE))
@@ -195,8 +196,8 @@ class _Compose:
             if resource.node_work.asked:
                 self.actions.append(WithdrawRelease(self.snapshot.name, held, resource.name))
             self._stay(resource, held)
-        elif self.snapshot.no_hands:
-            self._stay(resource, self.snapshot.no_hands)
+        elif self.snapshot.not_lost or self.snapshot.no_hands:
+            self._stay(resource, self.snapshot.not_lost or self.snapshot.no_hands)
             self.wake += [self.snapshot.lost_at] if self.snapshot.lost_at else []
         elif not resource.node_work.asked:
             self.actions.append(AskRelease(self.snapshot.name, reason, resource.name))

@@ -226,7 +226,8 @@ class NodeSnapshot:
     namespace of a claim may not have its devices. ``no_hands``: why nobody can do the node's part now, empty when
     somebody can. ``fabric_seen``: the CDI Manager was seen once by this process. ``may_release``: False while pods are
     held that an earlier process may have attached devices for. ``lost``: why its node is certainly out of use, empty
-    when it is not; ``lost_at``: when it will count as that, in seconds since the epoch. ``last_machine``: which one a
+    when it is not; ``lost_at``: when it will count as that, in seconds since the epoch. ``not_lost``: why a node that
+    has been gone for long enough may still be in use, empty where that is not in the way. ``last_machine``: which one a
     node had that is gone now. ``sizes``: by model, the smallest and largest number of devices that the CDI Manager
     allows on the machine; a number that is None is not limited. ``prewarm``: by model, how many idle devices stay.
     ``bar_room``: bytes of memory windows (BARs) that the devices may have together, None where that is not known.
@@ -254,6 +255,7 @@ class NodeSnapshot:
     may_release: bool = True
     lost: str = ""
     lost_at: float | None = None
+    not_lost: str = ""
     last_machine: str = ""
     sizes: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
     prewarm: Mapping[str, int] = field(default_factory=dict)

@@ -9,6 +9,7 @@ when the request had to wait there behind others.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from functools import partial
 
@@ -18,6 +19,7 @@ from ...planning.node.compose import DETACHING, SHOWN
 from ...planning.node.supply import DELETING
 from ..state import adapters
 from ..state.cluster_state import Json
+from ..state.node_snapshot import reported_on
 from .attach_operations import AttachOperations
 from .claim_check import ClaimCheck
 
@@ -102,6 +104,7 @@ class DetachOperations:
             self._requested.add(action.resource)
 
         try:
+            self._prove_off(action)
             self._operations.fabric.detach(action.machine, action.device, proof=prove)
             self._prove_gone(action)
             hops.metrics.observe("detach_duration_seconds", time.monotonic() - began)
@@ -123,6 +126,14 @@ class DetachOperations:
             self._reporter.tell(action.resource, "DeviceGone", GONE.format(action.device, action.machine),
                                 type_="Warning")
         self._requested.discard(action.resource)
+
+    def _prove_off(self, action: Detach) -> None:
+        """Raise Withdrawn if the machine of a node that is gone was switched on since the inventory."""
+        if action.lost and not action.force and self._state.nodes.get(action.node) is None:
+            with contextlib.suppress(Missing):
+                power = self._operations.fabric.machine(action.machine).power
+                if on := reported_on(action.machine, power):
+                    raise Withdrawn(on, code="node_is_back")
 
     def _prove_gone(self, action: Detach) -> None:
         """Read the machine again, as the ComposableResource ends now. Raise FabricError if the device may be there."""

@@ -96,17 +96,22 @@ def node_facts(node: Json) -> tuple[object, ...]:
 
 
 def fabric_keys(state: ClusterState, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterator[Key]:
-    """Keys for what differs between two looks at the fabric, every node after the first; and for pools that do not
-    show what they should: what was asked for before a look has left the manager's count, which may look the same."""
+    """Keys for what differs between two looks at the fabric, every node after the first, also those that are gone; and
+    for pools that do not show what they should: what was asked for before a look has left the manager's count, which
+    may look the same."""
     if not state.pools_problem:
         for pool in sorted(pools.pool_keys(state)):
             if (plan := pools.plan(state, pool)) is not None and not plan.empty:
                 yield pool
     if old is None:
-        yield from map(NodeKey, sorted(state.nodes.names()))
+        yield from map(NodeKey, sorted({*state.nodes.names(), *state.absent_nodes.names()}))
         return
     for uid in old.shared.keys() ^ new.shared.keys():
         yield from (NodeKey(raw["spec"]["target_node"]) for raw in state.resources.by("device", uid))
     for uid in map(str, state.nodes.keys("machine")):
         if old.machines.get(uid) != new.machines.get(uid):
             yield from (NodeKey(node["metadata"]["name"]) for node in state.nodes.by("machine", uid))
+    for name in state.absent_nodes.names():
+        machines = [adapters.place(raw)[0] for raw in state.resources.by("node", name)]
+        if any(old.machines.get(uid) != new.machines.get(uid) for uid in machines):
+            yield NodeKey(name)

@@ -16,6 +16,7 @@ from ...planning.bar_room import BAR_ROOM
 from ...planning.node.compose import ONLINE
 from ...planning.node.demand import RESCHEDULE
 from ...planning.node.snapshot import Claim, ComposabilityRequest, ComposableResource, NodeSnapshot
+from ...planning.settings import ASSUME_OFF
 from ..prewarm.floors import idle_shares
 from . import adapters, pool_devices
 from .cluster_state import ClusterState, DeviceSight, Json
@@ -40,7 +41,7 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
     holds = {each["metadata"]["name"]: _hold(state, each, now) for each in resources}
     sights = state.sights(name)
     machine, fabric, problem = state.machine_of(name)
-    lost, lost_at = _lost(state, name, raw, resources, now)
+    lost, lost_at, not_lost = _lost(state, name, raw, resources, now)
     last_machine = _last_machine(resources) if raw is None else ""
     if attached is None and not unread:
         attached = adapters.attached_models(state.snapshot, machine or last_machine)
@@ -61,7 +62,7 @@ def node_snapshot(state: ClusterState, name: str, attached: Mapping[str, str] | 
         attached=attached, owned=frozenset(uid for uid in attached or () if state.resources.by("device", uid)),
         leaving=frozenset(uid for uid in attached or () if _leaves_another(state, name, uid)),
         blocked=_blocked(state, name, resources, now), unread=unread, no_hands=state.hands.missing(name),
-        fabric_seen=state.snapshot is not None, may_release=may_release, lost=lost, lost_at=lost_at,
+        fabric_seen=state.snapshot is not None, may_release=may_release, lost=lost, lost_at=lost_at, not_lost=not_lost,
         last_machine=last_machine, sizes=adapters.sizes_of(state.snapshot, machine),
         prewarm=idle_shares(state, name), bar_room=_bar_room(state, name))
 
@@ -90,31 +91,46 @@ def _last_machine(resources: list[Json]) -> str:
 
 
 def _lost(state: ClusterState, name: str, raw: Json | None, resources: list[Json], now: float
-          ) -> tuple[str, float | None]:
-    """Why a node is certainly out of use, and when it will count as that.
+          ) -> tuple[str, float | None, str]:
+    """Why a node is certainly out of use, when it will count as that, and what speaks against that in the end.
 
     An agent that is alive there contradicts. For a node that is gone, a Node that has its machine does, since the node
-    was renamed, and a CDI Manager that tells that the machine is not off: it may be in another cluster by now.
+    was renamed, and a machine that may be on: it may be in another cluster by now.
     """
     if state.hands.alive(name):
-        return "", None
+        return "", None, ""
     if raw is not None:
         why = f"an administrator said that node {name} is out of service"
-        return (why if nodes.out_of_service(raw) else ""), None
+        return (why if nodes.out_of_service(raw) else ""), None, ""
     since = state.absent_nodes.of(name)
-    machines = {cohdi.read_intent(each)[0] for each in resources} - {""}
-    if since is None or any(_is_at_work(state, machine) for machine in machines):
-        return "", None
+    places = map(adapters.place, resources)
+    machines = sorted({machine for machine, device in places if machine or device})
+    if since is None or any(state.nodes.by("machine", machine) for machine in machines if machine):
+        return "", None, ""
     until = since + state.settings.gone_node_duration
+    if now < until:
+        return "", until, ""
     why = f"node {name} has been gone for {state.settings.gone_node_duration:g} s"
-    return (why, None) if now >= until else ("", until)
+    on = next(filter(None, (_may_be_on(state, machine) for machine in machines)), "")
+    if on:
+        return "", None, (f"{why}, but {on}. It may have joined another cluster. Switch it off, or set force_detach of "
+                          "this object after you have made sure that nobody uses the device")
+    return why, None, ""
 
 
-def _is_at_work(state: ClusterState, machine: str) -> bool:
-    """Whether a Node has the machine, or the CDI Manager tells that it is not off; not every manager tells that."""
+def _may_be_on(state: ClusterState, machine: str) -> str:
+    """Why a machine may be on, in a sentence, empty if it is off."""
     shown = state.snapshot.machines.get(machine) if state.snapshot else None
-    powered = shown is not None and shown.power not in (None, OFF)
-    return powered or bool(state.nodes.by("machine", machine))
+    if shown is not None and shown.power is not None:
+        return reported_on(machine, shown.power)
+    if state.settings.gone_node_power == ASSUME_OFF:
+        return ""
+    return f"the CDI Manager does not report whether {f'machine {machine}' if machine else 'its machine'} is off"
+
+
+def reported_on(machine: str, power: str | None) -> str:
+    """Say that a machine is on, empty if the CDI Manager reports it as off, or nothing."""
+    return f"the CDI Manager reports machine {machine} as {power}" if power not in (None, OFF) else ""
 
 
 def _blocked(state: ClusterState, node: str, resources: Iterable[Json], now: float) -> Mapping[str, str]:

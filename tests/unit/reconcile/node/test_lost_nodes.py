@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.fabric.api import Machine
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     COMPOSABILITY_REQUESTS,
     COMPOSABLE_RESOURCES,
@@ -23,15 +24,16 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.n
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import answered_by_a_proxy
-from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import FakeFabric, device
+from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
 OUT = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
 
 
 @pytest.fixture
 def agent() -> t.Iterator[Bench]:
-    """A node whose agent does not live, with a device that nobody uses."""
+    """A node whose agent does not live and whose machine is off, with a device that nobody uses."""
     made = Bench(hands="agent")
+    made.fabric.power = "Off"
     made.build()
     made.put(objects.node(), objects.request(size=1))
     made.fabric.attached["d1"] = device("d1")
@@ -172,15 +174,64 @@ def test_force_that_is_set_later_reaches_the_device(bench: Bench) -> None:
     assert bench.fabric.detaches == [("machine-0", "d1")]
 
 
-@pytest.mark.parametrize(("power", "detaches"), [("On", []), ("PoweringOff", []), ("Off", [("machine-0", "d1")])])
-def test_machine_that_is_not_off_keeps_its_device(agent: Bench, monkeypatch: pytest.MonkeyPatch, power: str,
-                                                  detaches: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize(("power", "why"), [
+    ("On", "the CDI Manager reports machine machine-0 as On"),
+    ("PoweringOff", "the CDI Manager reports machine machine-0 as PoweringOff"),
+    (None, "the CDI Manager does not report whether machine machine-0 is off")])
+def test_machine_that_is_not_reported_as_off_keeps_its_device(agent: Bench, power: str | None, why: str) -> None:
     """The node is gone. The machine may have joined another cluster, where its pods go on computing."""
-    monkeypatch.setattr(agent.fabric, "machines", lambda: tuple(
-        replace(machine, power=power) for machine in FakeFabric.machines(agent.fabric)))
+    agent.fabric.power = power
+    gone(agent, 301)
+    reconcile(agent)
+    assert agent.fabric.detaches == []
+    assert agent.status()["error"].startswith(f"not detached: node node-0 has been gone for 300 s, but {why}")
+    assert "force_detach" in agent.status()["error"], "it says what the administrator can do"
+
+
+def test_machine_that_the_manager_does_not_show_keeps_its_device(agent: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent.fabric, "machines", tuple[Machine, ...])
+    gone(agent, 301)
+    reconcile(agent)
+    assert agent.fabric.detaches == []
+    assert not node_snapshot(agent.state, "node-0").lost
+
+
+@pytest.mark.parametrize(("power", "detaches"), [(None, [("machine-0", "d1")]), ("On", [])])
+def test_administrator_says_that_machines_of_gone_nodes_are_off(
+    power: str | None, detaches: list[tuple[str, str]], agent: Bench
+) -> None:
+    """That is for a CDI Manager that reports no power. It does not overrule one that does."""
+    agent.state.settings = replace(agent.settings, gone_node_power="assume_off")
+    agent.fabric.power = power
     gone(agent, 301)
     reconcile(agent)
     assert agent.fabric.detaches == detaches
+
+
+@pytest.mark.parametrize("of", ["resource", "request"])
+def test_force_returns_the_device_of_a_gone_node(agent: Bench, of: str) -> None:
+    agent.fabric.power = "On"
+    gone(agent, 301)
+    reconcile(agent)
+    assert agent.fabric.detaches == []
+    if of == "request":
+        agent.put(objects.request(size=0, force_detach=True))
+    else:
+        raw = agent.api.one(COMPOSABLE_RESOURCES, "gpu-a")
+        agent.put({**raw, "spec": {**raw["spec"], "force_detach": True}})
+    reconcile(agent)
+    assert agent.fabric.detaches == [("machine-0", "d1")]
+
+
+def test_machine_that_was_switched_on_since_the_inventory_keeps_its_device(
+    agent: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = agent.fabric.machine
+    monkeypatch.setattr(agent.fabric, "machine", lambda uid: replace(read(uid), power="On"))
+    gone(agent, 301)
+    reconcile(agent)
+    assert agent.fabric.detaches == []
+    assert agent.status()["error"] == "not detached: the CDI Manager reports machine machine-0 as On"
 
 
 class TestRenamedNode:

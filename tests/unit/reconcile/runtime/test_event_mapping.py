@@ -194,6 +194,18 @@ def test_device_that_another_machine_has_too_concerns_its_node(bench: Bench) -> 
     assert looked(bench, before, now) == looked(bench, now, before) == {NODE}
 
 
+def test_power_of_the_machine_of_a_node_that_is_gone_concerns_that_node(bench: Bench) -> None:
+    """The device may return once the machine is off."""
+    bench.put(objects.resource("r", device="d1", asked=900))
+    bench.drop(objects.node())
+    bench.state.note_uses(["node-0"])
+    before = published(bench, {(A100, 1): 2}, "d1")
+    off = replace(before, machines={uid: replace(each, power="Off") for uid, each in before.machines.items()})
+    assert looked(bench, before, before) == set()
+    assert looked(bench, before, off) == {NODE}
+    assert NODE in looked(bench, None, off), "the first inventory concerns it too"
+
+
 def test_other_count_concerns_its_pool(bench: Bench) -> None:
     before = published(bench, {(A100, 1): 2, (H100, 1): 1})
     assert looked(bench, before, snapshot({(A100, 1): 3, (H100, 1): 1})) == {POOL}

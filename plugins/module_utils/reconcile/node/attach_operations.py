@@ -116,8 +116,10 @@ class AttachOperations:
         """Return a device that another machine has too, before the node learns of it. It may be in use there."""
         twice = Refused(f"device {device.uid} is on another machine too, as the CDI Manager shows it")
         twice.device = device
-        self._refused(action.resource, action.node, machine, device.model, twice)
-        self.stopping.wait(ASK_AGAIN)  # the plan that follows would find at once what could not be given back
+        try:
+            self._refused(action.resource, action.node, machine, device.model, twice)
+        finally:
+            self.stopping.wait(ASK_AGAIN)  # the plan that follows would find at once what could not be given back
 
     def resume(self, action: Resume) -> None:
         """Wait for what an earlier process began."""

@@ -89,6 +89,21 @@ def test_adopted_device_that_another_machine_has_too_is_given_back(
         assert waited == [ASK_AGAIN]
 
 
+def test_device_that_cannot_be_given_back_is_tried_again_after_a_while(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next plan would find it at once, and ask the CDI Manager without a pause."""
+    waited: list[float] = []
+    monkeypatch.setattr(bench.operations.stopping, "wait", waited.append)
+    bench.put(objects.resource("gpu-a", asked=5))
+    bench.fabric.attached["d9"] = device("d9", shared=True)
+    bench.fabric.detach_error = Unavailable("not now")
+    bench.operations.adopt(Adopt("node-0", "unanswered", "gpu-a", "d9"))
+    bench.idle()
+    assert bench.told("Failed") == ["not now"]
+    assert waited == [ASK_AGAIN]
+
+
 def test_device_that_another_machine_has_too_and_that_may_be_somebody_elses_stays(bench: Bench) -> None:
     bench.put(objects.resource("gpu-a"))
     bench.operations.attach(ATTACH)

@@ -14,11 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ...kube.objects import cohdi
 from ...kube.objects.claim_ref import ClaimRef
 from ...kube.objects.ready import outdated
 from ...planning import actions as act
 from ...planning.actions import WaitReason
 from ...planning.device_info import DIRECT, RESCHEDULE
+from ...planning.node.compose import ONLINE
 from ...planning.node.evaluate import OPERATOR, SCALER
 from ...planning.pool.plan import READY_CONDITION
 from ..gating.controller import GatingController
@@ -167,7 +169,7 @@ class NodeController:
         self._reporter.once(f"identity of node {name}", snapshot.problem if self._state.twins(
             self._state.nodes.get(name)) else "")
         if plan.background or self._state.unwritten_holds(name) or self._outdated(name) or \
-                self._state.stale_taints(name):
+                self._unseen_by_agents(name) or self._state.stale_taints(name):
             self._queue.add_change(NodeRecordsKey(name))
         now = self._state.clock()
         waits = snapshot.unread or (snapshot.blocked and not snapshot.no_hands)
@@ -193,6 +195,8 @@ class NodeController:
                 self._executor.hops.timelines.written(timeline)
         for resource, claim in self._state.unwritten_holds(key.name):
             self._writer.hold(resource, claim)
+        for resource in self._unseen_by_agents(key.name):
+            self._writer.give_to_node(resource)
         for resource in self._outdated(key.name):
             self._writer.observe(resource)
         for resource, keys in self._state.stale_taints(key.name).items():
@@ -221,6 +225,16 @@ class NodeController:
         if not self._operates:
             return []
         return [raw["metadata"]["name"] for raw in self._state.resources.by("node", node) if outdated(raw)]
+
+    def _unseen_by_agents(self, node: str) -> list[str]:
+        """ComposableResources of another operator whose devices are still to be brought up: agents watch by a label,
+        which only ours writes."""
+        if not self._operates:
+            return []
+        return [raw["metadata"]["name"] for raw in self._state.resources.by("node", node)
+                if cohdi.TARGET_NODE not in (raw["metadata"].get("labels") or {})
+                and (raw.get("status") or {}).get("state") != ONLINE
+                and not raw["metadata"].get("deletionTimestamp")]
 
     def forget(self, resource: str) -> None:
         """A ComposableResource is gone."""

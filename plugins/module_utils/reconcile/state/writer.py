@@ -113,9 +113,19 @@ class Writer:
         raw = self.state.resources.get(resource)
         patch: Json = {"metadata": {"annotations": {cohdi.RELEASE: format_micro_time(time.time())}}}
         if raw is not None:  # one that is older than the label becomes the node's business now
-            patch["metadata"]["labels"] = {cohdi.TARGET_NODE: cohdi.node_label(raw["spec"]["target_node"])}
+            patch["metadata"]["labels"] = _of_node(raw)
         self.state.resources.upsert(self.client.merge_patch(COMPOSABLE_RESOURCES, resource, patch))
         self._changes += 1
+
+    def give_to_node(self, resource: str) -> None:
+        """Let the agent of its node see a ComposableResource that another operator has created."""
+        raw = self.state.resources.get(resource)
+        if raw is not None:
+            meta = {"uid": raw["metadata"]["uid"], "labels": _of_node(raw)}
+            with contextlib.suppress(Conflict, NotFound):
+                self.state.resources.upsert(
+                    self.client.merge_patch(COMPOSABLE_RESOURCES, resource, {"metadata": meta}))
+                self._changes += 1
 
     def withdraw_release(self, resource: str) -> None:
         """Let the node keep the device that it was asked to let go."""
@@ -411,6 +421,10 @@ class Writer:
                                                              subresource="status"))
         except (NotFound, Conflict):
             return
+
+
+def _of_node(raw: Json) -> dict[str, str]:
+    return {cohdi.TARGET_NODE: cohdi.node_label(raw["spec"]["target_node"])}
 
 
 def _unchanged(raw: Json) -> Json:

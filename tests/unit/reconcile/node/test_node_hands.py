@@ -330,3 +330,20 @@ def test_gpu_without_a_uuid_is_online_and_in_use_by_its_address(agent: Bench) ->
     (found,) = node_snapshot(agent.state, "node-0").resources
     assert (found.used_by, found.usable) == ("default/train", True)
     assert agent.state.hands.missing("node-0") == ""
+
+
+@pytest.mark.parametrize(("state", "labelled"), [("Attaching", True), ("", True), ("Online", False)])
+def test_device_that_another_operator_attached_becomes_the_agents_business(
+    agent: Bench, state: str, labelled: bool
+) -> None:
+    """CoHDI's operator knows no label of ours. A device that it has brought up already is left as it is."""
+    agent.fabric.attached["d1"] = device("d1")
+    raw = objects.resource("gpu-a", device="d1", serial="GPU-d1", state=state)
+    del raw["metadata"]["labels"][cohdi.TARGET_NODE]
+    agent.put(raw)
+    reconcile(agent)
+    labels = agent.api.one(COMPOSABLE_RESOURCES, "gpu-a")["metadata"]["labels"]
+    assert labels == {cohdi.MANAGED_BY: "request", **({cohdi.TARGET_NODE: "node-0"} if labelled else {})}
+    writes = len(agent.api.writes())
+    reconcile(agent)
+    assert len(agent.api.writes()) == writes

@@ -48,6 +48,8 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 log = logging.getLogger("composable.infra")
 OK, BAD_INPUT, LOST_LEASE = 0, 2, 3
 RESYNC_SECONDS = 60.0
+# Of the 30 s that a pod has to end, these are for the CDI Manager's replies.
+REPLY_SECONDS = 20.0
 SERVICE = "composable-infra-controllers"
 
 
@@ -169,6 +171,7 @@ def _act(stop: threading.Event, engine: ControllerManager, lease_client: Client)
         if gate_lease:
             gate_lease.stop()
     if engine.fence.open:
+        engine.await_replies(REPLY_SECONDS)
         engine.waits.keep()
 
 

@@ -164,6 +164,9 @@ class FakeEngine:
     def work(self) -> None:
         self.log.append("work")
 
+    def await_replies(self, seconds: float) -> None:
+        self.log.append("replies")
+
     def stop(self) -> None:
         self.log.append("stop")
 
@@ -268,8 +271,8 @@ def test_stop_on_request(controller: Callable[..., int], monkeypatch: pytest.Mon
     # How often everything was looked at meanwhile depends on the machine.
     log = [what for what in engine.log if what not in ("all", "keep", "waits")]
     assert log == ["watch", "read ahead", "relist", "spare", "work", "gates open in composable-infra",
-                   "gates closed", "stop"]
-    assert engine.log[-3:] == ["gates closed", "waits", "stop"]
+                   "gates closed", "replies", "stop"]
+    assert engine.log[-4:] == ["gates closed", "replies", "waits", "stop"]
     assert FakeLeadership.log == ["one arena", "composable-infra: operator, publisher, scaler", "left"]
 
 
@@ -322,7 +325,7 @@ def test_pods_are_not_gated_where_no_scaler_runs(controller: Callable[..., int],
     assert controller("--only", "operator") == 0
     # a resync may come before the signal
     did = [entry for entry in FakeEngine.made[0].log if entry not in ("all", "keep", "waits")]
-    assert did == ["watch", "read ahead", "relist", "spare", "work", "stop"]
+    assert did == ["watch", "read ahead", "relist", "spare", "work", "replies", "stop"]
 
 
 def test_refused_lease_is_one_sentence_and_all_is_stopped(

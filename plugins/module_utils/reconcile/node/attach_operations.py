@@ -53,12 +53,23 @@ class AttachOperations:
         self.stopping = threading.Event()
         self._arriving: dict[str, str] = {}
         self._lock = threading.Lock()
+        self._asking: set[str] = set()
+        self._answered = threading.Condition()
         self._pools = threads.of_fabrics(parallel, "fabric")
 
     def stop(self) -> None:
         """Begin nothing new; what the manager is working on is adopted by the next engine."""
         self.stopping.set()
         self._pools.cancel()
+
+    def await_replies(self, seconds: float) -> list[str]:
+        """Wait until the CDI Manager has answered what it was asked, and that is written down.
+
+        Return the ComposableResources whose answer did not come within ``seconds``.
+        """
+        with self._answered:
+            self._answered.wait_for(lambda: not self._asking, seconds)
+            return sorted(self._asking)
 
     def create(self, action: CreateResource) -> None:
         """Write the intent as a new ComposableResource, then attach on a thread of its own. Raises ApiError.
@@ -173,6 +184,8 @@ class AttachOperations:
         """Run it on a thread of its own; nobody waits for that thread, so what goes wrong must be said there."""
 
         def run() -> None:
+            with self._answered:
+                self._asking.add(name)
             try:
                 work()
             except (ApiError, FabricError) as error:
@@ -180,6 +193,9 @@ class AttachOperations:
             except Exception as error:
                 self.reporter.tell(name, "Failed", f"{type(error).__name__}: {error}", type_="Warning")
             finally:
+                with self._answered:
+                    self._asking.discard(name)
+                    self._answered.notify_all()
                 self._end(name)
                 self._on_finished(node)
 

@@ -224,6 +224,20 @@ class ControllerManager:
         self.queue.close()
         self.operations.stop()
 
+    def await_replies(self, seconds: float) -> None:
+        """Begin nothing new, and wait up to ``seconds`` until what the CDI Manager was asked has an answer. All that is
+        known by then is written down: the successor may be another program, which looks for nothing else."""
+        self.quiesce()
+        late = self.operations.await_replies(seconds)
+        for key in self.queue.gathering():
+            if isinstance(key, NodeRecordsKey):
+                with contextlib.suppress(ApiError, FabricError):
+                    self.nodes.write_records(key)
+        if late:
+            self.reporter.once("replies", f"the CDI Manager has not answered within {seconds:g} s about "
+                               f"{', '.join(late)}; our next controller finds the devices by what is written on them, "
+                               "CoHDI's asks for others")
+
     def flush(self) -> None:
         """Send the Events that were told so far: after leadership is given up none goes out."""
         if self.recorder:

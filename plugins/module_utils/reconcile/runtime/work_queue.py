@@ -191,6 +191,13 @@ class WorkQueue(t.Generic[K]):
                           for key, when in self._due.items())
             return not (self._priority or self._background or self._working or gathers)
 
+    def gathering(self) -> list[K]:
+        """Return the background keys that are ready, or gather changes."""
+        with self._changed:
+            soon = time.monotonic() + SOON
+            due = [key for key, when in self._due.items() if self._is_background(key) and when <= soon]
+            return list(dict.fromkeys([*self._background, *filter(self._is_background, self._again), *due]))
+
     def _is_background(self, key: K) -> bool:
         return self._gather_seconds(key) is not None
 

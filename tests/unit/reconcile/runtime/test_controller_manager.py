@@ -16,11 +16,13 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
+    COMPOSABILITY_REQUESTS,
     COMPOSABLE_RESOURCES,
     NODES,
     PODS,
     SLICES,
 )
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import (
     PLUGIN_RESTARTED,
@@ -192,6 +194,35 @@ def test_stop_does_not_wait_for_the_manager_and_the_next_engine_adopts(live: Liv
         assert len(bench.fabric.attaches) == 1
     finally:
         second.stop()
+
+
+def test_reply_that_comes_while_the_engine_ends_is_written_down(live: Live) -> None:
+    """The next one may be CoHDI's, which looks for nothing that it has not asked for itself."""
+    engine, bench = live
+    bench.fabric.gate = threading.Event()
+    engine.work()
+    happen(bench, objects.claim("train", RESULT))
+    assert bench.fabric.asked.wait(10)
+    threading.Timer(0.1, bench.fabric.gate.set).start()
+    engine.await_replies(10.0)
+    assert attached(bench)
+    (request,) = bench.api.of(COMPOSABILITY_REQUESTS)
+    assert request["spec"]["resource"]["size"] == 1
+    (resource,) = bench.api.of(COMPOSABLE_RESOURCES)
+    assert resource["metadata"]["labels"][cohdi.MANAGED_BY] == request["metadata"]["name"]
+
+
+def test_reply_that_does_not_come_is_told(live: Live) -> None:
+    engine, bench = live
+    bench.fabric.gate = threading.Event()
+    engine.work()
+    happen(bench, objects.claim("train", RESULT))
+    assert bench.fabric.asked.wait(10)
+    engine.await_replies(0.01)
+    (name,) = [raw["metadata"]["name"] for raw in bench.api.of(COMPOSABLE_RESOURCES)]
+    bench.fabric.gate.set()
+    assert [said for said in bench.told("Trouble")
+            if said.startswith(f"the CDI Manager has not answered within 0.01 s about {name}; our next controller")]
 
 
 @pytest.mark.parametrize(("roles", "handover", "needs_look"), [

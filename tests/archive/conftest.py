@@ -48,10 +48,20 @@ def user_of(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Callable
 
 @pytest.fixture(scope="session")
 def cluster(user_of: Callable[[str, str], User], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Run a cluster and a CDI Manager from the newest installation; return the folder of its files."""
+    """Run a cluster for all blocks that leave it as it is, but for claims and pods."""
+    yield from running(user_of(*installed.QUICK), tmp_path_factory.mktemp("cluster"))
+
+
+@pytest.fixture(scope="session")
+def cluster_of_cohdi(user_of: Callable[[str, str], User], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Run a cluster in which controllers come and go."""
+    yield from running(user_of(*installed.QUICK), tmp_path_factory.mktemp("cohdi"))
+
+
+def running(user: User, folder: Path) -> Iterator[Path]:
+    """Run a cluster and a CDI Manager from the user's installation; yield the folder of its files."""
     if not installed.kubectl():
         pytest.skip("kubectl is not on PATH")
-    user, folder = user_of(*installed.QUICK), tmp_path_factory.mktemp("cluster")
     (folder / "shown.yml").write_text(block_of("config.yml", "docs/quickstart.md").text, encoding="utf-8")
     variables = user.environment(PYTHONPATH=str(user.home / ".ansible/collections"),
                                  XDG_CACHE_HOME=str(installed.CACHE))
@@ -71,7 +81,8 @@ def cluster(user_of: Callable[[str, str], User], tmp_path_factory: pytest.TempPa
 @pytest.fixture
 def world(archive: Path, user_of: Callable[[str, str], User], request: pytest.FixtureRequest) -> World:
     """Return what settings are made from."""
-    return World(archive, user_of, lambda: request.getfixturevalue("cluster"))
+    return World(archive, user_of, lambda: request.getfixturevalue("cluster"),
+                 lambda: request.getfixturevalue("cluster_of_cohdi"))
 
 
 def runs(python: str) -> bool:

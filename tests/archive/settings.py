@@ -10,7 +10,7 @@ joined by "and".
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,15 +27,20 @@ from ansible_collections.composable.infra.tools.setup import collections as othe
 # what pages put in other folders than the working folder
 ELSEWHERE = {"/etc/composable-infra/config.yml": "config.yml", "/etc/kubernetes/admin.conf": "kubeconfig"}
 CLAIM = ("claim.yml", "pod.yml")
+# Namespaces of CoHDI's components, by their images.
+COHDI = {"composable-dra-driver": "composable-dra", "dynamic-device-scaler": "composable-dra",
+         "composable-resource-operator": "composable-resource-operator-system"}
 
 
 @dataclass(frozen=True)
 class World:
-    """What all settings are made from. `cluster` starts it at the first call, and returns the folder of its files."""
+    """What all settings are made from. `cluster` starts it at the first call, and returns the folder of its files.
+    `cluster_of_cohdi` is another one, in which controllers come and go."""
 
     archive: Path
     user_of: Callable[[str, str], User]
     cluster: Callable[[], Path]
+    cluster_of_cohdi: Callable[[], Path]
 
 
 @dataclass
@@ -99,6 +104,35 @@ def config(place: Prepared) -> None:
     wait(place, "train", "default")
 
 
+def cohdi(place: Prepared) -> None:
+    """Have CoHDI in a cluster, whose pods only seem to run, and a configuration without secrets."""
+    files = place.world.cluster_of_cohdi()
+    shutil.copyfile(files / "kubeconfig", place.folder / "kubeconfig")
+    place.variables["KUBECONFIG"] = str(place.folder / "kubeconfig")
+    found = yaml.safe_load((files / "config.yml").read_text(encoding="utf-8"))
+    found["fabric"] = {key: found["fabric"][key] for key in ("manager", "endpoint", "tenant", "cluster")
+                       if key in found["fabric"]}
+    (place.folder / "config.yml").write_text(yaml.safe_dump(found), encoding="utf-8")
+    if not (files / "cohdi.yml").exists():
+        (files / "cohdi.yml").write_text(yaml.safe_dump_all(cohdi_objects()), encoding="utf-8")
+        place.user.run(f"kubectl apply -f {files / 'cohdi.yml'}", place.folder, **place.variables)
+
+
+def cohdi_objects() -> Iterator[dict[str, object]]:
+    """What CoHDI's chart makes, as far as our roles look at it."""
+    for namespace in sorted(set(COHDI.values())):
+        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    for image, namespace in COHDI.items():
+        labels = {"app": image}
+        pod = {"containers": [{"name": "manager", "image": f"ghcr.io/cohdi/{image}:v0.2.1"}]}
+        yield {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": image, "namespace": namespace},
+               "spec": {"replicas": 1, "selector": {"matchLabels": labels},
+                        "template": {"metadata": {"labels": labels}, "spec": pod}}}
+    secrets = {"username": "gpu", "password": "p", "realm": "r", "client_id": "c", "client_secret": "s"}
+    yield {"apiVersion": "v1", "kind": "Secret", "stringData": secrets,
+           "metadata": {"name": "composable-dra-secret", "namespace": "composable-dra"}}
+
+
 def large_claim(place: Prepared) -> None:
     """Have a claim `training/large` that waits, in the cluster of another setting."""
     place.user.run("kubectl create namespace training --dry-run=client -o yaml | kubectl apply -f -", place.folder,
@@ -133,7 +167,7 @@ def secrets(place: Prepared) -> None:
 
 SETTINGS: dict[str, Callable[[Prepared], None]] = {
     "collection": collection, "Galaxy": galaxy, "archive": archive, "checkout": checkout, "cluster": cluster,
-    "config.yml": config, "large claim": large_claim, "secrets": secrets}
+    "config.yml": config, "large claim": large_claim, "secrets": secrets, "CoHDI": cohdi}
 
 
 def write(name: str, page: str, folder: Path) -> None:

@@ -99,6 +99,12 @@ def replicas(lab: Lab) -> list[int]:
             for namespace, names in PLACES.items() for name in names]
 
 
+def releases(lab: Lab) -> list[str]:
+    """Secrets in which Helm keeps its revisions."""
+    return sorted(item["metadata"]["name"] for item in lab.api.get("/api/v1/secrets")["items"]
+                  if item["type"] == "helm.sh/release.v1")
+
+
 def policies(lab: Lab) -> list[str]:
     return [hook["failurePolicy"] for item in lab.api.get(WEBHOOKS)["items"] for hook in item["webhooks"]]
 
@@ -171,6 +177,22 @@ def test_it_comes_back_with_the_same_devices(lab: Lab, device: str, run: Run) ->
     assert lab.api.get(f"{CRO}/composableresources/gpu-1")["metadata"]["uid"] == device
 
 
+def test_resumed_it_goes_on_with_the_values_that_it_had(lab: Lab, device: str, run: Run) -> None:
+    """Nothing but the state is given: a release of somebody else's stays as it is."""
+    revisions = releases(lab)
+    nothing = {name: "" for name in NEEDED if name != "cohdi_host_aliases"}
+    bare: Json = {**nothing, "cohdi_host_aliases": [], "composable_chart_mirror": "", "controllers_config": {}}
+    well(run(cohdi_state="paused", **bare))
+    check = well(run("--check", cohdi_state="resumed", **bare))
+    assert check.changed
+    assert (replicas(lab), policies(lab)) == ([0, 0, 0], ["Ignore"])
+    well(run(cohdi_state="resumed", **bare))
+    assert (replicas(lab), policies(lab)) == ([1, 1, 1], ["Fail"])
+    assert well(run(cohdi_state="resumed", **bare)).changed == []
+    assert releases(lab) == revisions
+    assert lab.api.get(f"{CRO}/composableresources/gpu-1")["metadata"]["uid"] == device
+
+
 def test_one_component_alone_is_paused(lab: Lab, device: str, run: Run) -> None:
     well(run(cohdi_state="paused", cohdi_components=["scaler"]))
     assert (replicas(lab), policies(lab)) == ([1, 0, 1], ["Fail"])
@@ -218,7 +240,8 @@ def test_it_is_not_removed_while_a_device_is_attached(lab: Lab, device: str, run
         "replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {
             "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}
     lab.api.request("POST", "/apis/apps/v1/namespaces/default/deployments", deployment)
-    assert "while our controllers run (namespace default)" in "".join(run(cohdi_state="absent").failures)
+    for state in ("absent", "resumed"):
+        assert "while our controllers run (namespace default)" in "".join(run(cohdi_state=state).failures)
     assert replicas(lab) == [0, 0, 0]
     lab.api.request("DELETE", "/apis/apps/v1/namespaces/default/deployments/ours")
     well(run(cohdi_state="absent"))

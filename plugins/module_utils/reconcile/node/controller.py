@@ -17,6 +17,7 @@ from functools import partial
 from ...kube.objects import cohdi
 from ...kube.objects.claim_ref import ClaimRef
 from ...kube.objects.ready import outdated
+from ...kube.times import parse_time
 from ...planning import actions as act
 from ...planning.actions import WaitReason
 from ...planning.device_info import DIRECT, RESCHEDULE
@@ -195,8 +196,10 @@ class NodeController:
                 self._executor.hops.timelines.written(timeline)
         for resource, claim in self._state.unwritten_holds(key.name):
             self._writer.hold(resource, claim)
-        for resource in self._unseen_by_agents(key.name):
+        for resource, created in self._unseen_by_agents(key.name):
             self._writer.give_to_node(resource)
+            self._state.rival.created(resource, created)
+            self._reporter.once("rival", self._state.rival.problem())
         for resource in self._outdated(key.name):
             self._writer.observe(resource)
         for resource, keys in self._state.stale_taints(key.name).items():
@@ -226,12 +229,13 @@ class NodeController:
             return []
         return [raw["metadata"]["name"] for raw in self._state.resources.by("node", node) if outdated(raw)]
 
-    def _unseen_by_agents(self, node: str) -> list[str]:
-        """ComposableResources of another operator whose devices are still to be brought up: agents watch by a label,
-        which only ours writes."""
+    def _unseen_by_agents(self, node: str) -> list[tuple[str, float]]:
+        """ComposableResources of another operator whose devices are still to be brought up, and when they were created:
+        agents watch by a label, which only ours writes."""
         if not self._operates:
             return []
-        return [raw["metadata"]["name"] for raw in self._state.resources.by("node", node)
+        return [(raw["metadata"]["name"], parse_time(raw["metadata"].get("creationTimestamp") or ""))
+                for raw in self._state.resources.by("node", node)
                 if cohdi.TARGET_NODE not in (raw["metadata"].get("labels") or {})
                 and (raw.get("status") or {}).get("state") != ONLINE
                 and not raw["metadata"].get("deletionTimestamp")]

@@ -81,7 +81,7 @@ from .work_queue import WorkQueue
 
 RUNNING = "Running"
 # What a trouble of the process is about.
-ABOUT = ("API server", "CDI Manager", "inventory", "binding conditions", "pools")
+ABOUT = ("API server", "CDI Manager", "inventory", "binding conditions", "pools", "another operator")
 # Seconds between two passes over held pods when nothing happens.
 PASS_SECONDS = 5.0
 SLOW_SECONDS = 1.0
@@ -204,6 +204,7 @@ class ControllerManager:
         self.threads.start(self._begin, "begin")
 
     def _begin(self) -> None:
+        self.state.rival.began()
         while not self.stopping.is_set():
             try:
                 if self.roles & {SCALER, OPERATOR}:
@@ -267,10 +268,10 @@ class ControllerManager:
 
     def troubles(self) -> dict[str, str]:
         """Return the same sentences, each with what it is about: of ABOUT."""
-        api, manager, inventory, slices, pools = ABOUT
+        api, manager, inventory, slices, pools, rival = ABOUT
         old = self.fabric_looks.problem() if self.looks else ""
         found = [*((said, api) for said in self.watches.problems()), (self.state.fabric_problem, manager),
-                 (old, inventory), (self.state.pools_problem, slices),
+                 (old, inventory), (self.state.pools_problem, slices), (self.state.rival.problem(), rival),
                  *((said, pools) for said in list(self.state.refused_models.values()))]
         first: dict[str, str] = {}
         for said, about in found:

@@ -34,6 +34,7 @@ from .memory import (
     RecentAttaches,
     Releases,
     Returns,
+    Rival,
     ShownDevices,
 )
 from .node_hands import AGENT, NodeHands
@@ -95,7 +96,7 @@ class ClusterState:
         self._shown, self.handovers = ShownDevices(), Handovers()
         self.absent_nodes, self.doubts, self.departures = FirstSeen(), FirstSeen(), FirstSeen()
         self.operations, self.last_uses = OperationsUnderWay(), LastUses()
-        self.blocks = AttachBlocks(clock=clock)
+        self.blocks, self.rival = AttachBlocks(clock=clock), Rival(clock)
         self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
         self.releases = Releases()
         self.shares, self.floor_shares = NodeShares(), FloorShares()

@@ -15,6 +15,8 @@ from ...kube.objects.shown_devices import Shown, read
 from ...planning.fairness import MINUTE
 
 Json = dict[str, t.Any]
+# How long another operator is told of after it has created an object.
+RIVAL_SECONDS = 600.0
 
 
 class OperationsUnderWay:
@@ -54,6 +56,32 @@ class OperationsUnderWay:
         """What is under way now."""
         with self._lock:
             return OperationsUnderWay(frozenset(self._names))
+
+
+class Rival:
+    """Whether another operator works beside this one, such as CoHDI's after an upgrade of its chart. Thread-safe.
+
+    ``clock``: the API server's time, in seconds since the epoch.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._began, self._seen = clock, float("inf"), ("", 0.0)
+
+    def began(self) -> None:
+        """This process leads from now on."""
+        self._began = self._clock()
+
+    def created(self, resource: str, when: float) -> None:
+        """Somebody else has created a ComposableResource at that time."""
+        if when > self._began:
+            self._seen = (resource, self._clock())
+
+    def problem(self) -> str:
+        """Return in a sentence what was seen of it lately; empty for nothing."""
+        resource, when = self._seen
+        return (f"another operator has created {resource} while this one leads, and each returns what the other "
+                "attaches; if it is CoHDI's, pause it by the role cohdi with cohdi_state: paused"
+                ) if resource and self._clock() - when < RIVAL_SECONDS else ""
 
 
 class AttachBlocks:

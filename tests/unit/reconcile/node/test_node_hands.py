@@ -20,6 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state import memory
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -347,3 +348,22 @@ def test_device_that_another_operator_attached_becomes_the_agents_business(
     writes = len(agent.api.writes())
     reconcile(agent)
     assert len(agent.api.writes()) == writes
+
+
+def test_another_operator_beside_this_one_is_told(agent: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after an upgrade of CoHDI's chart, which sets its replicas back."""
+    def create(name: str, created: float) -> None:
+        raw = objects.resource(name, device=name, created=created)
+        del raw["metadata"]["labels"][cohdi.TARGET_NODE]
+        agent.put(raw)
+        reconcile(agent)
+
+    agent.state.rival.began()
+    create("before", 5.0)
+    assert agent.state.rival.problem() == ""
+    create("meanwhile", -5.0)
+    assert agent.state.rival.problem().startswith(
+        "another operator has created meanwhile while this one leads, and each returns what the other attaches")
+    assert len(agent.told("Trouble")) == 1
+    monkeypatch.setattr(memory, "RIVAL_SECONDS", 0.0)
+    assert agent.state.rival.problem() == ""

@@ -111,7 +111,8 @@ def test_manifests_are_files_in_the_order_of_application(tmp_path: Path) -> None
     assert {each["metadata"].get("namespace") for each in everything} == {None, "fabric", "gpu-operator", "default"}
     assert "Secret" not in {each["kind"] for each in everything}
     assert well(run(tmp_path, **given)).changed == []
-    well(run(tmp_path, **given, controllers_node_hands="none", controllers_service_monitor="always"))
+    # Without our operator nobody asks the privileged agents for anything.
+    well(run(tmp_path, **given, controllers_components=["publisher", "scaler"], controllers_service_monitor="always"))
     assert list(files(folder)) == [
         "00-definitions.yaml", "01-namespace.yaml", "02-policies-and-permissions.yaml", "03-controllers.yaml",
         "04-gate-reaper.yaml", "05-monitors-and-gates.yaml"]

@@ -19,6 +19,7 @@ const ALERTS = "guides/alerts.md";
 const REMEDIES = {
   page: `${ALERTS}#composablecontrollersdown`, "API server": `${ALERTS}#composablewatchrestarts`, "CDI Manager": `${ALERTS}#composablemanagerdown`,
   inventory: `${ALERTS}#composableinventoryold`, "binding conditions": "handover.md#what-each-kubernetes-version-offers-for-it", pools: `${ALERTS}#composablepoolsrefused`,
+  "another operator": "guides/moving-from-cohdi.md#one-after-the-other",
 };
 
 // Where the documentation says what to do about a trouble; what: as the model names it, such as "node node-0".

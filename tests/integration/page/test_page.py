@@ -130,6 +130,7 @@ REMEDIES = (
     ("inventory", "no poll has succeeded for more than 120 s", "guides/alerts.md", "ComposableInventoryOld"),
     ("binding conditions", "pools are not published", "handover.md", "What each Kubernetes version offers for it"),
     ("pools", "DeviceClass gpu would fail", "guides/alerts.md", "ComposablePoolsRefused"),
+    ("another operator", "another operator has created gpu-1", "guides/moving-from-cohdi.md", "One after the other"),
     ("fabric 1", "the free A100 could not be counted", "guides/alerts.md", "ComposableManagerDown"),
     ("fabric 1", "switch s1: its health is Critical", "guides/page.md", "What it shows"),
     ("device gpu-0", "it fell off the bus", "guides/troubleshooting.md", "Trouble on a node"),

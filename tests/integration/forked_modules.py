@@ -14,6 +14,7 @@ from __future__ import annotations
 import array
 import atexit
 import contextlib
+import gc
 import marshal
 import os
 import select
@@ -154,6 +155,7 @@ if __name__ == "__main__":
 
     for library in LIBRARY:
         importlib.import_module(library)
+    gc.freeze()  # or each collection of garbage in a fork copies the pages of all that is imported
     # the folder of this file
     del sys.path[0]
     serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

@@ -40,7 +40,7 @@ class PluginControl:
         return self._deleted.get(plugin.driver)
 
     def delete(self, plugin: Plugin, pod: Json, leaving: Collection[str]) -> bool:
-        """Delete the pod, so that the plugin begins anew. Return False when another one has taken its place.
+        """Delete the pod, which restarts the plugin. Return False when another pod has taken its place.
 
         ``leaving``: UUIDs of devices that leave the node. Raises NotRestarted beside a device that the plugin shows as
         sick and that stays, and ApiError.

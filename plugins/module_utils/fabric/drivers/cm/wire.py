@@ -99,7 +99,7 @@ class Spec:
 
     @property
     def counted_failures(self) -> int:
-        """How many of these ``count`` has. Nobody can remove a device that has no name."""
+        """Return how many of these ``count`` includes. CM removes a device by its name, and these have none."""
         others = sum(e.device is not None or e.status != ADD_FAILED for e in self.entries)
         return max(0, min(len(self.nameless_failures), self.count - others))
 

@@ -20,8 +20,8 @@ Compose            the system lists the block or not. Adopt when it does; else u
                    the block itself shows, read right before.
 ================== =============================================================================================
 
-A service may let two clients give one unit to two machines. After its own request each client looks who has the unit.
-If another machine has it too, the client gives it back, whoever was first.
+A service may let two clients give one unit to two machines. After its own request our driver reads which machines
+have the unit. If another machine has it too, the driver gives it back, also when its own request came first.
 """
 
 from __future__ import annotations

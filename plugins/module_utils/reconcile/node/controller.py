@@ -31,7 +31,7 @@ from ..runtime.event_reporter import EventReporter
 from ..runtime.threads import Stopped, Threads, run_all
 from ..runtime.work_queue import WorkQueue
 from ..state import adapters
-from ..state.cluster_state import ClusterState
+from ..state.cluster_state import ClusterState, Json
 from ..state.writer import Notes, Writer
 from ..timelines.recorder import START_SECONDS
 from ..timelines.timeline import Timeline, node_steps
@@ -169,8 +169,8 @@ class NodeController:
         self._reporter.once(f"hands of node {name}", plan.hands_problem)
         self._reporter.once(f"identity of node {name}", snapshot.problem if self._state.twins(
             self._state.nodes.get(name)) else "")
-        if plan.background or self._state.unwritten_holds(name) or self._outdated(name) or \
-                self._unseen_by_agents(name) or self._state.stale_taints(name):
+        if plan.background or self._state.unwritten_holds(name) or self._state.stale_taints(name) or any(
+                outdated(raw) or _is_unseen_by_agents(raw) for raw in self._operated(name)):
             self._queue.add_change(NodeRecordsKey(name))
         now = self._state.clock()
         waits = snapshot.unread or (snapshot.blocked and not snapshot.no_hands)
@@ -196,12 +196,14 @@ class NodeController:
                 self._executor.hops.timelines.written(timeline)
         for resource, claim in self._state.unwritten_holds(key.name):
             self._writer.hold(resource, claim)
-        for resource, created in self._unseen_by_agents(key.name):
-            self._writer.give_to_node(resource)
-            self._state.rival.created(resource, created)
+        operated = self._operated(key.name)
+        for raw in filter(_is_unseen_by_agents, operated):
+            name, created = raw["metadata"]["name"], raw["metadata"].get("creationTimestamp") or ""
+            self._writer.give_to_node(name)
+            self._state.rival.created(name, parse_time(created))
             self._reporter.once("rival", self._state.rival.problem())
-        for resource in self._outdated(key.name):
-            self._writer.observe(resource)
+        for raw in filter(outdated, operated):
+            self._writer.observe(raw["metadata"]["name"])
         for resource, keys in self._state.stale_taints(key.name).items():
             self._writer.lift_taints(resource, keys)
         # The queue keeps a node's earliest appointment alone, so that later timelines may have lost theirs.
@@ -223,22 +225,9 @@ class NodeController:
                 of_resource.setdefault(name, []).append(replace(timeline, steps=steps))
         return {name: self._writer.timeline_notes(name, found) for name, found in of_resource.items()}
 
-    def _outdated(self, node: str) -> list[str]:
-        """ComposableResources whose spec was changed since their status was written."""
-        if not self._operates:
-            return []
-        return [raw["metadata"]["name"] for raw in self._state.resources.by("node", node) if outdated(raw)]
-
-    def _unseen_by_agents(self, node: str) -> list[tuple[str, float]]:
-        """ComposableResources of another operator whose devices are still to be brought up, and when they were created:
-        agents watch by a label, which only ours writes."""
-        if not self._operates:
-            return []
-        return [(raw["metadata"]["name"], parse_time(raw["metadata"].get("creationTimestamp") or ""))
-                for raw in self._state.resources.by("node", node)
-                if cohdi.TARGET_NODE not in (raw["metadata"].get("labels") or {})
-                and (raw.get("status") or {}).get("state") != ONLINE
-                and not raw["metadata"].get("deletionTimestamp")]
+    def _operated(self, node: str) -> list[Json]:
+        """The node's ComposableResources, where this process is their operator."""
+        return [*self._state.resources.by("node", node)] if self._operates else []
 
     def forget(self, resource: str) -> None:
         """A ComposableResource is gone."""
@@ -259,3 +248,11 @@ class NodeController:
                 turns.append(due)
             found.append(action)
         return found, min(turns, default=None)
+
+
+def _is_unseen_by_agents(raw: Json) -> bool:
+    """Whether another operator has created a ComposableResource whose device is still to be brought up: agents watch by
+    a label, which only ours writes."""
+    meta = raw["metadata"]
+    return (cohdi.TARGET_NODE not in (meta.get("labels") or {}) and not meta.get("deletionTimestamp")
+            and (raw.get("status") or {}).get("state") != ONLINE)

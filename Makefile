@@ -195,8 +195,9 @@ molecule-%: setup
 	@$(PROGRAM).lab.binaries.helm .venv/bin
 	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m molecule test -s $*
 
-lint: setup ## ruff on all Python
+lint: setup ## ruff on all Python, and the language of README.md and docs/
 	@$(VENV_PYTHON) -m ruff check
+	@$(VENV_PYTHON) -m tools.words --check
 
 types: setup ## mypy --strict on all Python
 	@$(VENV_PYTHON) -m tools.gates.types

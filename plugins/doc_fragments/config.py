@@ -120,6 +120,13 @@ options:
           cluster:
             description: UUID of the cluster. V(cm) needs it, V(fm) takes one.
             type: str
+          machines:
+            description:
+              - Which machine is behind which port, where V(redfish) or V(sunfish) shows host ports and no ComputerSystem.
+                The uid of each machine, as in C(fsas-cdi://UID) of its node, and the path of its endpoint. On a fabric
+                whose zones are host ports themselves it is the path of the machine's zone. There, what is in a zone
+                without a machine counts as another machine's.
+            type: dict
           auth:
             description:
               - How to log in. V(fm) and V(cm) take V(password_grant), V(redfish) takes V(session), V(basic) and

@@ -47,6 +47,9 @@ options:
   layout_endpoint:
     env:
       - name: COMPOSABLE_LAYOUT_ENDPOINT
+  machines:
+    env:
+      - name: COMPOSABLE_MACHINES
   manager:
     env:
       - name: COMPOSABLE_MANAGER

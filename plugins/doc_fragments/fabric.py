@@ -37,6 +37,15 @@ options:
   cluster:
     description: UUID of the cluster. Required with O(manager=cm). If not set, E(COMPOSABLE_CLUSTER) is used.
     type: str
+  machines:
+    description:
+      - Which machine is behind which port, where a Redfish service shows host ports and no ComputerSystem.
+      - The uid of each machine, as in C(fsas-cdi://UID) of its node, and the path of its endpoint. On a fabric whose
+        zones are host ports themselves it is the path of the machine's zone. There, what is in a zone without a machine
+        counts as another machine's.
+      - For O(manager=redfish) and O(manager=sunfish).
+      - If not set, E(COMPOSABLE_MACHINES) is used, with a mapping as JSON.
+    type: dict
   auth:
     description:
       - How to log in. O(manager=fm) and O(manager=cm) support V(password_grant), which needs O(username), O(password),

@@ -10,12 +10,14 @@ import typing as t
 from collections.abc import Callable, Container, Iterable, Mapping
 
 from ansible.module_utils.basic import AnsibleFallbackNotFound
+from ansible.module_utils.common.validation import check_type_dict
 from ansible.module_utils.parsing.convert_bool import boolean
 
 Options = Mapping[str, Mapping[str, t.Any]]
 # of a type that not every text fits: how a text is read, and what it must be
 TYPES: t.Final[Mapping[str, tuple[Callable[[str], object], str]]] = {
-    "bool": (boolean, "true or false"), "float": (float, "a number")}
+    "bool": (boolean, "true or false"), "float": (float, "a number"),
+    "dict": (check_type_dict, "a mapping, such as {\"node-0\": \"/redfish/v1/Fabrics/CXL/Endpoints/H1\"}")}
 
 
 def environment_value(*names: str) -> str:

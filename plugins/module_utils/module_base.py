@@ -40,6 +40,7 @@ FABRIC_OPTIONS: dict[str, dict[str, t.Any]] = {
     "layout_endpoint": _option("layout_endpoint"),
     "tenant": _option("tenant"),
     "cluster": _option("cluster"),
+    "machines": _option("machines", type="dict"),
     "auth": _option("auth", choices=list(CREDENTIALS_OF)),
     "username": _option("username"),
     "password": _option("password", no_log=True),

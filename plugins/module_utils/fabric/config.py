@@ -14,13 +14,17 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from .errors import BadConfiguration
-from .registry import CREDENTIALS_OF, MANAGERS, ManagerEntry
+from .external import checked_options, entry_of
+from .registry import CREDENTIALS_OF, ManagerEntry
 
 CREDENTIALS: t.Final = CREDENTIALS_OF["password_grant"]
 SECRETS: t.Final = ("password", "client_secret", "ca_pem")
 ENDPOINTS: t.Final = ("endpoint", "layout_endpoint")
 # Options that only some managers, or some ways to log in, have a use for.
-PARTICULAR: t.Final = ("tenant", "cluster", "layout_endpoint", *CREDENTIALS)
+PARTICULAR: t.Final = ("tenant", "cluster", "layout_endpoint", "machines", "driver_options", *CREDENTIALS)
+# Uid of a machine that the user names, as in a node's providerID, and the path of the endpoint or zone it is behind.
+_MACHINE: t.Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+_HOST_PORT: t.Final = re.compile(r"/redfish/v1/Fabrics/[^/\s]+/(Endpoints|Zones)/[^/\s]+")
 # Composable DRA Driver refuses credentials of 1000 bytes and more; a Secret must serve both.
 LONGEST_CREDENTIAL: t.Final = 999
 
@@ -29,10 +33,12 @@ LONGEST_CREDENTIAL: t.Final = 999
 class FabricConfig:
     """Connection to one CDI Manager. Timeouts in seconds; what a manager has no use for is empty.
 
-    ``registry.MANAGERS`` says what each manager requires and allows. ``layout_endpoint``: where NEC CDIM takes
-    layout changes. ``client_key_path`` may be left out when the certificate's file holds the key too.
+    ``external.entry_of`` says what each manager requires and allows. ``driver_options``: those that only the driver of
+    another collection takes, with their defaults. ``layout_endpoint``: where NEC CDIM takes layout changes.
+    ``client_key_path`` may be left out when the certificate's file holds the key too.
     ``credentials_dir``: a mounted Secret with CoHDI's keys (``username, password, realm, client_id,
-    client_secret, certificate``); it fills what is not given otherwise.
+    client_secret, certificate``); it fills what is not given otherwise. ``machines``: paths of endpoints or zones by
+    uid of the machine behind them, where a Redfish service has no ComputerSystem for it.
     """
 
     endpoint: str
@@ -56,6 +62,8 @@ class FabricConfig:
     attach_timeout: float = 180.0
     requests_per_second: float | None = None
     credentials_dir: str | None = None
+    driver_options: Mapping[str, t.Any] = field(default_factory=dict)
+    machines: Mapping[str, str] = field(default_factory=dict)
     given: Mapping[str, t.Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -63,13 +71,16 @@ class FabricConfig:
         """Check ``options`` (None counts as absent) and build; BadConfiguration names the field."""
         given = {key: value for key, value in options.items() if value is not None}
         _refuse_unknown(given)
-        name = _choice("manager", given.get("manager", "fm"), tuple(MANAGERS))
-        manager = MANAGERS[name]
+        name = given.get("manager", "fm")
+        manager = entry_of(name)
         auth = _choice("auth", given.get("auth", manager.auth[0]), manager.auth, f" for manager {name}")
-        _refuse_useless(given, (*manager.requires, *manager.takes, *CREDENTIALS_OF[auth]), f"{name} with auth {auth}")
+        own = ("driver_options",) if manager.options else ()
+        useful = (*manager.requires, *manager.takes, *own, *CREDENTIALS_OF[auth])
+        _refuse_useless(given, useful, f"{name} with auth {auth}")
         values = {**_from_secret(given, CREDENTIALS_OF[auth]), **given, "manager": name, "auth": auth}
         _refuse_missing(values, ("endpoint", *manager.requires, *CREDENTIALS_OF[auth]))
         checked = {key: _checked(key, value, manager) for key, value in values.items()}
+        checked["driver_options"] = checked_options(manager.options, given.get("driver_options", {}))
         _refuse_combinations(given, checked)
         return cls(**checked, given=given)
 
@@ -183,6 +194,24 @@ def _uuid(key: str, value: t.Any) -> str:
         raise BadConfiguration(key, value, "it must be a UUID") from None
 
 
+def _machines(key: str, value: t.Any) -> Mapping[str, str]:
+    """Each machine a path of its own: two machines behind one host port could not be told apart."""
+    if not isinstance(value, Mapping):
+        raise BadConfiguration(key, value, "it must map the uid of each machine to the path of an endpoint or a zone")
+    found: dict[str, str] = {}
+    for uid, path in value.items():
+        if not isinstance(uid, str) or not _MACHINE.fullmatch(uid):
+            raise BadConfiguration(key, uid, "a machine's uid has letters, digits, dots and hyphens, as in "
+                                             "fsas-cdi://UID of its node")
+        if not isinstance(path, str) or not _HOST_PORT.fullmatch(path):
+            raise BadConfiguration(f"{key}.{uid}", path, "it must be the path of an endpoint or a zone, such as "
+                                                         "/redfish/v1/Fabrics/CXL/Endpoints/H1")
+        if path in found.values():
+            raise BadConfiguration(f"{key}.{uid}", path, "another machine has this path")
+        found[uid] = path
+    return found
+
+
 def _seconds(key: str, value: t.Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 86400:
         raise BadConfiguration(key, value, "it must be a number of seconds above 0 and up to 86400")
@@ -207,6 +236,8 @@ _CHECKS: t.Final[Mapping[str, Callable[[str, t.Any], t.Any]]] = {
     "tenant": _uuid,
     **dict.fromkeys(CREDENTIALS, _credential),
     "validate_certs": _flag,
+    "driver_options": lambda _key, value: value,
     **dict.fromkeys(("connect_timeout", "read_timeout", "attach_timeout"), _seconds),
     "requests_per_second": _rate,
+    "machines": _machines,
 }

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from .api import FabricManager
 from .config import FabricConfig
-from .errors import BadConfiguration
+from .external import connected
 
 
 def connect(config: FabricConfig) -> FabricManager:
@@ -23,9 +23,7 @@ def connect(config: FabricConfig) -> FabricManager:
     configuration (certificates, credentials) that cannot be used.
     """
     make = _DRIVERS.get(config.manager)
-    if make is None:
-        raise BadConfiguration("manager", config.manager, f"allowed are {', '.join(_DRIVERS)}")
-    return make(config)
+    return make(config) if make else connected(config.manager, config)
 
 
 def _fm(config: FabricConfig) -> FabricManager:

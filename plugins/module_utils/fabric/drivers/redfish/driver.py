@@ -55,7 +55,7 @@ class RedfishDriver:
     def __init__(self, config: FabricConfig) -> None:
         self._session = Session(config, read_error)
         self.service = Service(self._session)
-        self._reader = Reader(self.service)
+        self._reader = Reader(self.service, config.machines)
         self._switches = SwitchReader(self.service)
         self._executor = CompositionExecutor(self._session, self.service, config)
         self._allocator = UnitAllocator(lambda: service_model(self._reader.tree()))
@@ -93,7 +93,7 @@ class RedfishDriver:
         switches, switches_of = cabling(shown, {each.uri: self._switches.of(each) for each in fabrics})
         problems = {f"switches/{shown.numbers[each.uri]}": said for each in fabrics
                     if (said := self._switches.problem(each))}
-        problems |= _unreadable(shown) | _no_systems(shown)
+        problems |= _unreadable(shown) | _no_systems(shown) | _not_ports(shown)
         return FabricSnapshot({machine.uid: machine for machine in shown.machines()},
                               {key: len(units) for key, units in free.items()}, taken, problems,
                               free_in_boxes=Counter((*key, unit.box) for key, units in free.items()
@@ -184,6 +184,8 @@ class RedfishDriver:
     def _system(self, uid: str) -> ComputerSystem:
         host = self._allocator.service_model(oldest=OLDEST_MAP).hosts.get(uid)
         host = host or self.service_model().hosts.get(uid)
+        if host and host.is_port:
+            return host.system  # no resource tells its power
         system = self.service.read(ComputerSystem, host.system.uri) if host else None
         if system is None:
             raise _no_machine(uid)
@@ -268,12 +270,22 @@ def _no_systems(shown: ServiceModel) -> dict[str, str]:
     """What is wrong with a service that shows host ports and no ComputerSystem: it reads as one without machines."""
     ports = [endpoint.uri for each in shown.tree.fabrics for endpoint in each.endpoints
              if any(entity.role in ("Initiator", "Both") for entity in endpoint.entities())]
-    if shown.hosts or not ports:
+    if shown.hosts or shown.tree.machines or not ports:
         return {}
     more = f" and {len(ports) - MOST_NAMED} more" if len(ports) > MOST_NAMED else ""
     return {"machines": f"the CDI Manager shows host ports ({', '.join(ports[:MOST_NAMED])}{more}) and no "
                         "ComputerSystem, so no node has a machine there; have its administrator add the servers to "
-                        "its Systems, or allow this account to read them"}
+                        "its Systems, or allow this account to read them, or name the port of each server in the "
+                        "option machines"}
+
+
+def _not_ports(shown: ServiceModel) -> dict[str, str]:
+    """Which machines of the configuration cannot be served, by uid."""
+    return {f"machines/{uid}": f"option machines: {path} of machine {uid} must be an endpoint, or a zone of a fabric "
+                               "without Connections, and no ComputerSystem may have this endpoint or this uid; correct "
+                               "the path, or leave the machine out"
+            for uid, path in shown.tree.machines.items()
+            if uid not in shown.hosts or not shown.hosts[uid].is_port}
 
 
 def _no_machine(uid: str) -> Missing:

@@ -60,10 +60,14 @@ def _endpoints_of(service: Service, groups: Iterable[str]) -> dict[str, tuple[st
 
 
 class Reader:
-    """Thread-safe; keeps parts, and of the last reading what stands in for a resource that cannot be read."""
+    """Thread-safe; keeps parts, and of the last reading what stands in for a resource that cannot be read.
 
-    def __init__(self, service: Service) -> None:
+    ``machines``: endpoint or zone by uid of a machine, as the configuration says.
+    """
+
+    def __init__(self, service: Service, machines: Mapping[str, str] | None = None) -> None:
         self._service = service
+        self._machines = machines or {}
         self._lock = threading.Lock()
         self._parts: dict[str, tuple[float, Part]] = {}
         self._last: Mapping[str, Resource] = {}
@@ -85,6 +89,7 @@ class Reader:
             blocks=service.members(ResourceBlock, blocks, levels=2, known=last),
             block_zones=service.members(Zone, composition.zones if composition else None, known=last),
             fabrics=tuple(self._fabric(entry, last) for entry in service.members(FabricResource, root.fabrics)),
+            machines=self._machines,
         )
         fabrics = [each for f in tree.fabrics for each in (*f.endpoints, *f.zones, *f.connections)]
         every: Iterable[Resource] = (*tree.blocks, *tree.block_zones, *fabrics)
@@ -96,18 +101,21 @@ class Reader:
 
         None when the machine is gone, or does not say which blocks it has.
         """
+        on = tuple(self._grants(f) for f in known.tree.fabrics if f.fabric.uri in host.initiators)
+        if host.is_port:
+            return self._with_parts(replace(known.tree, systems=(), blocks=(), fabrics=on))
         system = self._service.read(ComputerSystem, host.system.uri)
         if system is None or (known.tree.blocks and not system.blocks):
             return None
         had = [unit.block.uri for unit in known.units.values() if host.uid in unit.hosts and unit.block]
         own = [block.uri for block in known.tree.blocks if system.uri in (*block.systems, *block.own_systems)]
         blocks = tuple(self._service.read_all(ResourceBlock, [*system.blocks, *had, *own]))
-        fabrics = tuple(self._grants(f) for f in known.tree.fabrics if f.fabric.uri in host.initiators)
-        return self._with_parts(replace(known.tree, systems=(system,), blocks=blocks, fabrics=fabrics))
+        return self._with_parts(replace(known.tree, systems=(system,), blocks=blocks, fabrics=on))
 
     def _fabric(self, fabric: FabricResource, last: Known) -> FabricTree:
         endpoints = self._service.members(Endpoint, fabric.endpoints, levels=2, known=last)
-        return self._grants(FabricTree(fabric, endpoints), last)
+        ports = frozenset(path for path in self._machines.values() if path.startswith(f"{fabric.uri}/Zones/"))
+        return self._grants(FabricTree(fabric, endpoints, host_zones=ports), last)
 
     def _grants(self, known: FabricTree, last: Known = None) -> FabricTree:
         """Who may use what, read again; the endpoints stay, and those that the collection forgot are added."""

@@ -76,7 +76,7 @@ def test_a_service_with_host_ports_and_no_system_says_so(monkeypatch: pytest.Mon
     assert found.problems == {"machines": (
         f"the CDI Manager shows host ports ({FABRIC}/Endpoints/i0, {FABRIC}/Endpoints/i1) and no ComputerSystem, so no "
         "node has a machine there; have its administrator add the servers to its Systems, or allow this account to "
-        "read them")}
+        "read them, or name the port of each server in the option machines")}
     empty = {**composable([block("a")]), SYSTEMS: {"Members": [], "Members@odata.count": 0}}
     assert connected(empty, monkeypatch).snapshot(["A100"]).problems == {}
 

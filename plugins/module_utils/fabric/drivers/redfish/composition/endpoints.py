@@ -90,7 +90,7 @@ def _ask_disconnect(preconditions: Preconditions, change: Change) -> Ask:
 def zone_of(change: Change) -> Zone | None:
     """The machine's zone on a fabric that knows no connections: being in it is being attached."""
     owners, mine = change.service_model.owners, set(change.initiators)
-    zones = (zone for zone in fabric_of(change).zones if mine & zone.members)
+    zones = (zone for zone in fabric_of(change).zones if mine & {zone.uri, *zone.members})
     alone = (zone for zone in zones if all(owners.get(uri, change.host.uid) == change.host.uid for uri in zone.members))
     return next(alone, None)
 
@@ -144,10 +144,10 @@ def is_in_other_zone(preconditions: Preconditions, change: Change) -> bool:
     """Whether another machine's zone has the target, alone or too."""
     if preconditions.zone is None:
         return True
-    hosts = {*change.service_model.owners, *fabric_of(change).host_ports} - set(change.initiators)
-    mine = preconditions.zone.uri
+    fabric, mine = fabric_of(change), preconditions.zone.uri
+    hosts = {*change.service_model.owners, *fabric.host_ports} - set(change.initiators)
     rivals = (zone for zone in preconditions.zones if zone.uri != mine and change.target in zone.members)
-    return any(hosts & zone.members for zone in rivals)
+    return any(hosts & zone.members or fabric.host_port(zone) for zone in rivals)
 
 
 def ask_zone(preconditions: Preconditions, changes: Changes) -> Ask:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from ...shared.redfish import device_kinds
@@ -30,6 +30,8 @@ def service_model(tree: Tree, known: ServiceModel | None = None) -> ServiceModel
     places = _block_zones(tree)
     uids = system_uids((known.tree if known else tree).systems)
     hosts = {host.uid: host for host in _hosts(tree, numbers, places, uids)}
+    elsewhere = [host for host in known.hosts.values() if not host.is_port] if known else []
+    hosts |= {host.uid: host for host in _ports(tree, numbers, [*hosts.values(), *elsewhere])}
     of_system = {host.system.uri: host.uid for host in hosts.values()}
     owners = {uri: host.uid for host in hosts.values() for found in host.initiators.values() for uri in found}
     everyone = {**known.owners, **owners} if known else owners
@@ -137,6 +139,20 @@ def _hosts(
             zones = frozenset(uri for found in places.values() for uri in found)
         uid = uids.get(system.uri, system.uri)
         yield Host(uid, system, _fabric_of(zones, initiators, numbers), zones, initiators)
+
+
+def _ports(tree: Tree, numbers: Mapping[str, int], systems: Collection[Host]) -> Iterable[Host]:
+    """Machines that the configuration names by an endpoint or a zone, unless a ComputerSystem has the uid or it."""
+    uids = {host.uid for host in systems}
+    ends = {uri for host in systems for found in host.initiators.values() for uri in found}
+    for uid, path in tree.machines.items():
+        for fabric in tree.fabrics:
+            zones = fabric.zones if fabric.fabric.connections is None else ()
+            there = any(each.uri == path for each in (*fabric.endpoints, *zones))
+            if there and uid not in uids and path not in ends:
+                initiators = {fabric.fabric.uri: (path,)}
+                system = ComputerSystem({"Id": uid, "Name": uid}, path)
+                yield Host(uid, system, _fabric_of((), initiators, numbers), frozenset(), initiators, is_port=True)
 
 
 def _fabric_of(zones: Iterable[str], initiators: Iterable[str], numbers: Mapping[str, int]) -> int | None:
@@ -247,15 +263,16 @@ def _problem(resources: Iterable[Resource]) -> str:
 def _granted(fabric: FabricTree, owners: Mapping[str, str]) -> defaultdict[str, set[str | None]]:
     """Machines by target: through connections, or through zones on a fabric that knows no connections.
 
-    None stands for a machine that the service does not show. A zone without host ports is a store, no machine's. While
-    a resource of the fabric cannot be read, any target may be somebody's.
+    None stands for a machine that the service does not show. A zone without host ports is a store, no machine's, unless
+    zones of the fabric are host ports themselves. While a resource of the fabric cannot be read, any target may be
+    somebody's.
     """
     groups = [(c.initiators, c.targets) for c in fabric.connections]
     if fabric.fabric.connections is None:
         ports = fabric.host_ports
-        known = [tuple(uri for uri in zone.endpoints if uri in owners) for zone in fabric.zones]
-        groups = [(uris or tuple(uri for uri in zone.endpoints if uri in ports), zone.endpoints)
-                  for zone, uris in zip(fabric.zones, known, strict=True)]
+        known = [tuple(uri for uri in (zone.uri, *zone.endpoints) if uri in owners) for zone in fabric.zones]
+        groups = [(uris or tuple(uri for uri in zone.endpoints if uri in ports) or fabric.host_port(zone),
+                   zone.endpoints) for zone, uris in zip(fabric.zones, known, strict=True)]
     found: defaultdict[str, set[str | None]] = defaultdict(set)
     if fabric.problem:
         found.update((endpoint.uri, {None}) for endpoint in fabric.endpoints)

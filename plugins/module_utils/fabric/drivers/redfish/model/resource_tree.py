@@ -25,18 +25,23 @@ from ...shared.redfish.resources import (
 
 @dataclass(frozen=True, slots=True)
 class FabricTree:
-    """One fabric and its collections."""
+    """One fabric and its collections. ``host_zones``: zones that stand for a host port each, says the configuration."""
 
     fabric: FabricResource
     endpoints: tuple[Endpoint, ...] = ()
     zones: tuple[Zone, ...] = ()
     connections: tuple[Connection, ...] = ()
+    host_zones: frozenset[str] = frozenset()
 
     @property
     def host_ports(self) -> frozenset[str]:
         """Endpoints of machines, also of machines that the service does not show. A device's may say ``Both``."""
         return frozenset(endpoint.uri for endpoint in self.endpoints
                          if any(entity.role == "Initiator" for entity in endpoint.entities()))
+
+    def host_port(self, zone: Zone) -> tuple[str, ...]:
+        """The zone itself, on a fabric where zones are host ports: what is in it is a machine's, whoever that is."""
+        return (zone.uri,) if self.host_zones else ()
 
     @property
     def problem(self) -> str:
@@ -56,7 +61,10 @@ class SwitchTree:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Everything that composition is about. ``parts``: what blocks and endpoints hold, by path."""
+    """Everything that composition is about. ``parts``: what blocks and endpoints hold, by path.
+
+    ``machines``: endpoint or zone by uid of a machine without a ComputerSystem, says the configuration.
+    """
 
     root: ServiceRoot
     systems: tuple[ComputerSystem, ...] = ()
@@ -65,3 +73,4 @@ class Tree:
     block_zones: tuple[Zone, ...] = ()
     fabrics: tuple[FabricTree, ...] = ()
     parts: Mapping[str, Part] = field(default_factory=dict)
+    machines: Mapping[str, str] = field(default_factory=dict)

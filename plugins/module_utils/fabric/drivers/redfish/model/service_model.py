@@ -17,13 +17,18 @@ from .resource_tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine: ``initiators`` are its endpoints by fabric; ``zones`` those of its own blocks."""
+    """A machine: ``initiators`` are its endpoints by fabric; ``zones`` those of its own blocks.
+
+    ``is_port``: it has no ComputerSystem. The configuration names its endpoint, or the zone that is its host port and
+    counts as its endpoint here.
+    """
 
     uid: str
     system: ComputerSystem
     fabric: int | None
     zones: frozenset[str]
     initiators: Mapping[str, tuple[str, ...]]
+    is_port: bool = False
 
     def machine(self, devices: Iterable[Device]) -> Machine:
         """As a machine with these devices."""

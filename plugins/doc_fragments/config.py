@@ -103,9 +103,13 @@ options:
               - Kind of the CDI Manager. V(fm) and V(cm) are Fabric Manager and Cluster Manager of Fsas Technologies,
                 V(nec) is NEC's CDIM, V(sunfish) the composition service of Sunfish, V(redfish) any manager with
                 Redfish composition.
+              - C(namespace.collection.name) is a driver of another collection, which must be installed beside this one.
             type: str
-            choices: [fm, cm, nec, sunfish, redfish]
             default: fm
+          driver_options:
+            description:
+              - Options that only the driver of another collection has, by name. They are no place for secrets.
+            type: dict
           endpoint:
             description:
               - Base URL of the CDI Manager, C(https://) and host. With V(nec) and V(sunfish) it may be C(http://).
@@ -122,10 +126,10 @@ options:
             type: str
           machines:
             description:
-              - Which machine is behind which port, where V(redfish) or V(sunfish) shows host ports and no ComputerSystem.
-                The uid of each machine, as in C(fsas-cdi://UID) of its node, and the path of its endpoint. On a fabric
-                whose zones are host ports themselves it is the path of the machine's zone. There, what is in a zone
-                without a machine counts as another machine's.
+              - Which machine is behind which port, where V(redfish) or V(sunfish) shows host ports and no
+                ComputerSystem. The uid of each machine, as in C(fsas-cdi://UID) of its node, and the path of its
+                endpoint. On a fabric whose zones are host ports themselves it is the path of the machine's zone. There,
+                what is in a zone without a machine counts as another machine's.
             type: dict
           auth:
             description:

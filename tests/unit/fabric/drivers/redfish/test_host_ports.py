@@ -141,8 +141,8 @@ def test_a_machine_that_cannot_be_served_is_said(
     shown = fabric.snapshot(["A100"])
     assert set(shown.machines) == {UUIDS["m0"], UUIDS["m1"]}
     assert shown.problems == {f"machines/{uid}": (
-        f"option machines: {path} of machine {uid} must be an endpoint, or a zone of a fabric without Connections, and no "
-        "ComputerSystem may have this endpoint or this uid; correct the path, or leave the machine out")}
+        f"option machines: {path} of machine {uid} must be an endpoint, or a zone of a fabric without Connections, and "
+        "no ComputerSystem may have this endpoint or this uid; correct the path, or leave the machine out")}
 
 
 def test_the_power_of_a_machine_behind_a_port_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,5 +166,5 @@ def test_bad_machines_are_refused_by_name(machines: t.Any, said: str) -> None:
         FabricConfig.from_dict({"manager": "redfish", "endpoint": "https://x.example", "auth": "none",
                                 "machines": machines})
     assert said in str(caught.value)
-    with pytest.raises(BadConfiguration, match="machines: .*no use for it"):
+    with pytest.raises(BadConfiguration, match=r"machines: .*no use for it"):
         FabricConfig.from_dict({"manager": "nec", "endpoint": "https://x.example", "machines": PORTS})

@@ -12,8 +12,8 @@ import time
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 
-# By a name of its own, and by the names of the modules.
-LOGGERS = ("composable.infra", "ansible_collections.composable.infra")
+# By a name of its own, by the names of the modules, and the SDK that sends traces.
+LOGGERS = ("composable.infra", "ansible_collections.composable.infra", "opentelemetry")
 
 
 class JsonFormatter(logging.Formatter):

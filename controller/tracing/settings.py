@@ -13,21 +13,16 @@ from __future__ import annotations
 import argparse
 import math
 import re
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from ansible_collections.composable.infra.plugins.module_utils.net.tls import (
-    BadAuthority,
-    BadClientCertificate,
-    client_context,
-)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 TRACES_PATH = "/v1/traces"
-PROTOCOL = "http/json"
+PROTOCOL = "http/protobuf"
 ALWAYS, NEVER, RATIO = "always_on", "always_off", "traceidratio"
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -41,7 +36,6 @@ class TraceSettings:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout: float = 10.0
     gzip: bool = False
-    context: ssl.SSLContext | None = None
     ratio: float = 1.0
     resource: dict[str, str] = field(default_factory=dict)
 
@@ -49,13 +43,14 @@ class TraceSettings:
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
     """The option by which a program of the controller says where its traces go."""
     parser.add_argument("--otlp-endpoint", metavar="URL",
-                        help="OpenTelemetry collector to which traces of claims are sent as OTLP/HTTP with JSON, to "
-                             f"URL{TRACES_PATH} (default: the variables OTEL_EXPORTER_OTLP_..., else no traces)")
+                        help="OpenTelemetry collector to which traces of claims are sent as OTLP/HTTP with protobuf, "
+                             f"to URL{TRACES_PATH} (default: the variables OTEL_EXPORTER_OTLP_..., else no traces)")
 
 
 def trace_settings(endpoint: str | None, environ: Mapping[str, str], service: str,
                    version: str) -> tuple[TraceSettings | None, str]:
-    """Where traces go, None for nowhere, and why the variables cannot be used, empty when they can.
+    """Where traces go, None for nowhere, and why the variables cannot be used, empty when they can. The SDK reads those
+    of TLS itself.
 
     ``endpoint``: of the option, before the variables. ``service``: name of the program. Raises BadConfig for the
     option.
@@ -69,7 +64,7 @@ def trace_settings(endpoint: str | None, environ: Mapping[str, str], service: st
             return None, ""
         return (_settings(url, given, service, version) if _wanted(given) else None), ""
     except BadConfig as error:
-        return None, f"no traces: {error}"
+        return None, str(error)
 
 
 class _Variables:
@@ -124,8 +119,9 @@ def _settings(url: str, given: _Variables, service: str, version: str) -> TraceS
     name, compression = given.otlp("COMPRESSION")
     if compression not in ("", "none", "gzip"):
         raise BadConfig(f"{name}: {compression!r} is not usable: must be gzip or none")
-    return TraceSettings(url, _headers(given), _timeout(given), compression == "gzip", _context(url, given),
-                         ratio(given), _resource(given, service, version))
+    _check_files(url, given)
+    return TraceSettings(url, _headers(given), _timeout(given), compression == "gzip", ratio(given),
+                         _resource(given, service, version))
 
 
 def ratio(given: _Variables) -> float:
@@ -144,6 +140,7 @@ def ratio(given: _Variables) -> float:
 
 
 def _timeout(given: _Variables) -> float:
+    """Seconds. The SDK for Python takes the variable for seconds; OpenTelemetry's specification says milliseconds."""
     name, text = given.otlp("TIMEOUT")
     found = _number(text or "10000")
     if not 1 <= found <= 600_000:
@@ -186,16 +183,12 @@ def _pairs(variable: str, text: str) -> dict[str, str]:
     return found
 
 
-def _context(url: str, given: _Variables) -> ssl.SSLContext | None:
-    if not url.startswith("https:"):
-        return None
-    named = {what: given.otlp(what) for what in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY")}
-    try:
-        return client_context(ca_path=named["CERTIFICATE"][1] or None, key_path=named["CLIENT_KEY"][1] or None,
-                              certificate_path=named["CLIENT_CERTIFICATE"][1] or None)
-    except (BadAuthority, FileNotFoundError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadConfig(f"{named['CERTIFICATE'][0]}: {named['CERTIFICATE'][1]!r} is not usable: {why}") from None
-    except BadClientCertificate as error:
-        at = named["CLIENT_CERTIFICATE"]
-        raise BadConfig(f"{at[0]}: {at[1]!r} is not usable: {error}") from None
+def _check_files(url: str, given: _Variables) -> None:
+    """Raises BadConfig for a file of TLS that cannot be read: the SDK would say so at each batch."""
+    for what in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY") if url.startswith("https:") else ():
+        name, path = given.otlp(what)
+        try:
+            if path:
+                Path(path).read_bytes()
+        except OSError as error:
+            raise BadConfig(f"{name}: {path!r} is not usable: {error.strerror}") from None

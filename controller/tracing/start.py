@@ -8,24 +8,48 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import typing as t
 
 from ansible_collections.composable.infra.controller.build import version
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 
-from .exporter import OtlpTracer
-from .settings import trace_settings
+from .settings import TraceSettings, trace_settings
+
+if t.TYPE_CHECKING:
+    from ansible_collections.composable.infra.controller.tracing.exporter import OtlpTracer
 
 log = logging.getLogger("composable.infra")
 
 
 def start_tracer(endpoint: str | None, service: str) -> OtlpTracer | None:
-    """The tracer of a program, named ``service`` in its traces; None where no traces are wanted. ``endpoint``: of the
-    option. Raises BadConfig for an option or a proxy that cannot be used."""
+    """Start the tracer of a program.
+
+    ``endpoint``: of the option. ``service``: the program's name in its traces. Returns None if no traces are wanted, or
+    if the variables that ask for them cannot be used, which a warning says. Raises BadConfig for an option that cannot
+    be used, also because OpenTelemetry's SDK is not installed.
+    """
     build = version()
     settings, problem = trace_settings(endpoint, os.environ, service, build)
+    if settings is not None:
+        settings.resource.setdefault("service.instance.id", socket.gethostname())
+        try:
+            return _started(settings, build)
+        except ImportError as error:
+            problem = ("traces need the Python packages opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http "
+                       f"({error}); install both, or switch traces off")
+            if endpoint is not None:
+                raise BadConfig(f"--otlp-endpoint: {problem}") from None
+        except ValueError as error:
+            problem = str(error)
     if problem:
-        log.warning("%s", problem)
-    if settings is None:
-        return None
-    settings.resource.setdefault("service.instance.id", socket.gethostname())
+        log.warning("no traces: %s", problem)
+    return None
+
+
+def _started(settings: TraceSettings, build: str) -> OtlpTracer:
+    # Only a program that sends traces needs the SDK and waits for its import.
+    from ansible_collections.composable.infra.controller.tracing.exporter import OtlpTracer
+
+    tracer = OtlpTracer(settings, build)
     log.info("traces are sent to %s", settings.url)
-    return OtlpTracer(settings, build)
+    return tracer

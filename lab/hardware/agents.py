@@ -25,7 +25,6 @@ from ansible_collections.composable.infra.controller.agent.main import COMPONENT
 from ansible_collections.composable.infra.controller.agent.metrics import AgentMetrics
 from ansible_collections.composable.infra.controller.logs import set_up_logging
 from ansible_collections.composable.infra.controller.signals import asked_to_stop
-from ansible_collections.composable.infra.controller.tracing.exporter import OtlpTracer
 from ansible_collections.composable.infra.controller.tracing.start import start_tracer
 from ansible_collections.composable.infra.lab.hardware.agents_options import AgentsOptions
 from ansible_collections.composable.infra.lab.hardware.registration import register_always
@@ -34,6 +33,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs
 from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
 from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.tracing import Tracer
 
 _STACK_BYTES = 512 * 1024
 _POLL_SECONDS = 0.05
@@ -42,7 +42,7 @@ _POLL_SECONDS = 0.05
 class _One:
     """The agent of one node, in a thread until it is alone there."""
 
-    def __init__(self, node: str, options: AgentsOptions, stop: threading.Event, tracer: OtlpTracer | None) -> None:
+    def __init__(self, node: str, options: AgentsOptions, stop: threading.Event, tracer: Tracer | None) -> None:
         folder = Path(options.state_dir)
         self._root, self._stop = folder / "nodes" / node, stop
         self._client = Client(Connection.load(str(folder / "kubeconfigs" / f"agent-{node}.yaml")), pool=4)

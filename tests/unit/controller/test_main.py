@@ -20,11 +20,11 @@ from ansible_collections.composable.infra.controller.health import HealthServer
 from ansible_collections.composable.infra.controller.logs import LOGGERS
 from ansible_collections.composable.infra.controller.main import main, parser
 from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
-from ansible_collections.composable.infra.controller.tracing.exporter import OtlpTracer
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.rate_limit import TokenBucket
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.fence import Fence
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.tracing import Tracer
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, rows
 
 MANAGER = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
@@ -148,7 +148,7 @@ class FakeEngine:
     made: t.ClassVar[list[FakeEngine]] = []
 
     def __init__(self, client: FakeClient, fabric: object, config: EngineConfig, *, roles: frozenset[str],
-                 metrics: PrometheusMetrics, tracer: OtlpTracer | None = None) -> None:
+                 metrics: PrometheusMetrics, tracer: Tracer | None = None) -> None:
         self.roles, self.log = roles, list[str]()
         self.watches = FakeWatches(self.log)
         self.client, self.config, self.gates, self.fence = client, config, "scaler" in roles, Fence()

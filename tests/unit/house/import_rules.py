@@ -49,7 +49,7 @@ RULES = {
     "plugins": Rule(areas=FRONT_DOOR, packages=frozenset({"ansible", "yaml"})),
     "extensions": Rule(areas=FRONT_DOOR, packages=frozenset({"aiohttp", "yaml"})),
     "controller": Rule(areas=ENGINE | {UTILS, KUBELET_PLUGIN},
-                       packages=frozenset({"yaml", "prometheus_client", "cryptography"})),
+                       packages=frozenset({"yaml", "prometheus_client", "cryptography", "opentelemetry"})),
     WIRE: Rule(packages=frozenset({"google", "grpc", "grpc_tools"})),
     KUBELET_PLUGIN: Rule(areas=ENGINE | {UTILS, "controller", WIRE}, packages=frozenset({"grpc"})),
     AUTOSCALER: Rule(areas=ENGINE | {UTILS, "controller", WIRE},

@@ -47,8 +47,7 @@ def test_endpoint(endpoint: str | None, variables: dict[str, str], url: str) -> 
 
 def test_defaults_are_those_of_the_specification() -> None:
     settings = used("http://collector:4318")
-    assert (settings.timeout, settings.gzip, settings.ratio, settings.headers, settings.context) == (
-        10.0, False, 1.0, {}, None)
+    assert (settings.timeout, settings.gzip, settings.ratio, settings.headers) == (10.0, False, 1.0, {})
     assert settings.resource == {"service.name": "service", "service.version": "1.0"}
 
 
@@ -85,7 +84,7 @@ def test_sampler(sampler: str, arg: str, ratio: float) -> None:
     ({"EXPORTER_OTLP_ENDPOINT": "collector:4317"}, "OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4317' is"),
     ({"EXPORTER_OTLP_ENDPOINT": "http://c:99999"}, "OTEL_EXPORTER_OTLP_ENDPOINT: 'http://c:99999' is not usable"),
     ({"EXPORTER_OTLP_ENDPOINT": "http://c", "EXPORTER_OTLP_PROTOCOL": "grpc"},
-     "OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' is not usable: must be http/json"),
+     "OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' is not usable: must be http/protobuf"),
     ({"EXPORTER_OTLP_ENDPOINT": "http://c", "TRACES_SAMPLER": "jaeger_remote"}, "OTEL_TRACES_SAMPLER: 'jaeger_remote'"),
     ({"EXPORTER_OTLP_ENDPOINT": "http://c", "TRACES_SAMPLER": "traceidratio", "TRACES_SAMPLER_ARG": "2"},
      "OTEL_TRACES_SAMPLER_ARG: '2' is not usable: must be a number from 0 to 1"),
@@ -97,7 +96,6 @@ def test_sampler(sampler: str, arg: str, ratio: float) -> None:
 def test_a_variable_that_cannot_be_used_is_told_and_nothing_is_traced(variables: dict[str, str], words: str) -> None:
     settings, problem = read(**variables)
     assert settings is None
-    assert problem.startswith("no traces: ")
     assert words in problem
 
 
@@ -105,7 +103,7 @@ def test_a_variable_that_cannot_be_used_is_told_and_nothing_is_traced(variables:
 def test_a_header_that_cannot_be_sent_is_told_without_its_value(text: str) -> None:
     settings, problem = read("http://c", EXPORTER_OTLP_HEADERS=text)
     assert settings is None
-    assert problem.startswith("no traces: OTEL_EXPORTER_OTLP_HEADERS: it has a header")
+    assert problem.startswith("OTEL_EXPORTER_OTLP_HEADERS: it has a header")
     assert "cret" not in problem
 
 

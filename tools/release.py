@@ -21,7 +21,6 @@ import yaml
 
 from .address import current, is_placeholder
 from .docsite import build as site
-from .docsite import pages
 from .gates.workspace import CACHE, ROOT, run, sources
 from .published import copied
 
@@ -54,7 +53,6 @@ def make(version: str, into: Path, *, docs: bool = True) -> None:
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
     copy = change_log(version)
-    pages.write(copy / "docs" / "docsite")
     notes = notes_of(version, (copy / "CHANGELOG.md").read_text(encoding="utf-8"))
     (into / "release-notes.md").write_text(notes, encoding="utf-8")
     did("archive", run(["ansible-galaxy", "collection", "build", "--output-path", str(into)], cwd=copy))

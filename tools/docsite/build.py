@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The documentation site as HTML: guides and plugins, by antsibull-docs and Sphinx: `make docsite`.
+"""The documentation site as HTML: the pages of docs/ by MyST-Parser, and the plugins by antsibull-docs.
 
-It works on a copy of the sources, to which the pages are added. Each warning of Sphinx is a fault, but for references
-to Ansible's own documentation, which is not at hand.
+`make docsite` builds it from a copy of the sources. Each warning of Sphinx is a fault, except for
+references to Ansible's own documentation, which is not part of the build.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from ..gates.workspace import CACHE, ROOT, run, sources
-from .pages import DeadLink, write
+from .pages import DeadLink, redirects, write
 
 WORK = CACHE / "docsite"
 COPY = WORK / "ansible_collections" / "composable" / "infra"
@@ -24,8 +24,9 @@ SETTINGS = f"""\
 project = "{NAME}"
 copyright = "composable.infra contributors"
 title = html_title = html_short_title = "{NAME}"
-extensions = ["sphinx_antsibull_ext"]
-html_theme = "alabaster"
+extensions = ["myst_parser", "sphinx_antsibull_ext", "sphinx_reredirects"]
+html_theme = "furo"
+myst_heading_anchors = 4
 default_role = "any"
 highlight_language = "YAML+Jinja"
 suppress_warnings = ["misc.highlighting_failure"]
@@ -35,39 +36,41 @@ FOREIGN = re.compile(r"undefined label: '(?!ansible_collections\.composable\.inf
 
 
 def copied() -> Path:
-    """A copy of the sources with the pages of the site. Raises DeadLink."""
+    """Copy the sources, and return the folder of the copy."""
     shutil.rmtree(WORK, ignore_errors=True)
     shutil.copytree(sources(), COPY, ignore=shutil.ignore_patterns(".git", ".ansible"))
-    write(COPY / "docs" / "docsite")
     return COPY
 
 
 def build(into: Path) -> int:
-    """Write the HTML into ``into``; 0 when there was no fault, which is printed."""
-    try:
-        copied()
-    except DeadLink as error:
-        print(error, file=sys.stderr)
-        return 1
+    """Write the HTML into ``into``. Print each fault, and return 0 if there is none."""
+    copied()
     return html(into)
 
 
 def html(into: Path) -> int:
-    """The HTML of the copy that is there; 0 when there was no fault."""
+    """Write the HTML of the copy into ``into``. Print each fault, and return 0 if there is none."""
     source, log = WORK / "source", WORK / "warnings"
-    source.mkdir(mode=0o700)
-    (source / "conf.py").write_text(SETTINGS, encoding="utf-8")
+    plugins = source / "plugins"
+    plugins.mkdir(mode=0o700, parents=True)
+    settings = f"{SETTINGS}redirects = {redirects()!r}\n"
+    (source / "conf.py").write_text(settings, encoding="utf-8")
+    try:
+        write(source, COPY)
+    except DeadLink as dead:
+        print(dead, file=sys.stderr)
+        return 1
     status = run(["antsibull-docs", "collection", "--use-current", "--squash-hierarchy", "--no-breadcrumbs",
-                  "--fail-on-error", "--dest-dir", str(source), NAME],
+                  "--fail-on-error", "--dest-dir", str(plugins), NAME],
                  ANSIBLE_COLLECTIONS_PATH=str(WORK), ANSIBLE_LOCAL_TEMP=str(WORK / "tmp"))
-    status = status or run(["sphinx-build", "-q", "-b", "html", "-w", str(log), str(source), str(into)])
+    status = status or run(["sphinx-build", "-Q", "-b", "html", "-w", str(log), str(source), str(into)])
     found = faults(log.read_text(encoding="utf-8")) if log.is_file() else []
-    print("\n".join(found) or f"docsite: {len(list(into.glob('*.html')))} pages in {into.name}")
+    print("\n".join(found) or f"docsite: {len(list(into.rglob('*.html')))} pages in {into.name}")
     return 1 if status or found else 0
 
 
 def faults(log: str) -> list[str]:
-    """Lines of Sphinx's warnings that are faults."""
+    """Return the warnings of Sphinx that are faults."""
     lines = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", log).splitlines() if line.strip()]
     return [line for line in lines if not FOREIGN.search(line)]
 

@@ -1,86 +1,115 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All pages below docs/ as docs/docsite/rst, which Ansible's documentation sites read.
+"""The pages below docs/ as the sources of the documentation site, and their order there.
 
-They are made when the site is built, so that each page stands once in the repository.
+The pages are copied as they are. Only links to files outside docs/ change: they lead to the
+repository. docs/contributors/ is no part of the site.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import yaml
-
 from ..address import current
-from .restructured import converted, label, slug
 
 ROOT = Path(__file__).resolve().parents[2]
-# Order of the pages in the site. A test sees that none is left out.
+CONTRIBUTORS = "contributors"
+# The navigation of the site. A test checks that it names every page once.
 SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "First steps": ("tutorials/first-hour", "quickstart", "guides/bootstrap", "configuration", "modules", "playbooks"),
+    "First steps": ("tutorials/first-hour", "quickstart", "guides/bootstrap"),
     "Guides": ("guides/connect-a-manager", "guides/redfish", "guides/operating", "guides/upgrading",
                "guides/defragment", "guides/moving-drivers", "guides/page", "guides/metrics", "guides/alerts",
                "guides/tracing", "whatif",
                "guides/event-driven", "guides/awx", "guides/node-agent", "guides/tenants", "guides/permissions",
                "guides/air-gap", "guides/moving-from-cohdi", "guides/troubleshooting", "guides/two-clusters",
-               "guides/what-happens-when"),
-    "Background": ("handover", "gated", "autoscaling", "architecture", "managers", "gpu_stack", "kubernetes",
-                   "compatibility", "performance", "reliability", "versions", "limits"),
+               "guides/what-happens-when", "autoscaling"),
+    "Reference": ("configuration", "modules", "playbooks", "managers", "kubernetes", "versions"),
+    "Background": ("handover", "gated", "architecture", "gpu_stack", "compatibility", "performance", "reliability",
+                   "limits"),
 }
+# Addresses that pages had, with the page that has their text now.
+MOVED: Mapping[str, str] = {}
+_LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+_HEADING = re.compile(r"^#{1,6} +(.*)$", re.MULTILINE)
 
 
 class DeadLink(ValueError):
-    """A link of a page leads nowhere; the message names page and link."""
+    """A link of a page leads nowhere. The message names page and link."""
 
 
-def name_of(page: str) -> str:
-    """``guides/air-gap`` as ``air_gap``."""
-    return page.rpartition("/")[2].replace("-", "_")
+def listed() -> list[str]:
+    """Return all pages of the site in their order, such as ``guides/air-gap``."""
+    return ["index", *(page for pages in SECTIONS.values() for page in pages)]
 
 
-def written() -> dict[str, str]:
-    """Text of every file of the site by its path below docs/docsite. Raises DeadLink."""
-    files = {f"rst/{name_of(page)}.rst": restructured(page) for pages in SECTIONS.values() for page in pages}
-    sections = [{"title": title, "toctree": [name_of(page) for page in pages]} for title, pages in SECTIONS.items()]
-    files["extra-docs.yml"] = "---\n" + yaml.safe_dump({"sections": sections}, sort_keys=False)
-    return files
+def redirects() -> dict[str, str]:
+    """Return the address to which each old address of the site leads, relative to the old one.
+
+    Until version 1 of the site, ``guides/air-gap`` was ``docsite/air_gap``.
+    """
+    former = {f"docsite/{page.rpartition('/')[2].replace('-', '_')}": page for page in listed()}
+    return {old: os.path.relpath(f"{page}.html", Path(old).parent) for old, page in {**former, **MOVED}.items()}
 
 
-def restructured(page: str) -> str:
-    """One page as reStructuredText."""
-    path = ROOT / "docs" / f"{page}.md"
-    return converted(path.read_text(encoding="utf-8"), name_of(page), lambda link: leads_to(path, link))
+def write(into: Path, root: Path = ROOT) -> None:
+    """Write the pages and pictures of ``root``/docs as sources of the site into ``into``.
+
+    Raises DeadLink.
+    """
+    shutil.copytree(root / "docs" / "images", into / "images", dirs_exist_ok=True)
+    for page in listed():
+        source, target = root / "docs" / f"{page}.md", into / f"{page}.md"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        text = linked(source, source.read_text(encoding="utf-8"), root)
+        target.write_text(text + ("\n" + "\n".join(contents()) if page == "index" else ""), encoding="utf-8")
 
 
-def leads_to(path: Path, link: str) -> str:
-    """Where a link of the page at ``path`` leads: ``ref:LABEL`` within the site, else a URL."""
+def contents() -> Iterator[str]:
+    """Yield the lines of the table of contents."""
+    for title, names in {**SECTIONS, "Modules and plugins": ("plugins/index",)}.items():
+        yield from ("```{toctree}", ":hidden:", f":caption: {title}", "", *names, "```", "")
+
+
+def linked(page: Path, text: str, root: Path = ROOT) -> str:
+    """Return the text of a page whose links to files outside docs/ lead to the repository.
+
+    Raises DeadLink.
+    """
+    return _LINK.sub(lambda found: found[1] + leads_to(page, found[2], root) + found[3], text)
+
+
+def leads_to(page: Path, link: str, root: Path = ROOT) -> str:
+    """Return where a link of ``page`` leads: the link itself within the site, otherwise a URL.
+
+    Raises DeadLink.
+    """
     if "://" in link:
         return link
     name, _hash, heading = link.partition("#")
-    file = Path(os.path.normpath(path.parent / name)) if name else path
-    page = file.relative_to(ROOT / "docs").with_suffix("").as_posix() if file.is_relative_to(ROOT / "docs") else ""
-    if any(page in pages for pages in SECTIONS.values()):
-        return f"ref:{label(name_of(page), checked(path, file, heading))}"
+    file = Path(os.path.normpath(page.parent / name)) if name else page
     if not file.exists():
-        raise DeadLink(f"{path.relative_to(ROOT)}: {link} leads nowhere")
+        raise DeadLink(f"{page.relative_to(root)}: {link} leads nowhere")
+    if heading and heading not in headings(file):
+        raise DeadLink(f"{page.relative_to(root)}: {file.name} has no heading {heading}")
+    docs = root / "docs"
+    inside = file.relative_to(docs) if file.is_relative_to(docs) else None
+    if inside and (inside.parts[:1] == ("images",) or inside.with_suffix("").as_posix() in listed()):
+        return link
     kind = "tree" if file.is_dir() else "blob"
-    return f"{current()}/{kind}/main/{file.relative_to(ROOT).as_posix()}" + (f"#{heading}" if heading else "")
+    address = f"{current(root)}/{kind}/main/{file.relative_to(root).as_posix()}"
+    return address + (f"#{heading}" if heading else "")
 
 
-def checked(path: Path, file: Path, heading: str) -> str:
-    """The heading of ``file`` that a link names, empty for none. Raises DeadLink."""
-    lines = file.read_text(encoding="utf-8").splitlines()
-    known = {slug(line.lstrip("#").strip().replace("`", "")) for line in lines if line.startswith("##")}
-    if heading and heading not in known:
-        raise DeadLink(f"{path.relative_to(ROOT)}: {file.name} has no heading {heading}")
-    return heading
+def headings(file: Path) -> set[str]:
+    """Return the headings of a file as links name them."""
+    return {slug(found) for found in _HEADING.findall(file.read_text(encoding="utf-8"))}
 
 
-def write(site: Path) -> None:
-    """Put the files into ``site``, a folder docs/docsite. Raises DeadLink."""
-    (site / "rst").mkdir(parents=True, exist_ok=True)
-    for name, text in written().items():
-        (site / name).write_text(text, encoding="utf-8")
+def slug(heading: str) -> str:
+    """Return a heading as links name it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

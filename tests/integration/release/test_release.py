@@ -33,7 +33,7 @@ def test_a_dry_run_makes_everything_and_changes_nothing(tmp_path: Path) -> None:
         readme = archive.extractfile("README.md")
         assert readme is not None
         assert f"]({current()}/blob/main/docs/quickstart.md)" in readme.read().decode("utf-8")
-    assert {"README.md", "docs/docsite/rst/quickstart.rst", "docs/docsite/extra-docs.yml",
+    assert {"README.md", "docs/quickstart.md", "docs/docsite/extra-docs.yml",
             "examples/site/hosts.yml"} <= names
     assert {name for name in names if name.startswith((".", "dist"))} <= {".ansible-lint", ".yamllint"}
     assert status() == before

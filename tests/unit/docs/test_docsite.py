@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every page below docs/ is in the documentation site, in reStructuredText that says the same; dead links are found."""
+"""Every page below docs/ is in the documentation site; dead links are found; old addresses lead to the pages."""
 
 from __future__ import annotations
 
@@ -9,75 +9,57 @@ import io
 from pathlib import Path
 
 import pytest
-import yaml
-from docutils.core import publish_doctree
 
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 from ansible_collections.composable.infra.tools import picture
+from ansible_collections.composable.infra.tools.address import current
 from ansible_collections.composable.infra.tools.docsite import build, pages
-from ansible_collections.composable.infra.tools.docsite.restructured import converted, label
 
 LABEL = "ansible_collections.composable.infra.docsite"
-
-
-def rst(text: str) -> str:
-    """The page without its label."""
-    return converted(text, "page", lambda link: link).partition("\n\n")[2]
+OPERATING = ROOT / "docs" / "guides" / "operating.md"
 
 
 def test_no_page_is_left_out_and_none_is_named_twice() -> None:
-    listed = [page for names in pages.SECTIONS.values() for page in names]
-    there = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-    assert sorted(listed) == sorted(there), "add it to SECTIONS of tools/docsite/pages.py"
-    assert len({pages.name_of(page) for page in listed}) == len(listed)
+    there = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")
+             if path.parent.name != pages.CONTRIBUTORS}
+    assert sorted(pages.listed()) == sorted(there), "add it to SECTIONS of tools/docsite/pages.py"
 
 
-def test_the_table_of_contents_names_the_files(tmp_path: Path) -> None:
+def test_the_site_has_every_page_and_every_picture_and_contents_that_name_them(tmp_path: Path) -> None:
     pages.write(tmp_path)
-    contents = yaml.safe_load((tmp_path / "extra-docs.yml").read_text(encoding="utf-8"))
-    named = {name for section in contents["sections"] for name in section["toctree"]}
-    assert named == {path.stem for path in (tmp_path / "rst").glob("*.rst")}
+    written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
+    assert {f"{page}.md" for page in pages.listed()} < written
+    assert {f"images/{path.name}" for path in (ROOT / "docs/images").iterdir()} < written
+    named = (tmp_path / "index.md").read_text(encoding="utf-8").splitlines()
+    assert [page for page in pages.listed() if page != "index" and page not in named] == []
+    assert (tmp_path / "index.md").read_text(encoding="utf-8").startswith("# composable.infra\n")
 
 
-@pytest.mark.parametrize(("markdown", "expected"), [
-    ("# A `b`\n", "A ``b``\n=======\n"),
-    ("a **b** *c* `d`s 2*3 x_y _z_\n", "a **b** *c* ``d``\\ s 2\\*3 x_y *z*\n"),
-    ("```yaml\na: b\n```\n", ".. code-block:: yaml\n\n   a: b\n"),
-    ("```\nls\n```\n", ".. code-block:: text\n\n   ls\n"),
-    ("- a\n- b\n  c\n", "- a\n\n- b\n  c\n"),
-    ("1. a\n2. b\n", "1. a\n\n2. b\n"),
-    ("- a\n  - b\n", "- a\n\n  - b\n"),
-    ("[a `b`](https://c.example)\n", "`a b <https://c.example>`__\n"),
-    ("(`a`)[b](https://c.example)\n", "(``a``)\\ `b <https://c.example>`__\n"),
-    ("<!-- remark -->\n\na\n", "a\n"),
-    ("| A | B |\n|---|---|\n| c | `d` |\n",
-     ".. list-table::\n   :header-rows: 1\n\n   * - A\n     - B\n   * - c\n     - ``d``\n"),
-])
-def test_markdown_becomes_restructured_text(markdown: str, expected: str) -> None:
-    assert rst(markdown) == expected
-    strict = {"halt_level": 2, "report_level": 5, "warning_stream": io.StringIO()}
-    publish_doctree(rst(markdown), settings_overrides=strict)
-
-
-def test_a_heading_has_the_label_by_which_links_find_it() -> None:
-    assert f".. _{LABEL}.page.whats-to-do:\n\nWhat's: to do\n" in converted("## What's: to do\n", "page", str)
-    assert label("page", "A `b` c").endswith("page.a-b-c")
-
-
-def test_links_between_pages_are_references_and_others_are_addresses() -> None:
-    page = ROOT / "docs" / "guides" / "operating.md"
-    assert pages.leads_to(page, "awx.md") == f"ref:{LABEL}.awx"
-    assert pages.leads_to(page, "../limits.md#what-the-labs-real-nodes-do-not-show") == (
-        f"ref:{LABEL}.limits.what-the-labs-real-nodes-do-not-show")
-    assert pages.leads_to(page, "../../CONTRIBUTING.md").endswith("/blob/main/CONTRIBUTING.md")
-    assert pages.leads_to(page, "../guides").endswith("/tree/main/docs/guides")
-    assert pages.leads_to(page, "https://a.example") == "https://a.example"
+def test_links_within_the_site_stay_and_others_lead_to_the_repository() -> None:
+    assert pages.leads_to(OPERATING, "awx.md") == "awx.md"
+    real = "../limits.md#what-the-labs-real-nodes-do-not-show"
+    assert pages.leads_to(OPERATING, real) == real
+    assert pages.leads_to(OPERATING, "../../CONTRIBUTING.md#real-nodes") == (
+        f"{current()}/blob/main/CONTRIBUTING.md#real-nodes")
+    assert pages.leads_to(OPERATING, "../guides") == f"{current()}/tree/main/docs/guides"
+    assert pages.leads_to(OPERATING, "https://a.example") == "https://a.example"
+    assert pages.linked(OPERATING, "a [b](awx.md), ![c](../images/demo.svg) and [d](../../COPYING).\n") == (
+        f"a [b](awx.md), ![c](../images/demo.svg) and [d]({current()}/blob/main/COPYING).\n")
 
 
 @pytest.mark.parametrize("link", ["nowhere.md", "../limits.md#no-such-heading", "#no-such-heading"])
 def test_a_link_that_leads_nowhere_is_refused(link: str) -> None:
     with pytest.raises(pages.DeadLink, match=r"operating\.md: .*no"):
-        pages.leads_to(ROOT / "docs" / "guides" / "operating.md", link)
+        pages.linked(OPERATING, f"[a]({link})")
+
+
+def test_an_old_address_leads_to_the_page_that_has_its_text() -> None:
+    found = pages.redirects()
+    assert found["docsite/air_gap"] == "../guides/air-gap.html"
+    for old, target in found.items():
+        page = (ROOT / "docs" / old).parent.joinpath(target.partition("#")[0]).resolve().with_suffix(".md")
+        assert page.is_file(), f"{old} leads to {target}"
+        assert not (ROOT / "docs" / f"{old}.md").exists(), f"{old} is a page"
 
 
 def test_only_references_to_ansible_s_own_documentation_are_let_pass() -> None:

@@ -41,6 +41,9 @@ options:
   credentials_dir:
     env:
       - name: COMPOSABLE_CREDENTIALS_DIR
+  driver_options:
+    env:
+      - name: COMPOSABLE_DRIVER_OPTIONS
   endpoint:
     env:
       - name: COMPOSABLE_ENDPOINT

@@ -15,10 +15,17 @@ options:
     description:
       - Kind of the CDI Manager. V(fm) and V(cm) are Fabric Manager and Cluster Manager of Fsas Technologies, V(nec) is
         NEC's CDIM, V(sunfish) the composition service of Sunfish, V(redfish) any manager with Redfish composition.
+      - C(namespace.collection.name) is a driver of another collection, which must be installed beside this one. Where a
+        task runs on another host, it is run by the module of the same name in that collection.
       - If not set, E(COMPOSABLE_MANAGER) is used.
     type: str
-    choices: [fm, cm, nec, sunfish, redfish]
     default: fm
+  driver_options:
+    description:
+      - Options that only the driver of another collection has, by name. The driver's documentation lists them.
+      - They are no place for secrets, which belong in O(username), O(password) and O(credentials_dir).
+      - If not set, E(COMPOSABLE_DRIVER_OPTIONS) is used, with a mapping as JSON.
+    type: dict
   endpoint:
     description:
       - Base URL of the CDI Manager, C(https://) and host. With O(manager=nec) and O(manager=sunfish) it may be C(http://).

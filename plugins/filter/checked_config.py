@@ -59,7 +59,9 @@ from collections.abc import Callable, Collection, Mapping
 from ansible.errors import AnsibleFilterError
 
 from ..module_utils.fabric.config import SECRETS
-from ..module_utils.fabric.registry import CREDENTIALS_OF, MANAGERS
+from ..module_utils.fabric.errors import BadConfiguration
+from ..module_utils.fabric.external import entry_of
+from ..module_utils.fabric.registry import CREDENTIALS_OF
 from ..module_utils.planning.device_info import BadSetting
 from ..module_utils.planning.settings import Settings
 from ..module_utils.reconcile.config import BadConfig, EngineConfig
@@ -131,8 +133,11 @@ def without_files(fabric: Mapping[str, object]) -> dict[str, t.Any]:
 
 def brought(fabric: Mapping[str, object]) -> dict[str, str]:
     """Stand-ins for what the Secret will bring, for the way to log in that is used."""
-    manager = MANAGERS.get(str(fabric.get("manager", "fm")))
-    if manager is None or not fabric.get("credentials_dir"):
+    if not fabric.get("credentials_dir"):
+        return {}
+    try:
+        manager = entry_of(fabric.get("manager", "fm"))
+    except BadConfiguration:  # FabricConfig says it
         return {}
     return dict.fromkeys(CREDENTIALS_OF.get(str(fabric.get("auth", manager.auth[0])), ()), "brought-by-the-secret")
 

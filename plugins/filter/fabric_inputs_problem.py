@@ -44,6 +44,7 @@ _value:
 import typing as t
 from collections.abc import Callable, Mapping
 
+from ..module_utils.environment import TYPES
 from ..module_utils.fabric.config import FabricConfig
 from ..module_utils.fabric.errors import BadConfiguration
 from ..module_utils.module_base import FABRIC_OPTIONS
@@ -77,6 +78,12 @@ def as_option(name: str, value: object) -> t.Any:
         if str(value).lower() not in TRUTH:
             raise BadConfiguration(name, value, "allowed are true, false")
         return TRUTH[str(value).lower()]
+    if kind == "dict" and isinstance(value, str):
+        convert, words = TYPES[kind]
+        try:
+            return convert(value)
+        except (TypeError, ValueError):
+            raise BadConfiguration(name, value, f"it must be {words}") from None
     if kind in ("int", "float") and isinstance(value, str):
         try:
             return float(value)

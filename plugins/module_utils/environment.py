@@ -17,7 +17,7 @@ Options = Mapping[str, Mapping[str, t.Any]]
 # of a type that not every text fits: how a text is read, and what it must be
 TYPES: t.Final[Mapping[str, tuple[Callable[[str], object], str]]] = {
     "bool": (boolean, "true or false"), "float": (float, "a number"),
-    "dict": (check_type_dict, "a mapping, such as {\"node-0\": \"/redfish/v1/Fabrics/CXL/Endpoints/H1\"}")}
+    "dict": (check_type_dict, "a mapping as JSON, such as {\"name\": \"value\"}")}
 
 
 def environment_value(*names: str) -> str:

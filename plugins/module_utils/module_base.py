@@ -20,7 +20,7 @@ from .fabric.api import FabricManager
 from .fabric.config import FabricConfig
 from .fabric.connect import connect
 from .fabric.errors import BadConfiguration, FabricError
-from .fabric.registry import CREDENTIALS_OF, MANAGERS
+from .fabric.registry import CREDENTIALS_OF
 from .inline_secrets import kubeconfig_secrets
 from .kube.errors import ApiError, BadKubeconfig
 
@@ -35,7 +35,8 @@ def _option(name: str, **rest: t.Any) -> dict[str, t.Any]:
 
 
 FABRIC_OPTIONS: dict[str, dict[str, t.Any]] = {
-    "manager": _option("manager", default="fm", choices=list(MANAGERS)),
+    "manager": _option("manager", default="fm"),
+    "driver_options": _option("driver_options", type="dict"),
     "endpoint": _option("endpoint"),
     "layout_endpoint": _option("layout_endpoint"),
     "tenant": _option("tenant"),

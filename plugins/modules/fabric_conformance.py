@@ -159,7 +159,7 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.conformanc
 from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.subject import Subject
 from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
-from ansible_collections.composable.infra.plugins.module_utils.fabric.registry import MANAGERS
+from ansible_collections.composable.infra.plugins.module_utils.fabric.external import entry_of
 
 SPEC = {
     "argument_spec": {
@@ -207,7 +207,7 @@ def _subject(given: module_base.TaskContext, config: FabricConfig) -> Subject:
         fabric=connect(config), connect=lambda: connect(config), machine=params["machine"], model=params["model"],
         changes=not given.check_mode, at_most=params["at_most"], memory=params["memory_model"],
         scarce=params["scarce_model"], sick=params["sick_model"], foreign=params["foreign_machine"],
-        tenants="tenant" in MANAGERS[config.manager].requires, names=tuple(params["names"]),
+        tenants="tenant" in entry_of(config.manager).requires, names=tuple(params["names"]),
         devices=params["devices"], attach_deadline=config.attach_timeout, patience=params["patience"],
     )
 

@@ -122,7 +122,7 @@ def test_each_manager_has_its_way_to_log_in(given: dict[str, t.Any], auth: str) 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({**GIVEN, "manager": "xm"}, "manager: 'xm' is not allowed; allowed are fm, cm, nec, sunfish, redfish"),
+        ({**GIVEN, "manager": "xm"}, "manager: 'xm' is not allowed; allowed are fm, cm, nec, sunfish, redfish, or"),
         ({**GIVEN, "manager": 7}, "manager: 7 is not allowed; allowed are fm, cm"),
         ({**GIVEN, "auth": "basic"}, "auth: 'basic' is not allowed; allowed are password_grant for manager fm"),
         ({**NEC, "auth": "session"}, "auth: 'session' is not allowed; allowed are none for manager nec"),

@@ -57,7 +57,7 @@ def test_error_of_the_manager_is_one_sentence(run_module: RunModule, fabric: Fak
 @pytest.mark.parametrize(("change", "said"), [
     ({"endpoint": "http://x"}, "endpoint: 'http://x' is not allowed"), ({"tenant": "x"}, "tenant: 'x' is not allowed"),
     ({"username": None}, "username: None is not allowed; it is required"),
-    ({"manager": "xm"}, "value of manager must be one of: fm, cm, nec, sunfish, redfish, got: xm"),
+    ({"manager": "xm"}, "manager: 'xm' is not allowed; allowed are fm, cm, nec, sunfish, redfish, or namespace."),
 ])
 def test_bad_option_is_named(run_module: RunModule, change: dict[str, t.Any], said: str) -> None:
     found = run_module(fabric_info, **{**OPTIONS, **change})

@@ -23,10 +23,11 @@ CASES = [
     ("COMPOSABLE_READ_TIMEOUT", "soon", "COMPOSABLE_READ_TIMEOUT: 'soon' is not allowed. It must be a number"),
     ("COMPOSABLE_VALIDATE_CERTS", "maybe",
      "COMPOSABLE_VALIDATE_CERTS: 'maybe' is not allowed. It must be true or false"),
-    ("COMPOSABLE_MANAGER", "fmm",
-     "COMPOSABLE_MANAGER: 'fmm' is not allowed. Allowed are fm, cm, nec, sunfish, redfish"),
+    ("COMPOSABLE_AUTH", "ldap",
+     "COMPOSABLE_AUTH: 'ldap' is not allowed. Allowed are password_grant, session, basic, none"),
 ]
 LATER = [
+    ("COMPOSABLE_MANAGER", "fmm", "COMPOSABLE_MANAGER: 'fmm' is not allowed; allowed are fm, cm, nec, sunfish"),
     ("COMPOSABLE_TENANT", "x", "COMPOSABLE_TENANT: 'x' is not allowed; "),
     ("COMPOSABLE_READ_TIMEOUT", "-1", "COMPOSABLE_READ_TIMEOUT: -1.0 is not allowed; "),
     ("COMPOSABLE_ENDPOINT", "ftp://a.example", "COMPOSABLE_ENDPOINT: 'ftp://a.example' is not allowed; "),

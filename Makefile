@@ -83,7 +83,7 @@ AT_ONCE ?= 2
 # how many end-to-end tests run at a time: they mostly wait for the scheduler, which looks every 5 s
 CLUSTERS ?= 4
 
-.PHONY: help setup demo test test-all integration-all conformance-all chaos-all chaos-lab releases sanity-all targets hardware repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page playbooks-page manifests e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite picture page-pictures address release-dry-run clean execution-environment
+.PHONY: help setup demo test test-all integration-all conformance-all chaos-all chaos-lab releases sanity-all targets hardware repeat archive archive-all gates unit integration chaos molecule conformance managers-page configuration-page playbooks-page manifests e2e e2e-slow lint types docs-lint ansible-lint sanity importer bench build docsite protos picture page-pictures address release-dry-run clean execution-environment
 
 help: ## list the targets and their options
 	@echo "composable.infra: make TARGET [OPTION=value]"
@@ -223,13 +223,16 @@ execution-environment: setup ## ansible-builder introspect and create, without b
 importer: setup ## build the archive and let galaxy-importer judge it
 	@$(VENV_PYTHON) -m tools.gates.importer
 
-bench: setup ## measure, write tests/bench/results and docs/performance.md
+bench: setup ## measure, write tests/bench/results and docs/contributors/benchmarks.md
 	@$(PROGRAM).tests.bench $(ARGS)
 
 manifests: setup ## write what the role controllers applies into dist/manifests, in its order: VARS=site.yml has its variables
 	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections .venv/bin/ansible localhost -o -m ansible.builtin.include_role \
 	  -a name=composable.infra.controllers $(if $(VARS),-e '@$(VARS)') -e controllers_state=manifests \
 	  -e controllers_manifests=$(CURDIR)/dist/manifests
+
+protos: setup ## generate the gRPC messages from their .proto files
+	@$(VENV_PYTHON) -m tools.protos
 
 docsite: setup ## build the documentation site, guides and plugins, into dist/docs
 	@$(VENV_PYTHON) -m tools.docsite.build

@@ -17,7 +17,8 @@ from ansible_collections.composable.infra.controller.autoscaler.errors import Ki
 from ansible_collections.composable.infra.controller.autoscaler.measurements import Measurements
 from ansible_collections.composable.infra.controller.autoscaler.provider import Provider
 from ansible_collections.composable.infra.controller.autoscaler.template import marshalled
-from ansible_collections.composable.infra.controller.autoscaler.wire.rpc import PROVIDER, Method, message_class
+from ansible_collections.composable.infra.controller.autoscaler.wire import externalgrpc_pb2
+from ansible_collections.composable.infra.controller.autoscaler.wire.rpc import Method
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 
 log = logging.getLogger("composable.infra")
@@ -108,8 +109,8 @@ class ProviderService:
 
 
 def _answer(method: str, **fields: t.Any) -> t.Any:
-    return message_class(f"{PROVIDER}.{method}Response")(**fields)
+    return getattr(externalgrpc_pb2, f"{method}Response")(**fields)
 
 
 def _group(name: str, least: int, most: int, said: str) -> t.Any:
-    return message_class(f"{PROVIDER}.NodeGroup")(id=name, minSize=least, maxSize=most, debug=said)
+    return externalgrpc_pb2.NodeGroup(id=name, minSize=least, maxSize=most, debug=said)

@@ -9,7 +9,7 @@ import typing as t
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from ansible_collections.composable.infra.controller.autoscaler.wire.rpc import NODE, message_class
+from ansible_collections.composable.infra.controller.autoscaler.wire import node_pb2
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.filters.dynamic_resources import (
     extended_resources,
 )
@@ -96,7 +96,7 @@ def marshalled(node: Json) -> bytes:
 
     Source: k8s.io/api/core/v1, generated.proto; Cluster Autoscaler 1.35 and later calls Unmarshal on it.
     """
-    message = message_class(NODE)()
+    message = node_pb2.Node()
     message.metadata.name = node["metadata"]["name"]
     message.metadata.labels.update(node["metadata"]["labels"])
     for taint in node["spec"]["taints"]:

@@ -35,8 +35,8 @@ from dataclasses import dataclass, field
 
 import grpc
 
-from ansible_collections.composable.infra.controller.autoscaler.wire import rpc
-from ansible_collections.composable.infra.controller.autoscaler.wire.rpc import NODE, PROVIDER, SERVICE, message_class
+from ansible_collections.composable.infra.controller.autoscaler.wire import externalgrpc_pb2, node_pb2, rpc
+from ansible_collections.composable.infra.controller.autoscaler.wire.rpc import SERVICE
 from ansible_collections.composable.infra.plugins.module_utils.planning.scheduling.framework.quantity import amount
 
 Json = dict[str, t.Any]
@@ -114,7 +114,7 @@ class AutoscalerStandIn:
         return [request for name, request, _error in self.calls if name == method]
 
     def _call(self, method: str, **fields: t.Any) -> t.Any:
-        request = message_class(f"{PROVIDER}.{method}Request")(**fields)
+        request = getattr(externalgrpc_pb2, f"{method}Request")(**fields)
         try:
             answer = rpc.call(self._channel, f"{SERVICE}/{method}", request, CALL_SECONDS)
         except grpc.RpcError as error:
@@ -152,7 +152,7 @@ class AutoscalerStandIn:
                 group.read = self._clock()
         for node in self._view.nodes():
             meta = node["metadata"]
-            asked = message_class(f"{PROVIDER}.ExternalGrpcNode")(
+            asked = externalgrpc_pb2.ExternalGrpcNode(
                 name=meta["name"], providerID=node["spec"].get("providerID", ""), labels=meta.get("labels") or {},
                 annotations=meta.get("annotations") or {})
             self._of_node[meta["name"]] = self._call("NodeGroupForNode", node=asked).nodeGroup.id
@@ -198,7 +198,7 @@ class AutoscalerStandIn:
                 continue
             info = failed[0].status.errorInfo
             self._back_off(name, "ScaleUpFailed", f"{info.errorCode}: {info.errorMessage}")
-            nodes = [message_class(f"{PROVIDER}.ExternalGrpcNode")(
+            nodes = [externalgrpc_pb2.ExternalGrpcNode(
                 name=each.id, providerID=each.id, annotations=FAKE_NODE_REASON) for each in failed]
             self._try("NodeGroupDeleteNodes", id=name, nodes=nodes)
             group.read = -INSTANCES_SECONDS
@@ -262,7 +262,7 @@ class AutoscalerStandIn:
                 content = self._call("NodeGroupTemplateNodeInfo", id=group).nodeBytes
             except grpc.RpcError:
                 return None
-            node = message_class(NODE).FromString(content)
+            node = node_pb2.Node.FromString(content)
             self._templates[group] = {"labels": dict(node.metadata.labels), "allocatable": {
                 name: each.string for name, each in node.status.allocatable.items()}}
         return self._templates[group]
@@ -298,7 +298,7 @@ class AutoscalerStandIn:
         self._view.patch_node(name, {"spec": {"taints": [*others, hard], "unschedulable": True}})
         for pod in filter(_keeps, self._on(name)):
             self._view.evict(pod["metadata"]["namespace"], pod["metadata"]["name"])
-        asked = message_class(f"{PROVIDER}.ExternalGrpcNode")(name=name, providerID=node["spec"].get("providerID", ""))
+        asked = externalgrpc_pb2.ExternalGrpcNode(name=name, providerID=node["spec"].get("providerID", ""))
         del self._unneeded[name]
         if refused := self._try("NodeGroupDeleteNodes", id=group, nodes=[asked]):
             self.events.append(("ScaleDownFailed", name, refused))

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import grpc
 
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire import rpc
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.rpc import REGISTRATION, message_class
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire import registration_pb2, rpc
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.rpc import REGISTRATION
 
 _LOOK_SECONDS = 0.2
 
@@ -38,6 +38,6 @@ def _watch(folder: Path, driver: str, stop: threading.Event) -> None:
 def _register(socket: Path) -> None:
     with grpc.insecure_channel(f"unix://{socket}") as channel:
         grpc.channel_ready_future(channel).result(5.0)
-        rpc.call(channel, f"{REGISTRATION}.Registration/GetInfo", message_class(f"{REGISTRATION}.InfoRequest")())
-        told = message_class(f"{REGISTRATION}.RegistrationStatus")(plugin_registered=True)
+        rpc.call(channel, f"{REGISTRATION}.Registration/GetInfo", registration_pb2.InfoRequest())
+        told = registration_pb2.RegistrationStatus(plugin_registered=True)
         rpc.call(channel, f"{REGISTRATION}.Registration/NotifyRegistrationStatus", told)

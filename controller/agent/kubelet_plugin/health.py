@@ -11,7 +11,8 @@ import typing as t
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .wire.rpc import HEALTH, Method, message_class
+from .wire import health_pb2
+from .wire.rpc import Method
 
 # Said again after so many seconds, and believed for so many.
 REPEAT_SECONDS, BELIEVED_SECONDS = 10.0, 30
@@ -75,7 +76,7 @@ class HealthStream:
             self._changed.notify_all()
 
     def _message(self) -> t.Any:
-        return message_class(f"{HEALTH}.NodeWatchResourcesResponse")(devices=[{
+        return health_pb2.NodeWatchResourcesResponse(devices=[{
             "device": {"pool_name": each.pool, "device_name": each.device},
             "health": _UNHEALTHY if each.illness else _HEALTHY,
             "last_updated_time": int(self._looked), "health_check_timeout_seconds": BELIEVED_SECONDS,

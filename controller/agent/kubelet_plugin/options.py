@@ -19,6 +19,8 @@ from .shares import BadShare, Share, read_share
 
 # The kubelet makes a socket below its folder with the name in its path.
 LONGEST_DRIVER = 63
+# The release by which `make protos` generated messages: an older protobuf refuses them.
+OLDEST_PROTOBUF = (7, 35, 1)
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DRIVER = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
@@ -76,3 +78,11 @@ def check_plugin_options(args: argparse.Namespace) -> None:
         except ImportError:
             raise BadConfig(f"--dra-driver: {name!r} is not usable: this Python has no {module}; install grpcio and "
                             "protobuf in the image, or leave the option out") from None
+    _check_protobuf(name)
+
+
+def _check_protobuf(name: str) -> None:
+    version = str(importlib.import_module("google.protobuf").__version__)
+    if tuple(int(part) for part in re.findall(r"\d+", version)) < OLDEST_PROTOBUF:
+        raise BadConfig(f"--dra-driver: {name!r} is not usable: protobuf is {version}; install "
+                        f"{'.'.join(map(str, OLDEST_PROTOBUF))} or later in the image, or leave the option out")

@@ -12,7 +12,8 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 
 from .errors import Refused
 from .preparation import Preparation
-from .wire.rpc import DRA, Method, message_class
+from .wire import dra_pb2
+from .wire.rpc import Method
 
 log = logging.getLogger("composable.infra")
 
@@ -28,7 +29,7 @@ class PluginService:
         return {"NodePrepareResources": self._prepare_all, "NodeUnprepareResources": self._unprepare_all}
 
     def _prepare_all(self, request: t.Any, _context: object) -> t.Any:
-        answer = message_class(f"{DRA}.NodePrepareResourcesResponse")()
+        answer = dra_pb2.NodePrepareResourcesResponse()
         for claim in request.claims:
             try:
                 answer.claims[claim.uid].devices.extend(self._prepare(claim))
@@ -37,7 +38,7 @@ class PluginService:
         return answer
 
     def _unprepare_all(self, request: t.Any, _context: object) -> t.Any:
-        answer = message_class(f"{DRA}.NodeUnprepareResourcesResponse")()
+        answer = dra_pb2.NodeUnprepareResourcesResponse()
         for claim in request.claims:
             # A claim without an entry counts as not done.
             answer.claims[claim.uid].SetInParent()
@@ -51,7 +52,7 @@ class PluginService:
     def _prepare(self, claim: t.Any) -> list[t.Any]:
         found = self._preparation.prepare(claim.namespace, claim.name, claim.uid)
         log.info("claim %s/%s prepared: %s", claim.namespace, claim.name, ", ".join(d.device for d in found.devices))
-        return [message_class(f"{DRA}.Device")(
+        return [dra_pb2.Device(
             request_names=[device.request], pool_name=device.pool, device_name=device.device,
             cdi_device_ids=[self._preparation.cdi_id(claim.uid, device.entry)],
             share_id=device.share_id or None) for device in found.devices]

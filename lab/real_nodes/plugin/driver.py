@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.rpc import DRA, Method, message_class
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire import dra_pb2
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.rpc import Method
 from ansible_collections.composable.infra.lab.names import DRIVER
 from ansible_collections.composable.infra.lab.real_nodes.plugin import specs
 from ansible_collections.composable.infra.lab.real_nodes.plugin.devices import DeviceFiles, FoundGpu
@@ -46,7 +47,7 @@ class Driver:
 
     def prepare_all(self, request: Any, context: object) -> Any:
         """Answer a NodePrepareResourcesRequest; a claim that fails carries its error."""
-        answer = message_class(f"{DRA}.NodePrepareResourcesResponse")()
+        answer = dra_pb2.NodePrepareResourcesResponse()
         for claim in request.claims:
             try:
                 found = self.prepare(claim.namespace, claim.name, claim.uid)
@@ -60,7 +61,7 @@ class Driver:
 
     def unprepare_all(self, request: Any, context: object) -> Any:
         """Answer a NodeUnprepareResourcesRequest."""
-        answer = message_class(f"{DRA}.NodeUnprepareResourcesResponse")()
+        answer = dra_pb2.NodeUnprepareResourcesResponse()
         for claim in request.claims:
             specs.remove(self._folder, claim.uid)
             answer.claims[claim.uid].SetInParent()
@@ -95,7 +96,7 @@ class Driver:
 
     @staticmethod
     def _answer(uid: str, result: Mapping[str, Any]) -> Any:
-        return message_class(f"{DRA}.Device")(
+        return dra_pb2.Device(
             request_names=[result["request"]],
             pool_name=result["pool"],
             device_name=result["device"],

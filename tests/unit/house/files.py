@@ -22,8 +22,8 @@ def files(*suffixes: str) -> list[Path]:
 
 
 def python_files() -> list[Path]:
-    """Every Python file."""
-    return files(".py")
+    """Every Python file, but for those that `make protos` generated."""
+    return [path for path in files(".py") if not path.name.endswith("_pb2.py")]
 
 
 def text(path: Path) -> str:

@@ -54,8 +54,9 @@ def test_tests_that_ansible_test_runs_itself_are_judged(path: str, expected: boo
 
 @pytest.mark.parametrize(("arguments", "expected"), [
     ((), sanity.excluded()), (("--test", "pylint"), [*sanity.excluded(), "--test", "pylint"]),
-    (("--all",), []), (("--all", "--test", "pylint"), ["--test", "pylint"])])
-def test_all_is_the_whole_checkout(
+    (("--all",), [*sanity.excluded(sanity.GENERATED)]),
+    (("--all", "--test", "pylint"), [*sanity.excluded(sanity.GENERATED), "--test", "pylint"])])
+def test_all_is_the_whole_checkout_but_for_what_is_generated(
         monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...],
         expected: list[str]) -> None:
     commands: list[list[str]] = []

@@ -14,7 +14,8 @@ from typing import Any
 
 import grpc
 
-from .rpc import REGISTRATION, Method, message_class, service
+from . import registration_pb2
+from .rpc import REGISTRATION, Method, service
 
 _STOP_SECONDS = 1.0
 # A stream of health keeps one thread for each kubelet that listens.
@@ -58,7 +59,7 @@ class Registration:
         return {"GetInfo": self._info, "NotifyRegistrationStatus": self._notified}
 
     def _info(self, request: object, context: object) -> Any:
-        return message_class(f"{REGISTRATION}.PluginInfo")(
+        return registration_pb2.PluginInfo(
             type="DRAPlugin", name=self._sockets.driver, endpoint=str(self._sockets.endpoint),
             supported_versions=list(self._services),
         )
@@ -69,7 +70,7 @@ class Registration:
             self._on_registered()
         else:
             self._log(f"the kubelet refuses this plugin: {status.error}")
-        return message_class(f"{REGISTRATION}.RegistrationStatusResponse")()
+        return registration_pb2.RegistrationStatusResponse()
 
 
 @contextlib.contextmanager

@@ -15,8 +15,8 @@ from ansible_collections.composable.infra.controller.autoscaler import provider
 from ansible_collections.composable.infra.controller.autoscaler.errors import Kind, Refused
 from ansible_collections.composable.infra.controller.autoscaler.server import Certificates, Server
 from ansible_collections.composable.infra.controller.autoscaler.service import NO_LABEL, ProviderService
-from ansible_collections.composable.infra.controller.autoscaler.wire import rpc
-from ansible_collections.composable.infra.controller.autoscaler.wire.rpc import NODE, PROVIDER, SERVICE, message_class
+from ansible_collections.composable.infra.controller.autoscaler.wire import externalgrpc_pb2, node_pb2, rpc
+from ansible_collections.composable.infra.controller.autoscaler.wire.rpc import SERVICE
 from ansible_collections.composable.infra.lab.autoscaling.processes import Certificates as Issued
 from ansible_collections.composable.infra.lab.autoscaling.stand_in import AutoscalerStandIn, LoopEnded, said
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import COMPOSABILITY_REQUESTS, NODES
@@ -217,8 +217,8 @@ def test_template_is_the_largest_that_a_node_can_be(testbed: Testbed, asking: As
 
 def test_template_is_a_node_as_kubernetes_writes_it(testbed: Testbed) -> None:
     service = ProviderService(testbed.provider, testbed.measurements).methods()
-    request = message_class(f"{PROVIDER}.NodeGroupTemplateNodeInfoRequest")(id="vertical")
-    node = message_class(NODE).FromString(service["NodeGroupTemplateNodeInfo"](request, t.cast(t.Any, None)).nodeBytes)
+    request = externalgrpc_pb2.NodeGroupTemplateNodeInfoRequest(id="vertical")
+    node = node_pb2.Node.FromString(service["NodeGroupTemplateNodeInfo"](request, t.cast(t.Any, None)).nodeBytes)
     assert node.metadata.name == "vertical-template"
     assert {name: each.string for name, each in node.status.allocatable.items()} == {
         "cpu": "8", "memory": "32Gi", "pods": "110", GPU: "4"}
@@ -266,7 +266,7 @@ def test_only_clients_of_the_authority_are_answered(testbed: Testbed, issued: Is
     opened = (channel(issued, server.port, stranger.certificate, stranger.key) if who == "a stranger" else
               grpc.secure_channel(f"localhost:{server.port}", grpc.ssl_channel_credentials(issued.ca.read_bytes())))
     with opened, pytest.raises(grpc.RpcError) as raised:
-        rpc.call(opened, f"{SERVICE}/Refresh", message_class(f"{PROVIDER}.RefreshRequest")(), 5)
+        rpc.call(opened, f"{SERVICE}/Refresh", externalgrpc_pb2.RefreshRequest(), 5)
     assert said(raised.value).startswith("UNAVAILABLE")
     server.stop()
 

@@ -17,11 +17,10 @@ import grpc
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire import rpc
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire import dra_pb2, registration_pb2, rpc
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.rpc import (
     DRA,
     REGISTRATION,
-    message_class,
     service,
 )
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.sockets import (
@@ -128,7 +127,7 @@ def test_prepare_may_be_repeated_and_unprepare_too(tmp_path: Path) -> None:
         ("gpu-1", "real-0", ["gpu"], ["k8s.gpu.nvidia.com/claim=u1-gpu-1"])
     ]
     assert specs.path(tmp_path, "u1").exists()
-    request = message_class(f"{DRA}.NodeUnprepareResourcesRequest")(claims=[{"uid": "u1", "name": "c"}])
+    request = dra_pb2.NodeUnprepareResourcesRequest(claims=[{"uid": "u1", "name": "c"}])
     for _time in range(2):
         answer = driver.unprepare_all(request, None)
         assert {uid: it.error for uid, it in answer.claims.items()} == {"u1": ""}
@@ -149,7 +148,7 @@ def test_what_cannot_be_prepared_is_said(tmp_path: Path, found: dict[str, Any], 
     driver = driver_for(tmp_path, found)
     with pytest.raises(Unprepared, match=words):
         driver.prepare("default", "c", "u1")
-    request = message_class(f"{DRA}.NodePrepareResourcesRequest")(
+    request = dra_pb2.NodePrepareResourcesRequest(
         claims=[{"namespace": "default", "name": "c", "uid": "u1"}]
     )
     answer = driver.prepare_all(request, None)
@@ -165,16 +164,16 @@ def test_kubelet_finds_the_plugin_and_uses_it(kubelet_folder: Path, tmp_path: Pa
     with serving(sockets, [service(f"{DRA}.DRAPlugin", driver.methods())], registration):
         registrar = kubelet_folder / "plugins_registry" / "gpu.nvidia.com-reg.sock"
         with grpc.insecure_channel(f"unix://{registrar}") as channel:
-            question = message_class(f"{REGISTRATION}.InfoRequest")()
+            question = registration_pb2.InfoRequest()
             info = rpc.call(channel, f"{REGISTRATION}.Registration/GetInfo", question)
-            status = message_class(f"{REGISTRATION}.RegistrationStatus")
+            status = registration_pb2.RegistrationStatus
             rpc.call(channel, f"{REGISTRATION}.Registration/NotifyRegistrationStatus", status(error="too old"))
             assert not registered.is_set()
             rpc.call(channel, f"{REGISTRATION}.Registration/NotifyRegistrationStatus", status(plugin_registered=True))
         assert registered.is_set()
         assert (info.type, info.name, list(info.supported_versions)) == (
             "DRAPlugin", "gpu.nvidia.com", ["v1.DRAPlugin"])  # fmt: skip
-        request = message_class(f"{DRA}.NodePrepareResourcesRequest")(
+        request = dra_pb2.NodePrepareResourcesRequest(
             claims=[{"namespace": "default", "name": "c", "uid": "u1"}]
         )
         with grpc.insecure_channel(f"unix://{info.endpoint}") as channel:

@@ -17,12 +17,16 @@ from pathlib import Path
 
 import grpc
 
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire import rpc
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire import (
+    dra_pb2,
+    health_pb2,
+    registration_pb2,
+    rpc,
+)
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.rpc import (
     DRA,
     HEALTH,
     REGISTRATION,
-    message_class,
 )
 
 HEALTH_METHOD = f"{HEALTH}.DRAResourceHealth/NodeWatchResources"
@@ -51,12 +55,12 @@ class KubeletStandIn:
         """Register the plugin, once its socket is there and answers."""
         channel = self._channel(self._folder / "plugins_registry" / f"{driver}-reg.sock")
         grpc.channel_ready_future(channel).result(seconds)
-        question = message_class(f"{REGISTRATION}.InfoRequest")()
+        question = registration_pb2.InfoRequest()
         self.info = rpc.call(channel, f"{REGISTRATION}.Registration/GetInfo", question)
         assert self.info.type == "DRAPlugin"
         assert self._service.removeprefix("k8s.io.kubelet.pkg.apis.dra.") in self.info.supported_versions
         self._endpoint = self._channel(Path(self.info.endpoint))
-        status = message_class(f"{REGISTRATION}.RegistrationStatus")(plugin_registered=True)
+        status = registration_pb2.RegistrationStatus(plugin_registered=True)
         rpc.call(channel, f"{REGISTRATION}.Registration/NotifyRegistrationStatus", status)
         if self._health_service in self.info.supported_versions:
             watch = threading.Thread(target=self._watch, daemon=True)
@@ -72,14 +76,14 @@ class KubeletStandIn:
         return self._ask("NodeUnprepareResources", uid, name, namespace)
 
     def _ask(self, method: str, uid: str, name: str, namespace: str) -> t.Any:
-        claim = message_class(f"{DRA}.Claim")(namespace=namespace, uid=uid, name=name)
-        request = message_class(f"{DRA}.{method}Request")(claims=[claim])
+        claim = dra_pb2.Claim(namespace=namespace, uid=uid, name=name)
+        request = getattr(dra_pb2, f"{method}Request")(claims=[claim])
         answer = rpc.call(self._endpoint, f"{DRA}.DRAPlugin/{method}", request, served_as=self._service)
         assert uid in answer.claims, "the kubelet calls again for a claim without an answer"
         return answer.claims[uid]
 
     def _watch(self) -> None:
-        request = message_class(f"{HEALTH}.NodeWatchResourcesRequest")()
+        request = health_pb2.NodeWatchResourcesRequest()
         with contextlib.suppress(grpc.RpcError, ValueError):
             for answer in rpc.call_stream(self._endpoint, HEALTH_METHOD, request, self._health_service):
                 with self.told:

@@ -10,6 +10,7 @@ import importlib
 import typing as t
 from pathlib import Path
 
+import google.protobuf
 import pytest
 
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.beside_agent import kubelet_plugin
@@ -20,7 +21,6 @@ from ansible_collections.composable.infra.controller.agent.kubelet_plugin.checkp
 )
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.devices import DEFAULT_KINDS
 from ansible_collections.composable.infra.controller.agent.kubelet_plugin.options import check_plugin_options, shares
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire import generate
 from ansible_collections.composable.infra.controller.agent.main import parser
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import Node
@@ -107,9 +107,10 @@ def test_releases_of_the_agent_ask_the_checkpoint(tmp_path: Path) -> None:
     assert said == "the kubelet has not unprepared the claim default/c on this node"
 
 
-def test_descriptors_are_those_of_the_proto_files(tmp_path: Path) -> None:
-    generate.generate(tmp_path / "fresh.base64")
-    assert (tmp_path / "fresh.base64").read_bytes() == (generate.HERE / "kubelet.base64").read_bytes()
+def test_a_protobuf_that_is_older_than_the_generated_messages_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(google.protobuf, "__version__", "6.33.2")
+    with pytest.raises(BadConfig, match=r"protobuf is 6\.33\.2; install 7\.35\.1 or later in the image"):
+        check_plugin_options(arguments("--dra-driver", "devices.composable.infra"))
 
 
 def test_shares_are_read_and_need_a_driver() -> None:

@@ -23,7 +23,7 @@ from ansible_collections.composable.infra.controller.agent.kubelet_plugin.shares
     read_share,
     share_of,
 )
-from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire.rpc import DRA, message_class
+from ansible_collections.composable.infra.controller.agent.kubelet_plugin.wire import dra_pb2
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, SLICES
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.tests.unit.controller.agent.kubelet_plugin.plugin_node import (
@@ -136,8 +136,8 @@ def test_two_shares_of_one_device_for_one_claim_are_told_apart(node: PluginNode)
     results.append({**results[0], "request": "other", "shareID": SECOND, "consumedCapacity": {"memory": "20Gi"}})
     node.api.put(CLAIMS, claim)
     service = PluginService(node.preparation())
-    request = message_class(f"{DRA}.NodePrepareResourcesRequest")(
-        claims=[message_class(f"{DRA}.Claim")(namespace="default", uid="uid-c", name="c")])
+    request = dra_pb2.NodePrepareResourcesRequest(
+        claims=[dra_pb2.Claim(namespace="default", uid="uid-c", name="c")])
     answer = t.cast(t.Any, service.methods()["NodePrepareResources"])(request, None)
     assert [(list(device.request_names), device.share_id, list(device.cdi_device_ids))
             for device in answer.claims["uid-c"].devices] == [

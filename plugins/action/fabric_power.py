@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.composable.infra.plugins.modules import fabric_power as module
+from ansible_collections.composable.infra.plugins.module_utils.bodies import fabric_power as body
 from ansible_collections.composable.infra.plugins.plugin_utils.inprocess import InProcess
 
 
 class ActionModule(InProcess):
     """See the module of the same name."""
 
-    spec = module.SPEC
-    work = module.work
+    spec = body.SPEC
+    work = body.work

@@ -11,12 +11,21 @@ from collections.abc import Callable, Mapping
 from ansible.module_utils.basic import AnsibleModule
 
 from . import module_base
-from .module_base import CLUSTER_OPTIONS, CONFIG_OPTIONS, CONFIG_RULES, FABRIC_OPTIONS, ConnectedModule, cluster
+from .module_base import (
+    CLUSTER_OPTIONS,
+    CONFIG_OPTIONS,
+    CONFIG_RULES,
+    FABRIC_OPTIONS,
+    ConnectedModule,
+    TaskContext,
+    Work,
+    cluster,
+)
 from .reconcile.config import BadConfig, EngineConfig
 from .reconcile.oneshot.run import NotReady
 
 __all__ = ["CLUSTER_OPTIONS", "CONFIG_OPTIONS", "CONFIG_RULES", "FABRIC_OPTIONS", "KNOWN_ERRORS", "ConnectedModule",
-           "EngineModule", "cluster", "config", "main", "run"]
+           "EngineModule", "cluster", "config", "config_secrets", "main", "run", "spec"]
 KNOWN_ERRORS: tuple[type[Exception], ...] = (*module_base.KNOWN_ERRORS, BadConfig, NotReady)
 SECRETS = ("password", "client_secret", "ca_pem")
 
@@ -26,13 +35,17 @@ class EngineModule(ConnectedModule):
 
     def inline_secrets(self, given: Mapping[str, t.Any]) -> set[str]:
         """Secrets within the module's arguments."""
-        inline = given.get("config")
-        fabric_options = inline.get("fabric") if isinstance(inline, dict) else None
-        known = fabric_options if isinstance(fabric_options, dict) else {}
-        return super().inline_secrets(given) | {str(known[name]) for name in SECRETS if known.get(name)}
+        return super().inline_secrets(given) | config_secrets(given.get("config"))
 
 
-def config(module: AnsibleModule) -> EngineConfig:
+def config_secrets(inline: object) -> set[str]:
+    """Return the secrets of the option ``config``."""
+    fabric_options = inline.get("fabric") if isinstance(inline, dict) else None
+    known = fabric_options if isinstance(fabric_options, dict) else {}
+    return {str(known[name]) for name in SECRETS if known.get(name)}
+
+
+def config(module: AnsibleModule | TaskContext) -> EngineConfig:
     """The engine's configuration, from the option ``config_path`` (a YAML file) or else ``config`` (a mapping).
 
     Raises BadConfig with one sentence that names the field, its value and what is allowed.
@@ -43,10 +56,16 @@ def config(module: AnsibleModule) -> EngineConfig:
     return EngineConfig.from_dict(params["config"])
 
 
-def main(work: Callable[[AnsibleModule], dict[str, t.Any]], **options: dict[str, t.Any]) -> None:
-    """Entry of a module that runs the engine against a cluster: its own ``options`` come beside the common ones."""
+def spec(**options: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return what AnsibleModule takes for a module that runs the engine: ``options`` come beside the common ones."""
     common = {**CONFIG_OPTIONS, **CLUSTER_OPTIONS, "ready_timeout": {"type": "float", "default": 30.0}}
-    run(EngineModule({**common, **options}, supports_check_mode=True, **CONFIG_RULES), work)
+    return {"argument_spec": {**common, **options}, "supports_check_mode": True, **CONFIG_RULES}
+
+
+def main(given: Mapping[str, t.Any], work: Work) -> None:
+    """Entry of a module whose work needs nothing but a TaskContext. ``given``: as ``spec`` returns it."""
+    module = EngineModule(**given)
+    run(module, lambda _module: work(TaskContext(module.params, module.check_mode, warn=module.warn)))
 
 
 def run(module: AnsibleModule, work: Callable[[AnsibleModule], dict[str, t.Any]]) -> None:

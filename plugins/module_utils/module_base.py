@@ -146,11 +146,11 @@ class TaskContext:
 Work = Callable[[TaskContext], dict[str, t.Any]]
 
 
-def run_work(work: Work, task: TaskContext) -> dict[str, t.Any]:
-    """The result of a piece of work; any known error becomes a failure with its one sentence."""
+def run_work(work: Work, task: TaskContext, errors: tuple[type[Exception], ...] = KNOWN_ERRORS) -> dict[str, t.Any]:
+    """The result of a piece of work; any of the ``errors`` becomes a failure with its one sentence."""
     try:
         return work(task)
-    except KNOWN_ERRORS as error:
+    except errors as error:
         return {"failed": True, "msg": str(error), "error": type(error).__name__}
 
 

@@ -146,57 +146,7 @@ problems:
   sample: []
 """
 
-from collections.abc import Iterable
-
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.composable.infra.plugins.module_utils import engine_module
-from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import run as session
-
-
-def work(module: AnsibleModule) -> dict[str, object]:
-    """Read cluster and fabric, once or until no claim waits, and say what each waits for; nothing is written.
-
-    Returns ``claims``, sorted by namespace and name, and ``problems``; ``failed`` when claims were waited for in vain.
-    Raises BadConfig, NotReady or ApiError.
-    """
-    params = module.params
-    run = session.Run(engine_module.cluster(params), engine_module.config(module), params["ready_timeout"])
-    wait_reasons, problems = run.explain(lambda found: not params["wait"] or not _missing(found, params),
-                                         params["wait_timeout"])
-    found = [v for v in wait_reasons if _asked_for(v.claim, params) and (v.waits_for or not params["waiting"])]
-    result: dict[str, object] = {"claims": [session.wait_reason_result(v) for v in found], "problems": problems}
-    if params["wait"] and (missing := _missing(wait_reasons, params)):
-        result |= {"failed": True, "msg": f"after {params['wait_timeout']:g} s {missing}", "error": "NotReached"}
-    return result
-
-
-def _missing(wait_reasons: Iterable[WaitReason], params: dict[str, object]) -> str:
-    """What the claims that were asked for still wait for, in a sentence; empty when they wait for nothing."""
-    asked = [v for v in wait_reasons if _asked_for(v.claim, params)]
-    if params["name"] is not None and not asked:
-        return f"there is no ResourceClaim {params['name']} in " + (
-            f"namespace {params['namespace']}" if params["namespace"] else "any namespace")
-    return "; ".join(f"{v.claim} waits for {v.waits_for}" for v in asked if v.waits_for)
-
-
-def _asked_for(claim: str, params: dict[str, object]) -> bool:
-    namespace, _sep, name = claim.partition("/")
-    return params["namespace"] in (None, namespace) and params["name"] in (None, name)
-
-
-def main() -> None:
-    """Entry of the module."""
-    engine_module.main(
-        work,
-        namespace={"type": "str"},
-        name={"type": "str"},
-        waiting={"type": "bool", "default": False},
-        wait={"type": "bool", "default": False},
-        wait_timeout={"type": "float", "default": 300.0},
-    )
-
+from ansible_collections.composable.infra.plugins.module_utils.bodies.claim_info import main
 
 if __name__ == "__main__":
     main()

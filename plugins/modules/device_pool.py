@@ -120,31 +120,7 @@ led_by:
   sample: []
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.composable.infra.plugins.module_utils import engine_module
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import pools
-
-
-def work(module: AnsibleModule) -> dict[str, object]:
-    """Publish the pools, or withdraw them, as ``state`` says.
-
-    Returns ``changed``, ``pools``, ``led_by`` and ``diff``. Raises BadConfig, NotReady, ApiError or FabricError.
-    """
-    params = module.params
-    run = pools.PoolRun(engine_module.cluster(params), engine_module.config(module), params["ready_timeout"])
-    make = run.published if params["state"] == "published" else run.withdrawn
-    return make(params["pools"], module.check_mode).as_result()
-
-
-def main() -> None:
-    """Entry of the module."""
-    engine_module.main(
-        work,
-        state={"type": "str", "choices": ["published", "withdrawn"], "required": True},
-        pools={"type": "list", "elements": "str", "default": []},
-    )
-
+from ansible_collections.composable.infra.plugins.module_utils.bodies.device_pool import main
 
 if __name__ == "__main__":
     main()

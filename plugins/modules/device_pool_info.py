@@ -98,26 +98,7 @@ pools:
       sample: true
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.composable.infra.plugins.module_utils import engine_module
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import pools
-
-
-def work(module: AnsibleModule) -> dict[str, object]:
-    """Read the pools; nothing is written.
-
-    Returns ``pools``. Raises BadConfig for a name that is no pool, NotReady, ApiError or FabricError.
-    """
-    params = module.params
-    run = pools.PoolRun(engine_module.cluster(params), engine_module.config(module), params["ready_timeout"])
-    return {"pools": run.look(params["pools"]).as_result()["pools"]}
-
-
-def main() -> None:
-    """Entry of the module."""
-    engine_module.main(work, pools={"type": "list", "elements": "str", "default": []})
-
+from ansible_collections.composable.infra.plugins.module_utils.bodies.device_pool_info import main
 
 if __name__ == "__main__":
     main()

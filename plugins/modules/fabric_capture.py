@@ -111,36 +111,7 @@ left_out:
   sample: ["parameters of drivers in ResourceClaims and DeviceClasses"]
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.composable.infra.plugins.module_utils import engine_module
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif import capture, capture_file
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.kept import LEFT_OUT
-
-
-def work(module: AnsibleModule) -> dict[str, object]:
-    """Read cluster and fabric, and write the file outside check mode.
-
-    Returns what the file has, in numbers. Raises BadConfig, BadCapture, ApiError or FabricError.
-    """
-    params = module.params
-    found = capture.take(engine_module.cluster(params), engine_module.config(module))
-    if not module.check_mode:
-        capture_file.write(found, params["path"])
-    return {"changed": True, "path": params["path"], "version": capture_file.VERSION, "taken": found.taken,
-            "objects": {kind: len(objects) for kind, objects in found.objects.items()},
-            "machines": len(found.fabric.machines), "problems": sorted(set(found.fabric.problems.values())),
-            "arrivals": {"known": len(found.past.came), "with_lifetime": sum(bool(c.lifetime) for c in found.past.came),
-                         "served": sum(found.past.served.values()), "notes": list(found.past.notes)},
-            "left_out": list(LEFT_OUT)}
-
-
-def main() -> None:
-    """Entry of the module."""
-    options = {**engine_module.CONFIG_OPTIONS, **engine_module.CLUSTER_OPTIONS,
-               "path": {"type": "path", "required": True}}
-    engine_module.run(engine_module.EngineModule(options, supports_check_mode=True, **engine_module.CONFIG_RULES), work)
-
+from ansible_collections.composable.infra.plugins.module_utils.bodies.fabric_capture import main
 
 if __name__ == "__main__":
     main()

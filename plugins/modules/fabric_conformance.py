@@ -153,75 +153,7 @@ junit:
   sample: <?xml version="1.0" encoding="utf-8"?>
 """
 
-from ansible_collections.composable.infra.plugins.module_utils import module_base
-from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
-from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance import checks, report
-from ansible_collections.composable.infra.plugins.module_utils.fabric.conformance.subject import Subject
-from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
-from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
-from ansible_collections.composable.infra.plugins.module_utils.fabric.external import entry_of
-
-SPEC = {
-    "argument_spec": {
-        **module_base.FABRIC_OPTIONS,
-        "machine": {"type": "str"},
-        "model": {"type": "str"},
-        "at_most": {"type": "int", "default": 2},
-        "memory_model": {"type": "str"},
-        "scarce_model": {"type": "str"},
-        "sick_model": {"type": "str"},
-        "foreign_machine": {"type": "str"},
-        "names": {"type": "list", "elements": "str", "default": []},
-        "devices": {"type": "int", "default": 0},
-        "patience": {"type": "float", "default": 60.0},
-    },
-    "required_together": [("machine", "model")],
-    "supports_check_mode": True,
-}
-
-
-def work(given: module_base.TaskContext) -> dict[str, object]:
-    """Ask, and give the answers in three forms."""
-    params = given.params
-    for name, least in (("at_most", 1), ("devices", 0), ("patience", 0)):
-        if params[name] < least:
-            raise BadConfiguration(name, params[name], f"it must be {least} or more")
-    config = FabricConfig.from_dict({k: params[k] for k in module_base.FABRIC_OPTIONS if params.get(k) is not None})
-    subject = _subject(given, config)
-    try:
-        checks.reachable(subject)
-        results = checks.run(subject)
-    finally:
-        subject.fabric.close()
-    return {
-        "changed": False, "summary": report.summary(results), "results": [_told(r) for r in results],
-        "failed_checks": [r.check.title for r in results if r.outcome == checks.FAILED],
-        "markdown": report.markdown(config.manager, config.endpoint, results),
-        "junit": report.junit(config.manager, results),
-    }
-
-
-def _subject(given: module_base.TaskContext, config: FabricConfig) -> Subject:
-    params = given.params
-    return Subject(
-        fabric=connect(config), connect=lambda: connect(config), machine=params["machine"], model=params["model"],
-        changes=not given.check_mode, at_most=params["at_most"], memory=params["memory_model"],
-        scarce=params["scarce_model"], sick=params["sick_model"], foreign=params["foreign_machine"],
-        tenants="tenant" in entry_of(config.manager).requires, names=tuple(params["names"]),
-        devices=params["devices"], attach_deadline=config.attach_timeout, patience=params["patience"],
-    )
-
-
-def _told(result: checks.Result) -> dict[str, object]:
-    check = result.check
-    return {"name": check.name, "title": check.title, "means": check.means, "changes": check.changes,
-            "outcome": result.outcome, "words": result.words, "seconds": round(result.seconds, 3)}
-
-
-def main() -> None:
-    """Module entry."""
-    module_base.main(SPEC, work)
-
+from ansible_collections.composable.infra.plugins.module_utils.bodies.fabric_conformance import main
 
 if __name__ == "__main__":
     main()

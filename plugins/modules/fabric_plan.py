@@ -207,48 +207,7 @@ results:
       seconds: 9.4
 """
 
-import typing as t
-from contextlib import closing
-
-from ansible_collections.composable.infra.plugins.module_utils import module_base
-from ansible_collections.composable.infra.plugins.module_utils.fabric.desired import layout_result
-from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import BadConfiguration
-
-SPEC: dict[str, t.Any] = {
-    "argument_spec": {
-        **module_base.FABRIC_OPTIONS,
-        "layout": {"type": "dict", "required": True},
-        "kinds": {"type": "dict", "default": {}},
-        "unlisted": {"type": "str", "choices": ["keep", "empty"], "default": "keep"},
-        "state": {"type": "str", "choices": ["applied", "planned"], "default": "applied"},
-        "attach_seconds": {"type": "float", "default": 10.0},
-        "detach_seconds": {"type": "float", "default": 10.0},
-    },
-    "supports_check_mode": True,
-}
-
-
-def work(task: module_base.TaskContext) -> dict[str, t.Any]:
-    """Plan, and carry out."""
-    params = task.params
-    for name in ("attach_seconds", "detach_seconds"):
-        if not 0 <= params[name] < float("inf"):
-            raise BadConfiguration(name, params[name], "it must be a number of seconds from 0 on")
-    with closing(module_base.fabric(params)) as fabric:
-        found = layout_result.survey(fabric, params["layout"], params["kinds"], params["unlisted"] == "empty")
-        result = found.result(params["attach_seconds"], params["detach_seconds"])
-        result["changed"] = bool(found.plan.steps) and params["state"] == "applied"
-        if found.shortages:
-            return result | {"changed": False, "failed": True, "msg": "; ".join(found.shortages), "error": "Refused"}
-        if task.check_mode or not result["changed"]:
-            return result
-        return result | layout_result.carry_out(fabric, found.plan, params["attach_timeout"], task.say)
-
-
-def main() -> None:
-    """Module entry."""
-    module_base.main(SPEC, work)
-
+from ansible_collections.composable.infra.plugins.module_utils.bodies.fabric_plan import main
 
 if __name__ == "__main__":
     main()

@@ -130,43 +130,7 @@ reset_types:
   sample: ["On", ForceOff, GracefulShutdown, GracefulRestart, ForceRestart]
 """
 
-import typing as t
-from contextlib import closing
-
-from ansible_collections.composable.infra.plugins.module_utils import module_base
-from ansible_collections.composable.infra.plugins.module_utils.fabric.desired import power
-
-SPEC: dict[str, t.Any] = {
-    "argument_spec": {
-        **module_base.FABRIC_OPTIONS,
-        "machine": {"type": "str", "required": True},
-        "state": {"type": "str", "choices": list(power.STATES), "required": True},
-        "force": {"type": "bool", "default": False},
-        "wait": {"type": "bool", "default": True},
-        "wait_timeout": {"type": "float", "default": 300.0},
-    },
-    "supports_check_mode": True,
-}
-
-
-def work(task: module_base.TaskContext) -> dict[str, t.Any]:
-    """Bring a machine into a power state.
-
-    Returns ``power_state``, ``resets`` and what else the documentation names. Raises FabricError.
-    """
-    params = task.params
-    with closing(module_base.fabric(params)) as fabric:
-        manager = power.manager_of(fabric, params["manager"])
-        found = power.plan(fabric, manager, params["machine"], params["state"], params["force"])
-        if task.check_mode or not found.steps:
-            return power.as_result(found)
-        return power.as_result(found, power.carry_out(manager, found, params["wait_timeout"], params["wait"]))
-
-
-def main() -> None:
-    """Entry of the module."""
-    module_base.main(SPEC, work)
-
+from ansible_collections.composable.infra.plugins.module_utils.bodies.fabric_power import main
 
 if __name__ == "__main__":
     main()

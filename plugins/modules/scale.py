@@ -174,28 +174,7 @@ led_by:
   sample: []
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.composable.infra.plugins.module_utils import engine_module
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import run as session
-
-
-def work(module: AnsibleModule) -> dict[str, object]:
-    """Plan in check mode, else serve what waits until nothing more can be served.
-
-    Returns the module's result: ``changed``, ``actions``, ``verdicts``, ``settled``, ``led_by`` and ``diff``, and
-    outside check mode ``history``. Raises BadConfig, NotReady, ApiError or FabricError.
-    """
-    config = engine_module.config(module)
-    run = session.Run(engine_module.cluster(module.params), config, module.params["ready_timeout"])
-    outcome = run.plan() if module.check_mode else run.carry_out(module.params["timeout"])
-    return outcome.as_result()
-
-
-def main() -> None:
-    """Entry of the module."""
-    engine_module.main(work, timeout={"type": "float", "default": 600.0})
-
+from ansible_collections.composable.infra.plugins.module_utils.bodies.scale import main
 
 if __name__ == "__main__":
     main()

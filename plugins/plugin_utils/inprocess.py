@@ -4,7 +4,9 @@
 """A module's work done within Ansible's own process when the connection is local, which spares a process and a copy.
 
 Only the shell around the work differs. Wherever the task asks for something that only a process of its own can give
-(another host, user, interpreter or environment, or a job in the background), the module itself is run.
+(another host, user, interpreter or environment, or a job in the background), the module itself is run. If the driver of
+the CDI Manager is from another collection, that collection's module of the same name is run: Ansible packs with a
+module only what it imports, and ours cannot import that driver.
 """
 
 from __future__ import annotations
@@ -19,8 +21,14 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.composable.infra.plugins.module_utils.environment import problem
+from ansible_collections.composable.infra.plugins.module_utils.fabric.external import collection_of
 from ansible_collections.composable.infra.plugins.module_utils.inline_secrets import kubeconfig_secrets
-from ansible_collections.composable.infra.plugins.module_utils.module_base import TaskContext, Work, run_work
+from ansible_collections.composable.infra.plugins.module_utils.module_base import (
+    KNOWN_ERRORS,
+    TaskContext,
+    Work,
+    run_work,
+)
 
 RULES = ("mutually_exclusive", "required_together", "required_one_of", "required_if", "required_by")
 Json = dict[str, t.Any]
@@ -31,6 +39,7 @@ class InProcess(ActionBase):
 
     spec: t.ClassVar[Mapping[str, t.Any]]
     work: t.ClassVar[Work]
+    errors: t.ClassVar[tuple[type[Exception], ...]] = KNOWN_ERRORS
     _supports_check_mode = True
     _supports_async = True
 
@@ -38,7 +47,8 @@ class InProcess(ActionBase):
         """The result of the task."""
         result: Json = super().run(tmp, task_vars)
         if self._needs_a_process(task_vars or {}):
-            return result | self._as_module(task_vars)
+            module = self._module()
+            return result | (self._as_module(task_vars, module) if self._exists(module) else self._no_module(module))
         return result | self._here()
 
     def _needs_a_process(self, task_vars: Mapping[str, t.Any]) -> bool:
@@ -46,9 +56,34 @@ class InProcess(ActionBase):
         environment = [e for e in task.environment or () if e]
         return bool(self._connection.transport != "local" or self._play_context.become or task.async_val or environment)
 
-    def _as_module(self, task_vars: Json | None) -> Json:
+    def _manager(self) -> object:
+        """The CDI Manager that the task names."""
+        return self._task.args.get("manager")
+
+    def _secrets(self) -> set[str]:
+        """Secrets within arguments that are mappings."""
+        return kubeconfig_secrets(self._task.args.get("kubeconfig"))
+
+    def _module(self) -> str:
+        """The module for a process of its own: of the driver's collection where the driver is not ours, else ours."""
+        collection = collection_of(self._manager())
+        action = str(self._task.action)
+        return f"{collection}.{action.rpartition('.')[2]}" if collection else action
+
+    def _exists(self, module: str) -> bool:
+        if module == self._task.action:
+            return True
+        return bool(self._shared_loader_obj.module_loader.find_plugin_with_context(module).resolved)
+
+    def _no_module(self, module: str) -> Json:
+        """Refuse the task: a process of its own cannot have the driver."""
+        words = (f"manager: {self._manager()!r} is not allowed; the task runs on another host, as another user, with "
+                 f"an environment or in the background, so it needs the module {module}, which is not installed")
+        return {"failed": True, "changed": False, "msg": words, "error": "BadConfiguration"}
+
+    def _as_module(self, task_vars: Json | None, module: str) -> Json:
         in_background = bool(self._task.async_val and not self._connection.has_native_async)
-        found: Json = self._execute_module(task_vars=task_vars, wrap_async=in_background)
+        found: Json = self._execute_module(module_name=module, task_vars=task_vars, wrap_async=in_background)
         if not in_background:
             me: t.Any = self
             me._remove_tmp_path(self._connection._shell.tmpdir)
@@ -60,13 +95,13 @@ class InProcess(ActionBase):
             self.spec["argument_spec"], **{rule: self.spec[rule] for rule in RULES if rule in self.spec}
         )
         checked = validator.validate(dict(self._task.args))
-        secrets = set(checked._no_log_values) | kubeconfig_secrets(self._task.args.get("kubeconfig"))
+        secrets = set(checked._no_log_values) | self._secrets()
         if checked.error_messages:
             words = problem(self.spec["argument_spec"], self._task.args) or self._refusal(checked.errors)
             return _clean({"failed": True, "msg": words}, secrets)
         task = TaskContext(checked.validated_parameters, bool(self._task.check_mode), self._say,
                            Display().warning)
-        return _clean({"changed": False} | run_work(type(self).work, task), secrets)
+        return _clean({"changed": False} | run_work(type(self).work, task, self.errors), secrets)
 
     def _refusal(self, errors: AnsibleValidationErrorMultiple) -> str:
         """In the words of AnsibleModule, which names the module where an option is unknown."""

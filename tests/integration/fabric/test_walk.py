@@ -15,12 +15,12 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.composable.infra.emulator import Emulator
+from ansible_collections.composable.infra.plugins.module_utils.bodies import fabric_device
 from ansible_collections.composable.infra.plugins.module_utils.net.client import HttpClient
-from ansible_collections.composable.infra.plugins.modules import fabric_device
 from ansible_collections.composable.infra.tests.integration.fabric.conftest import MODEL
 from ansible_collections.composable.infra.tests.unit.house.walk import UTILS, listed
 
-PLUGINS = Path(fabric_device.__file__).parents[1]
+PLUGINS = Path(fabric_device.__file__).parents[2]
 LOGIN = {f"{UTILS}fabric/http/auth.py", f"{UTILS}fabric/http/token.py"}
 
 

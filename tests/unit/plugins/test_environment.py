@@ -14,8 +14,8 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.composable.infra.plugins.filter.with_environment import with_environment
 from ansible_collections.composable.infra.plugins.module_utils import module_base
+from ansible_collections.composable.infra.plugins.module_utils.bodies import fabric_info
 from ansible_collections.composable.infra.plugins.module_utils.environment import problem
-from ansible_collections.composable.infra.plugins.modules import fabric_info
 from ansible_collections.composable.infra.plugins.plugin_utils.inprocess import InProcess
 from ansible_collections.composable.infra.tests.unit.plugins.module_args import patch_module_args
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import typing as t
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +15,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Refused
 from ansible_collections.composable.infra.plugins.module_utils.module_base import TaskContext
+from ansible_collections.composable.infra.plugins.plugin_utils.engine_inprocess import EngineInProcess
 from ansible_collections.composable.infra.plugins.plugin_utils.inprocess import InProcess
 from ansible_collections.composable.infra.tests.unit.plugins.module_args import patch_module_args
 
@@ -22,6 +24,8 @@ SPEC: dict[str, t.Any] = {
                       "password": {"type": "str", "no_log": True}},
     "required_one_of": [("name", "password")], "supports_check_mode": True}
 Result = dict[str, t.Any]
+# Modules of collections of others.
+INSTALLED = ("acme.toy.echo",)
 
 
 def work(module: TaskContext) -> Result:
@@ -43,13 +47,24 @@ class Action(InProcess):
                                                   _shell=SimpleNamespace(tmpdir="/tmp/of-a-task"))
         self._play_context: t.Any = SimpleNamespace(become=become)
         self.modules: list[t.Any] = []
+        self.names: list[str] = []
+        found = SimpleNamespace(find_plugin_with_context=lambda name: SimpleNamespace(resolved=name in INSTALLED))
+        self._shared_loader_obj: t.Any = SimpleNamespace(module_loader=found)
 
     def _execute_module(self, *args: t.Any, **more: t.Any) -> Result:
         self.modules.append(more.get("wrap_async"))
+        self.names.append(more["module_name"])
         return {"changed": False, "as": "module"}
 
     def _remove_tmp_path(self, tmp_path: str, force: bool = False) -> None:
         assert tmp_path == "/tmp/of-a-task"
+
+
+class EngineAction(EngineInProcess, Action):
+    """The same of a module that takes the engine's configuration."""
+
+    spec: t.ClassVar[Result] = {"argument_spec": {"config": {"type": "dict"}, "config_path": {"type": "path"},
+                                                  "name": {"type": "str"}}}
 
 
 def action(args: Result | None = None, *, transport: str = "local", become: bool = False, **task: t.Any) -> Action:
@@ -67,6 +82,46 @@ def test_process_of_its_own_only_where_it_is_needed(more: Result, here: bool) ->
     made = action(**more)
     found = made.run(task_vars={})
     assert ("told" in found, made.modules) == ((True, []) if here else (False, [bool(more.get("async_val"))]))
+
+
+@pytest.mark.parametrize(("manager", "module"), [
+    ("acme.toy.toy", "acme.toy.echo"), ("fm", "composable.infra.echo"), (None, "composable.infra.echo"),
+])
+def test_a_process_of_its_own_is_a_module_that_packs_the_driver(manager: str | None, module: str) -> None:
+    made = action({"name": "x", "manager": manager}, transport="ssh")
+    assert made.run()["as"] == "module"
+    assert made.names == [module]
+
+
+def test_without_that_module_the_task_is_refused() -> None:
+    made = action({"name": "x", "manager": "acme.other.toy"}, become=True)
+    assert made.run()["msg"] == (
+        "manager: 'acme.other.toy' is not allowed; the task runs on another host, as another user, with an environment "
+        "or in the background, so it needs the module acme.other.echo, which is not installed")
+    assert made.names == []
+
+
+@pytest.mark.parametrize(("args", "here"), [
+    ({"config": {"fabric": {"manager": "acme.toy.toy"}}}, True), ({"config": {"fabric": {"manager": "fm"}}}, False),
+    ({"config": {"fabric": None}}, False), ({"config": "text"}, False), ({"config_path": "EXTERNAL"}, True),
+    ({"config_path": "ABSENT"}, False), ({}, False),
+])
+def test_the_engine_works_within_ansible_for_a_driver_of_others_only(args: Result, here: bool, tmp_path: Path,
+                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COMPOSABLE_CONFIG_PATH", raising=False)
+    (tmp_path / "EXTERNAL").write_text("fabric: {manager: acme.toy.toy}\n", encoding="utf-8")
+    if "config_path" in args:
+        args = {"config_path": str(tmp_path / args["config_path"])}
+    made = EngineAction(SimpleNamespace(**{**vars(action()._task), "args": args}), "local", False)
+    assert made._needs_a_process({}) is not here
+
+
+def test_secrets_of_a_configuration_are_in_no_result() -> None:
+    config = {"fabric": {"manager": "acme.toy.toy", "password": "hunter2hunter2"}}
+    made = EngineAction(SimpleNamespace(**{**vars(action()._task), "args": {"config": config}}), "local", False)
+    found = made.run()
+    assert found["told"]
+    assert "hunter2" not in str(found)
 
 
 def test_arguments_get_their_types_and_defaults() -> None:

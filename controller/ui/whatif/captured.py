@@ -15,18 +15,6 @@ import typing as t
 from functools import partial
 
 from ansible_collections.composable.infra.controller.ui.whatif.bounded import WhatIf
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
-    CLAIMS,
-    COMPOSABILITY_REQUESTS,
-    COMPOSABLE_RESOURCES,
-    DEVICE_CLASSES,
-    NAMESPACES,
-    NODES,
-    PODS,
-    SLICES,
-    ApiResource,
-)
-from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import AGENT
@@ -52,7 +40,7 @@ def write_captured(state: ClusterState, config: EngineConfig, question: Json, fi
     Returns a sentence instead where there is nothing to write, else an empty text."""
     if state.snapshot is None:
         return NOT_SEEN
-    stores = _stores(state)
+    stores = state.stores
     agents = {name: True for name in state.nodes.names() if state.hands.alive(name)} \
         if config.node_hands == AGENT else {}
     now = time.time()
@@ -63,9 +51,3 @@ def write_captured(state: ClusterState, config: EngineConfig, question: Json, fi
         for raw in stores[kind].each():
             file.write(json.dumps([kind.plural, keep(raw)]) + "\n")
     return ""
-
-
-def _stores(state: ClusterState) -> dict[ApiResource, Store]:
-    return {CLAIMS: state.claims, SLICES: state.slices, NODES: state.nodes, PODS: state.pods,
-            COMPOSABILITY_REQUESTS: state.requests, COMPOSABLE_RESOURCES: state.resources,
-            NAMESPACES: state.namespaces, DEVICE_CLASSES: state.classes}

@@ -11,14 +11,7 @@ import typing as t
 from collections.abc import Callable
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
-    CLAIMS,
-    COMPOSABILITY_REQUESTS,
     COMPOSABLE_RESOURCES,
-    DEVICE_CLASSES,
-    NAMESPACES,
-    NODES,
-    PODS,
-    SLICES,
     ApiResource,
 )
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
@@ -65,12 +58,12 @@ from ansible_collections.composable.infra.tests.unit.reconcile.fake_hands import
 from ansible_collections.composable.infra.tests.unit.reconcile.recorded_metrics import RecordedMetrics
 
 ROLES = frozenset({"publisher", "scaler", "operator"})
+KINDS = [*ClusterState(settings()).stores]
 
 
 def kind_of(raw: dict[str, t.Any]) -> ApiResource:
     """The API resource of an object."""
-    kinds = (CLAIMS, SLICES, NODES, COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, PODS, NAMESPACES, DEVICE_CLASSES)
-    return next(k for k in kinds if k.kind == raw["kind"])
+    return next(kind for kind in KINDS if kind.kind == raw["kind"])
 
 
 class RecordingQueue(WorkQueue[Key]):
@@ -158,12 +151,7 @@ class Bench:
 
     def store(self, resource: ApiResource) -> Store:
         """The store that watches a kind."""
-        stores = {CLAIMS: "claims", SLICES: "slices", NODES: "nodes", COMPOSABILITY_REQUESTS: "requests",
-                  COMPOSABLE_RESOURCES: "resources",
-                  PODS: "pods", NAMESPACES: "namespaces", DEVICE_CLASSES: "classes"}
-        found = getattr(self.state, stores[resource])
-        assert isinstance(found, Store)
-        return found
+        return self.state.stores[resource]
 
     def put(self, *raws: dict[str, t.Any]) -> None:
         """Objects of any kind, seen by the watches."""

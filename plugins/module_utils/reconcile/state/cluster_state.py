@@ -15,6 +15,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...fabric.api import FabricSnapshot
+from ...kube.api_resources import (
+    CLAIMS,
+    COMPOSABILITY_REQUESTS,
+    COMPOSABLE_RESOURCES,
+    DEVICE_CLASSES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SLICES,
+    ApiResource,
+)
 from ...kube.objects import claims, cohdi, nodes, pods, slices
 from ...kube.objects.claim_ref import ClaimRef
 from ...kube.objects.shown_devices import Shown
@@ -105,9 +116,16 @@ class ClusterState:
         self.ending_claims = EndingClaims(self.claims, self.pods)
         self.moment: float | None = None
 
+    @property
+    def stores(self) -> dict[ApiResource, Store]:
+        """The store of each kind."""
+        return {CLAIMS: self.claims, SLICES: self.slices, NODES: self.nodes, PODS: self.pods,
+                COMPOSABILITY_REQUESTS: self.requests, COMPOSABLE_RESOURCES: self.resources,
+                NAMESPACES: self.namespaces, DEVICE_CLASSES: self.classes}
+
     def age(self) -> None:
         """Keep no longer decoded what nobody asked for since this was called last."""
-        for store in (self.claims, self.slices, self.nodes, self.requests, self.resources, self.pods):
+        for store in self.stores.values():
             store.age()
 
     def now(self) -> float:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 import typing as t
@@ -15,47 +16,56 @@ from ...kube.objects.shown_devices import Shown, read
 from ...planning.fairness import MINUTE
 
 Json = dict[str, t.Any]
+V = t.TypeVar("V")
 # How long another operator is told of after it has created an object.
 RIVAL_SECONDS = 600.0
 
 
-class OperationsUnderWay:
-    """Names of ComposableResources for which a request to the CDI Manager is under way. Thread-safe."""
+class Memory(t.Generic[V]):
+    """What is remembered by name, behind one lock. Values are replaced, never changed."""
 
-    def __init__(self, names: frozenset[str] = frozenset()) -> None:
-        self._names = set(names)
-        self._lock = threading.Lock()
+    def __init__(self, known: Mapping[str, V] | None = None) -> None:
+        self._known, self._lock = dict(known or {}), threading.Lock()
+
+    def copy(self) -> t.Self:
+        """Return what is known now, with a memory of its own."""
+        made = copy.copy(self)
+        with self._lock:
+            made._known, made._lock = dict(self._known), threading.Lock()
+        return made
+
+    def __contains__(self, name: str) -> bool:
+        with self._lock:
+            return name in self._known
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._known)
+
+    def forget(self, name: str) -> None:
+        """Forget what is known of a name, if anything is."""
+        with self._lock:
+            self._known.pop(name, None)
+
+
+class OperationsUnderWay(Memory[None]):
+    """Names of ComposableResources for which a request to the CDI Manager is under way."""
 
     def begin(self, name: str) -> bool:
         """Mark one as under way; False when it already is."""
         with self._lock:
-            if name in self._names:
-                return False
-            self._names.add(name)
-            return True
+            known = len(self._known)
+            self._known[name] = None
+            return len(self._known) > known
 
     def end(self, name: str) -> None:
         """It is over."""
-        with self._lock:
-            self._names.discard(name)
-
-    def __contains__(self, name: str) -> bool:
-        with self._lock:
-            return name in self._names
+        self.forget(name)
 
     def names(self) -> frozenset[str]:
         """All of them."""
         with self._lock:
-            return frozenset(self._names)
-
-    def __len__(self) -> int:
-        with self._lock:
-            return len(self._names)
-
-    def copy(self) -> OperationsUnderWay:
-        """What is under way now."""
-        with self._lock:
-            return OperationsUnderWay(frozenset(self._names))
+            return frozenset(self._known)
 
 
 class Rival:
@@ -84,56 +94,38 @@ class Rival:
                 ) if resource and self._clock() - when < RIVAL_SECONDS else ""
 
 
-class AttachBlocks:
-    """Models that a node cannot be given for a while, since the CDI Manager refused them. Thread-safe."""
+class AttachBlocks(Memory[dict[str, tuple[float, str]]]):
+    """Models that a node cannot be given for a while, since the CDI Manager refused them: by node and model until when,
+    and why."""
 
-    def __init__(self, until: Mapping[tuple[str, str], tuple[float, str]] | None = None,
+    def __init__(self, known: Mapping[str, dict[str, tuple[float, str]]] | None = None,
                  clock: Callable[[], float] = time.time) -> None:
-        self._clock, self._until = clock, dict(until or {})
-        self._lock = threading.Lock()
+        super().__init__(known)
+        self._clock = clock
 
     def block(self, node: str, model: str, seconds: float, reason: str) -> None:
         """Attach no device of a model to a node for so many seconds."""
         with self._lock:
-            self._until[node, model] = (self._clock() + seconds, reason)
+            self._known[node] = {**self._known.get(node, {}), model: (self._clock() + seconds, reason)}
 
     def of(self, node: str, now: float) -> dict[str, str]:
         """Models that cannot be attached to a node now, with the reason."""
         with self._lock:
-            return {model: why for (name, model), (until, why) in self._until.items() if name == node and until > now}
-
-    def copy(self) -> AttachBlocks:
-        """The blocks of now."""
-        with self._lock:
-            return AttachBlocks(self._until, self._clock)
+            return {model: why for model, (until, why) in self._known.get(node, {}).items() if until > now}
 
 
-class LastUses:
-    """When a claim was last seen to use the device of a ComposableResource, in seconds since the epoch. Thread-safe."""
-
-    def __init__(self, seen: Mapping[str, float] | None = None) -> None:
-        self._seen = dict(seen or {})
-        self._lock = threading.Lock()
+class LastUses(Memory[float]):
+    """When a claim was last seen to use the device of a ComposableResource, in seconds since the epoch."""
 
     def note(self, name: str, when: float) -> None:
         """A claim uses it."""
         with self._lock:
-            self._seen[name] = when
+            self._known[name] = when
 
     def of(self, name: str) -> float:
         """When that was, 0.0 for never."""
         with self._lock:
-            return self._seen.get(name, 0.0)
-
-    def forget(self, name: str) -> None:
-        """The ComposableResource is gone."""
-        with self._lock:
-            self._seen.pop(name, None)
-
-    def copy(self) -> LastUses:
-        """What was seen until now."""
-        with self._lock:
-            return LastUses(self._seen)
+            return self._known.get(name, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,61 +141,43 @@ class HeldPod:
     failures: int = 0
 
 
-class HeldPods:
-    """By pod uid. Thread-safe."""
-
-    def __init__(self, pods: Mapping[str, HeldPod] | None = None) -> None:
-        self._pods = dict(pods or {})
-        self._lock = threading.Lock()
+class HeldPods(Memory[HeldPod]):
+    """By pod uid."""
 
     def note(self, pods: Iterable[str], now: float) -> None:
         """These pods are held, and no others are."""
         with self._lock:
-            self._pods = {uid: self._pods.get(uid) or HeldPod(now) for uid in pods}
+            self._known = {uid: self._known.get(uid) or HeldPod(now) for uid in pods}
 
     def of(self, pod: str) -> HeldPod:
         """What was seen of one."""
         with self._lock:
-            return self._pods.get(pod) or HeldPod()
+            return self._known.get(pod) or HeldPod()
 
     def failed(self, pod: str, seconds: float) -> None:
         """Its devices did not come to the node that it had for so many seconds."""
         with self._lock:
-            if old := self._pods.get(pod):
-                self._pods[pod] = replace(old, spent=old.spent + max(0.0, seconds), failures=old.failures + 1)
-
-    def copy(self) -> HeldPods:
-        """What was seen until now."""
-        with self._lock:
-            return HeldPods(self._pods)
+            if old := self._known.get(pod):
+                self._known[pod] = replace(old, spent=old.spent + max(0.0, seconds), failures=old.failures + 1)
 
 
-class Releases:
-    """Why pods were released without devices, by the pod's uid: the newest KEPT of them. Thread-safe."""
+class Releases(Memory[str]):
+    """Why pods were released without devices, by the pod's uid: the newest KEPT of them."""
 
     KEPT: t.Final = 1024
-
-    def __init__(self, reasons: Mapping[str, str] | None = None) -> None:
-        self._reasons = dict(reasons or {})
-        self._lock = threading.Lock()
 
     def note(self, pod: str, reason: str) -> None:
         """A pod (its uid) was released."""
         with self._lock:
-            self._reasons.pop(pod, None)
-            self._reasons[pod] = reason
-            if len(self._reasons) > self.KEPT:
-                del self._reasons[next(iter(self._reasons))]
+            self._known.pop(pod, None)
+            self._known[pod] = reason
+            if len(self._known) > self.KEPT:
+                del self._known[next(iter(self._known))]
 
     def of(self, pod: str) -> str:
         """Return the reason for a pod (its uid), empty if none is known."""
         with self._lock:
-            return self._reasons.get(pod, "")
-
-    def copy(self) -> Releases:
-        """Return what is known now, with a memory of its own."""
-        with self._lock:
-            return Releases(self._reasons)
+            return self._known.get(pod, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +191,8 @@ class Return:
     gone: bool = False
 
 
-class Returns:
-    """Devices that were given back to the fabric, by the uid of their ComposableResource. Thread-safe.
+class Returns(Memory[Return]):
+    """Devices that were given back to the fabric, by the uid of their ComposableResource.
 
     Each is kept until that is gone, and for a minute more: a plan that began before the newest look at the fabric needs
     what the look before it does not show.
@@ -226,69 +200,46 @@ class Returns:
 
     KEPT_SECONDS: t.Final = 60.0
 
-    def __init__(self, returned: Mapping[str, Return] | None = None) -> None:
-        self._returned = dict(returned or {})
-        self._lock = threading.Lock()
-
     def note(self, uid: str, model: str, node: str, when: float) -> None:
         """One is back; what was noted of it first stays."""
         with self._lock:
-            self._returned.setdefault(uid, Return(model, node, when))
+            self._known.setdefault(uid, Return(model, node, when))
 
     def gone(self, uid: str) -> None:
         """Its ComposableResource is gone."""
         with self._lock:
-            if known := self._returned.get(uid):
-                self._returned[uid] = replace(known, gone=True)
-
-    def __contains__(self, uid: str) -> bool:
-        with self._lock:
-            return uid in self._returned
+            if known := self._known.get(uid):
+                self._known[uid] = replace(known, gone=True)
 
     def since(self, taken: float) -> dict[str, Return]:
         """Those that a look at the fabric which began then may not show, by uid."""
         with self._lock:
-            self._returned = {uid: each for uid, each in self._returned.items()
+            self._known = {uid: each for uid, each in self._known.items()
                               if not each.gone or each.when >= taken - self.KEPT_SECONDS}
-            return {uid: each for uid, each in self._returned.items() if each.when >= taken}
-
-    def copy(self) -> Returns:
-        """Those of now."""
-        with self._lock:
-            return Returns(self._returned)
+            return {uid: each for uid, each in self._known.items() if each.when >= taken}
 
 
-class FirstSeen:
-    """Since when something is so, as this process has seen it, in seconds since the epoch. Thread-safe."""
-
-    def __init__(self, seen: Mapping[str, float] | None = None) -> None:
-        self._seen = dict(seen or {})
-        self._lock = threading.Lock()
+class FirstSeen(Memory[float]):
+    """Since when something is so, as this process has seen it, in seconds since the epoch."""
 
     def note(self, name: str, now: float) -> None:
         """It is so now; the first time counts."""
         with self._lock:
-            self._seen.setdefault(name, now)
+            self._known.setdefault(name, now)
 
     def end(self, name: str) -> None:
         """It is so no more."""
-        with self._lock:
-            self._seen.pop(name, None)
+        self.forget(name)
 
     def of(self, name: str) -> float | None:
         """Since when, None when it is not so."""
         with self._lock:
-            return self._seen.get(name)
+            return self._known.get(name)
 
     def names(self) -> list[str]:
         """Of what it is so now."""
         with self._lock:
-            return sorted(self._seen)
-
-    def copy(self) -> FirstSeen:
-        """What was seen until now."""
-        with self._lock:
-            return FirstSeen(self._seen)
+            return sorted(self._known)
 
 
 class ShownDevices:
@@ -315,60 +266,42 @@ class ShownDevices:
         self._known.pop(name, None)
 
 
-class Handovers:
+class Handovers(Memory[tuple[float, tuple[str, ...]]]):
     """Devices that were handed to claims: one that the scheduler leaves idle again and again does not fit, whatever we
-    judge. Thread-safe; forgotten ``FORGET_SECONDS`` after the last."""
+    judge. Forgotten ``FORGET_SECONDS`` after the last."""
 
     MOST_OF_ONE, MOST_DEVICES, FORGET_SECONDS = 2, 3, 600.0
-
-    def __init__(self, made: Mapping[str, tuple[float, tuple[str, ...]]] | None = None) -> None:
-        self._made = dict(made or {})
-        self._lock = threading.Lock()
 
     def note(self, claim: str, resources: Iterable[str], now: float) -> None:
         """Devices (their ComposableResources) are handed to a claim (its uid)."""
         with self._lock:
-            self._made = {uid: (at, names) for uid, (at, names) in self._made.items() if now - at < self.FORGET_SECONDS}
-            self._made[claim] = (now, (*self._made.get(claim, (0.0, ()))[1], *resources))
+            self._known = {uid: made for uid, made in self._known.items() if now - made[0] < self.FORGET_SECONDS}
+            self._known[claim] = (now, (*self._known.get(claim, (0.0, ()))[1], *resources))
 
-    def forget(self, resource: str) -> None:
+    def forget(self, name: str) -> None:
         """A ComposableResource is gone; its name may come again."""
         with self._lock:
-            self._made = {uid: (at, tuple(name for name in names if name != resource))
-                          for uid, (at, names) in self._made.items()}
+            self._known = {uid: (at, tuple(each for each in names if each != name))
+                          for uid, (at, names) in self._known.items()}
 
     def vain(self, claim: str) -> dict[str, str]:
         """Which of them the scheduler did not take, and how often."""
-        names = self._made.get(claim, (0.0, ()))[1]
+        names = self._known.get(claim, (0.0, ()))[1]
         return {name: f"was handed to it {n} times and not taken" for name in set(names)
                 if (n := names.count(name)) >= self.MOST_OF_ONE}
 
-    def copy(self) -> Handovers:
-        """What was done until now."""
-        with self._lock:
-            return Handovers(self._made)
 
-
-class RecentAttaches:
-    """When devices were attached for a namespace in the last minute. Thread-safe; times in seconds since the epoch."""
-
-    def __init__(self, moments: Mapping[str, tuple[float, ...]] | None = None) -> None:
-        self._moments = dict(moments or {})
-        self._lock = threading.Lock()
+class RecentAttaches(Memory[tuple[float, ...]]):
+    """When devices were attached for a namespace in the last minute; times in seconds since the epoch."""
 
     def note(self, namespace: str, count: int, when: float) -> None:
         """So many are attached."""
         with self._lock:
-            self._moments[namespace] = (*self._moments.get(namespace, ()), *[when] * count)
+            self._known[namespace] = (*self._known.get(namespace, ()), *[when] * count)
 
     def recent(self, now: float) -> dict[str, tuple[float, ...]]:
         """Those of the last minute, by namespace."""
         with self._lock:
-            kept = {name: tuple(m for m in moments if now - m < MINUTE) for name, moments in self._moments.items()}
-            self._moments = {name: moments for name, moments in kept.items() if moments}
-            return dict(self._moments)
-
-    def copy(self) -> RecentAttaches:
-        """Those of now."""
-        with self._lock:
-            return RecentAttaches(self._moments)
+            kept = {name: tuple(m for m in moments if now - m < MINUTE) for name, moments in self._known.items()}
+            self._known = {name: moments for name, moments in kept.items() if moments}
+            return dict(self._known)

@@ -53,9 +53,7 @@ class Watches:
         gating = SCALER in roles and state.settings.gating
         needed = [kind for role in sorted(roles) for kind in WATCHED[role]]
         kinds = list(dict.fromkeys([*needed, *(WATCHED_FOR_GATES if gating else ())]))
-        stores = {CLAIMS: state.claims, SLICES: state.slices, NODES: state.nodes, PODS: state.pods,
-                  COMPOSABILITY_REQUESTS: state.requests, COMPOSABLE_RESOURCES: state.resources,
-                  NAMESPACES: state.namespaces, DEVICE_CLASSES: state.classes}
+        stores = state.stores
         drivers = state.settings.drivers
         # A device that a claim keeps must not be shown by another driver either.
         alone = len(drivers) == 1 and not state.settings.direct_models

@@ -11,18 +11,7 @@ import typing as t
 from ...fabric.api import Capabilities, FabricManager, FabricSnapshot, Machine
 from ...fabric.config import FabricConfig
 from ...fabric.errors import Missing
-from ...kube.api_resources import (
-    CLAIMS,
-    COMPOSABILITY_REQUESTS,
-    COMPOSABLE_RESOURCES,
-    DEVICE_CLASSES,
-    NAMESPACES,
-    NODES,
-    PODS,
-    SLICES,
-)
 from ...kube.client.verbs import Client
-from ...kube.watch.store import Store
 from ...planning.settings import Settings
 from ..config import EngineConfig
 from ..runtime.controller_manager import ControllerManager
@@ -79,12 +68,8 @@ def engine_of(capture: Capture) -> ControllerManager:
 
 
 def _fill(state: ClusterState, capture: Capture) -> None:
-    stores: dict[str, Store] = {
-        CLAIMS.plural: state.claims, SLICES.plural: state.slices, NODES.plural: state.nodes, PODS.plural: state.pods,
-        COMPOSABILITY_REQUESTS.plural: state.requests, COMPOSABLE_RESOURCES.plural: state.resources,
-        NAMESPACES.plural: state.namespaces, DEVICE_CLASSES.plural: state.classes}
-    for kind, store in stores.items():
-        for raw in capture.of(kind):
+    for kind, store in state.stores.items():
+        for raw in capture.of(kind.plural):
             store.upsert({**raw, "metadata": {**raw["metadata"]}})
     state.snapshot, state.moment = capture.fabric, capture.taken
     state.fabric_problem = "; ".join(sorted(set(capture.fabric.problems.values())))

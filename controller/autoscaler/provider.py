@@ -107,7 +107,7 @@ class Provider:
     def serve_untriggered(self) -> None:
         """Devices for pods that Cluster Autoscaler adds nothing for. Raises ApiError."""
         if self._cluster.may_act():
-            self.scale_ups.serve_untriggered(time.time() - UNTRIGGERED_SECONDS)
+            self.scale_ups.serve_untriggered(self._cluster.state.now() - UNTRIGGERED_SECONDS)
 
     def options(self) -> tuple[NodeOption, ...]:
         """Which nodes can be added, by what the providers said last."""

@@ -8,7 +8,6 @@ What the user may not read, or what is not served, is left out and named in `pro
 
 from __future__ import annotations
 
-import time
 import typing as t
 from collections.abc import Callable
 
@@ -122,7 +121,7 @@ class Reader:
         """Who does the work on the nodes, and which of them live."""
         settings = self._list(_CONFIG_MAPS, field_selector="metadata.name=composable-infra-config")
         labels = ",".join(f"{key}={value}" for key, value in AGENT_LABELS.items())
-        leases, now = self._list(LEASES, label_selector=labels), time.time()
+        leases, now = self._list(LEASES, label_selector=labels), self._client.server_time()
         return {
             "controllers": sorted((facts.controllers(item) for item in settings), key=lambda item: item["namespace"]),
             "agents": sorted((facts.agent(item, now) for item in leases), key=lambda item: item["node"]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import time
 import typing as t
 
 import pytest
@@ -124,6 +125,10 @@ class FakeClient:
     def __init__(self, answers: Json, lists: Json) -> None:
         self._answers, self._lists = answers, lists
         self.listed: list[t.Any] = []
+        self.moment = 0.0
+
+    def server_time(self) -> float:
+        return self.moment
 
     def raw(self, method: str, path: str) -> Json:
         if path not in self._answers:
@@ -182,6 +187,20 @@ def test_taint_rules_are_read_in_the_newest_version_that_is_served(served: list[
     assert found["taint_rules"] == (["gpu-a-taint"] if read else [])
     assert [r.group_version for r in client.listed if r.plural == "devicetaintrules"] == [
         f"resource.k8s.io/{version}" for version in [read] if version]
+
+
+def test_an_agents_lease_is_read_by_the_clock_of_the_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of the machine that runs the playbook is an hour ahead."""
+    lease = {"metadata": {"name": "composable-infra-agent-node-0"},
+             "spec": {"holderIdentity": "agent", "renewTime": "2026-01-01T00:00:00Z", "leaseDurationSeconds": 10}}
+    groups = [{"name": "coordination.k8s.io", "versions": [{"groupVersion": "coordination.k8s.io/v1"}]}]
+    client: t.Any = FakeClient({
+        "/version": {"gitVersion": "v1.37.2"}, "/apis": {"groups": groups},
+        "/apis/coordination.k8s.io/v1": {"resources": [{"name": "leases"}]}}, {"leases": [lease]})
+    client.moment = parse_time("2026-01-01T00:00:04Z")
+    monkeypatch.setattr(time, "time", lambda: parse_time("2026-01-01T01:00:00Z"))
+    (agent,) = Reader(client).read()["agents"]
+    assert (agent["alive"], agent["seconds"]) == (True, 4.0)
 
 
 @pytest.mark.parametrize(("config", "hands"), [

@@ -189,6 +189,16 @@ def test_devices_asked_for_by_an_earlier_process_are_given_up_where_there_is_no_
     assert testbed.bound("train") not in ("", chosen)
 
 
+def test_events_are_young_by_the_clock_of_the_api_server(testbed: Testbed) -> None:
+    """Cluster Autoscaler wrote the time; our clock is an hour ahead of it."""
+    testbed.api.clock_ahead = 3600.0
+    testbed.pod("train")
+    testbed.told("train", "NotTriggerScaleUp", format_time(testbed.api.client.server_time()))
+    testbed.sync()
+    testbed.provider.serve_untriggered()
+    assert len(testbed.cluster.asked()) == 1
+
+
 # Pods that our gate held (unserved: release)
 
 

@@ -97,7 +97,7 @@ def controllers(item: Json) -> Json:
 def agent(item: Json, now: float) -> Json:
     """The node agent that a Lease is of: its node, and for how many seconds it has not renewed the Lease.
 
-    ``now``: seconds since the epoch, by the API server's clock. ``alive``: it has not given the Lease up, and renews it.
+    ``now``: seconds since the epoch by the API server's clock. ``alive``: it has not given the Lease up, and renews it.
     """
     spec = item.get("spec") or {}
     seconds = max(0.0, now - parse_time(spec.get("renewTime")))

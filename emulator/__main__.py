@@ -88,7 +88,7 @@ def _check(options: argparse.Namespace, state: StateDir) -> int:
     spec = FabricSpec.load(Path(options.fabric)) if options.fabric else state.fabric()
     if options.fabric and (running := state.pid()) and not state.keeps(_document(options.fabric)):
         raise OtherFabric(f"an emulator with another fabric runs in {state.path} as process {running}. Stop it first")
-    names = ", ".join(name for name in DIALECTS if name in spec.managers)
+    names = ", ".join(sorted(spec.managers, key=[*DIALECTS, *spec.managers].index))
     print(f"machines: {len(spec.machines)}, devices: {len(spec.devices)}, CDI Managers: {names}")
     return 0
 

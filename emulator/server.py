@@ -38,7 +38,7 @@ def cm_with_fm(context: EmulatorContext) -> list[web.RouteDef]:
     return [*cm.routes(context), *reads]
 
 
-# A manager's dialect is the routes it answers. A new one is one more line here.
+# A manager's dialect is the routes it answers. A new one is one more line here, but for those of other collections.
 DIALECTS: t.Final[dict[str, Callable[[EmulatorContext], list[web.RouteDef]]]] = {
     "fm": fm.routes,
     "cm": cm_with_fm,
@@ -72,8 +72,14 @@ def application(context: EmulatorContext, *, plain: bool = False) -> web.Applica
         app.add_routes([web.post(tokens.PATH, context.tokens.grant)])
         app.add_routes(admin.routes(context))
     for name in managers_of(context.spec, plain=plain):
-        context.faults.own(app.add_routes(DIALECTS[name](context)), name)
+        context.faults.own(app.add_routes(routes_of(name, context)), name)
     return app
+
+
+def routes_of(name: str, context: EmulatorContext) -> list[web.RouteDef]:
+    """The routes of a manager's dialect."""
+    make = DIALECTS.get(name) or MANAGERS[name].routes
+    return make(context) if make else []
 
 
 def managers_of(spec: FabricSpec, *, plain: bool) -> list[str]:

@@ -3,11 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What differs between the emulated managers beside their routes: listener, what clients are told, words of errors.
 
-A manager is one row here and one line in ``server.DIALECTS``.
+A manager of this collection is one row here and one line in ``server.DIALECTS``. The emulator of another collection's
+driver ``namespace.collection.name`` is the file ``emulator/NAME.py`` of that collection. When it is imported, it calls
+``register``.
 """
 
 from __future__ import annotations
 
+import importlib
+import re
 import typing as t
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -65,7 +69,7 @@ class Row:
     ``tells``: which of the emulator's values (LOGIN, ``cluster``) clients are given as options; ``options``: more of
     them as they are. ``error``: body of an injected error status. ``purpose``: of a request, by method, path and JSON
     body: login, read, poll, attach, detach or change. ``settings``: keys that the document may set under
-    ``settings.<manager>``.
+    ``settings.<manager>``. ``routes``: of a dialect from another collection, by EmulatorContext.
     """
 
     plain: bool = False
@@ -74,6 +78,7 @@ class Row:
     error: Callable[[int, str], t.Any] = plain_error
     purpose: Callable[[str, str, t.Any], str] = purpose_of
     settings: tuple[str, ...] = ()
+    routes: Callable[[t.Any], list[t.Any]] | None = None
 
 
 def redfish_error(status: int, text: str) -> t.Any:
@@ -96,7 +101,7 @@ def redfish_purpose(method: str, path: str, body: t.Any) -> str:
 REDFISH: t.Final = ("dialects", "asynchronous", "keeps_tasks", "etags", "strict_etags", "one_sided", "page", "expand",
                     "reset_types", "power_seconds", "ignores_shutdown", "attach_off")
 
-MANAGERS: t.Final[Mapping[str, Row]] = {
+MANAGERS: t.Final[dict[str, Row]] = {
     "fm": Row(error=fm_error, purpose=fm_purpose),
     "cm": Row(
         tells=(*LOGIN, "cluster"), error=fm_error, purpose=cm_purpose, settings=("device_count", "limits"),
@@ -111,3 +116,39 @@ MANAGERS: t.Final[Mapping[str, Row]] = {
         plain=True, tells=(), error=redfish_error, purpose=redfish_purpose, settings=(*REDFISH, "agents"),
     ),
 }
+EXTERNAL: t.Final = re.compile(r"([a-z][a-z0-9_]*\.[a-z][a-z0-9_]*)\.([a-z][a-z0-9_]*)")
+
+
+def register(name: str, row: Row) -> None:
+    """Make the emulator of another collection's driver known.
+
+    Args:
+        name: The driver's ``namespace.collection.name``.
+        row: What differs from other dialects, with its ``routes``.
+
+    Raises:
+        ValueError: The name has another form, or there are no routes.
+    """
+    if not EXTERNAL.fullmatch(name):
+        raise ValueError(f"name: {name!r} is not allowed; it must be namespace.collection.name")
+    if row.routes is None:
+        raise ValueError("routes: None is not allowed; give a function that returns the routes of the dialect")
+    MANAGERS[name] = row
+
+
+def problem_of(name: str) -> str:
+    """Return why there is no emulator of a manager, or nothing. One of another collection is imported.
+
+    Args:
+        name: The manager as configurations name it.
+    """
+    found = EXTERNAL.fullmatch(name)
+    if name in MANAGERS:
+        return ""
+    if found is None:
+        return f"{name!r} is not known; allowed are {', '.join(MANAGERS)}, or namespace.collection.name"
+    try:
+        importlib.import_module(f"ansible_collections.{found[1]}.emulator.{found[2]}")
+    except Exception as error:
+        return f"{name!r} has no emulator: emulator/{found[2]}.py of the collection {found[1]}: {error}"
+    return "" if name in MANAGERS else f"{name!r} is not registered by emulator/{found[2]}.py of {found[1]}"

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import yaml
 
-from ..dialects.managers import MANAGERS
 from ..pool.fields import SpecError
 from ..process import EmulatorError, ask_admin
 from ..state_dir import StateDir
@@ -41,7 +40,7 @@ def add_to(commands: t.Any) -> None:
     )
     parser.add_argument("kind", nargs="?", choices=KINDS, metavar="KIND", help="add a rule of this kind")
     parser.add_argument("parameters", nargs="*", metavar="NAME=VALUE", help="parameters of the kind")
-    parser.add_argument("--manager", choices=MANAGERS, help="only requests to this manager")
+    parser.add_argument("--manager", help="only requests to this manager")
     parser.add_argument("--method", help="only this method")
     parser.add_argument("--path", metavar="REGEX", help="only paths in which it is found")
     parser.add_argument("--purpose", choices=PURPOSES, help="only requests that serve this")

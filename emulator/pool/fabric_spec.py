@@ -50,7 +50,7 @@ from pathlib import Path
 
 import yaml
 
-from ..dialects.managers import MANAGERS
+from ..dialects.managers import MANAGERS, problem_of
 from ..faults.rules import Faulty, faults_of
 from .fields import Fields, SpecError
 from .known_models import KNOWN_MODELS
@@ -169,8 +169,8 @@ def _client(top: Fields) -> tuple[str, str] | None:
 def _managers(top: Fields) -> tuple[str, ...]:
     names = unique(top.texts("managers", list(DEFAULT_MANAGERS)), "managers", "manager")
     for name in names:
-        if name not in MANAGERS:
-            raise SpecError("managers", f"{name!r} is not known; allowed are {', '.join(MANAGERS)}")
+        if problem := problem_of(name):
+            raise SpecError("managers", problem)
     return tuple(names)
 
 

@@ -15,19 +15,17 @@ from prometheus_client import disable_created_metrics
 
 from ansible_collections.composable.infra.controller.access import Access
 from ansible_collections.composable.infra.controller.health import REFUSALS, HealthServer, status
-from ansible_collections.composable.infra.controller.logs import add_log_options, set_up_logging
+from ansible_collections.composable.infra.controller.logs import add_log_options
 from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
+from ansible_collections.composable.infra.controller.program import Ending, add_cluster_options, outcome
 from ansible_collections.composable.infra.controller.serving_tls import add_tls_options, serving_certificate
-from ansible_collections.composable.infra.controller.signals import asked_to_stop
 from ansible_collections.composable.infra.controller.tracing.settings import add_trace_options
 from ansible_collections.composable.infra.controller.tracing.start import start_tracer
 from ansible_collections.composable.infra.controller.ui.page import READ_ONLY, UiMetrics, add_ui_option, page
-from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import FabricError
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.rate_limit import TokenBucket
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.gate_lease import GateLease
-from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, BadKubeconfig
 from ansible_collections.composable.infra.plugins.module_utils.planning.prewarm import costs
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import (
     ROLES,
@@ -46,7 +44,6 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.observed import observed
 
 log = logging.getLogger("composable.infra")
-OK, BAD_INPUT, LOST_LEASE = 0, 2, 3
 RESYNC_SECONDS = 60.0
 # Of the 30 s that a pod has to end, these are for the CDI Manager's replies.
 REPLY_SECONDS = 20.0
@@ -60,8 +57,7 @@ def parser() -> argparse.ArgumentParser:
         description="Attach GPUs of a composable fabric to the nodes whose ResourceClaims wait for them.",
         epilog="Exit status: 0 stopped on request, 2 unusable configuration, 3 the Lease was lost.")
     it.add_argument("--config", required=True, help="YAML file: device_info, fabric and the rest (docs/quickstart.md)")
-    it.add_argument("--kubeconfig", help="default: KUBECONFIG, ~/.kube/config, or the pod's service account")
-    it.add_argument("--context", help="context of the kubeconfig")
+    add_cluster_options(it)
     it.add_argument("--only", action="append", choices=ROLES,
                     help="stand for one of CoHDI's components only; may be given more than once (default: all)")
     it.add_argument("--listen", default="127.0.0.1:8080", metavar="HOST:PORT",
@@ -78,13 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run until stopped; returns the exit status."""
     args = parser().parse_args(argv)
     share_arena()
-    set_up_logging(args.log_format, args.log_level)
-    stop = asked_to_stop()
-    try:
-        return run(args, stop)
-    except (BadConfig, BadKubeconfig, FabricError, ApiError) as error:
-        log.error("%s", error)
-        return BAD_INPUT
+    return outcome(args, run)
 
 
 def run(args: argparse.Namespace, stop: threading.Event) -> int:
@@ -102,13 +92,8 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
     metrics.ask(partial(observed, engine))
     for said in costs(config.settings.floors):
         log.info("%s", said)
-    lost = threading.Event()
-
-    def give_way() -> None:
-        lost.set()
-        stop.set()
-
-    leadership = LeaderElection(client, config.lease_namespace, sorted(roles), give_way)
+    ending = Ending(stop)
+    leadership = LeaderElection(client, config.lease_namespace, sorted(roles), ending.give_way)
     access = Access(client)
     ui = page(engine, access, REFUSALS, leadership.leaders) if args.ui == READ_ONLY else None
     metrics.registry.register(UiMetrics(ui))
@@ -132,7 +117,7 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
         if tracer:
             tracer.stop()
         log.info("stopped")
-    return LOST_LEASE if lost.is_set() else OK
+    return ending.status
 
 
 def serve(engine: ControllerManager, leadership: LeaderElection, stop: threading.Event,

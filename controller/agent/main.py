@@ -18,15 +18,14 @@ from prometheus_client import disable_created_metrics
 
 from ansible_collections.composable.infra.controller.access import Access
 from ansible_collections.composable.infra.controller.health import HealthServer
-from ansible_collections.composable.infra.controller.logs import add_log_options, set_up_logging
+from ansible_collections.composable.infra.controller.logs import add_log_options
+from ansible_collections.composable.infra.controller.program import OK, add_cluster_options, outcome
 from ansible_collections.composable.infra.controller.serving_tls import add_tls_options, serving_certificate
-from ansible_collections.composable.infra.controller.signals import asked_to_stop
 from ansible_collections.composable.infra.controller.tracing.settings import add_trace_options
 from ansible_collections.composable.infra.controller.tracing.start import start_tracer
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.rate_limit import TokenBucket
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, BadKubeconfig
 from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import NodeTrouble
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
@@ -43,7 +42,6 @@ from .metrics import AgentMetrics
 from .node_state import NodeDriver
 
 log = logging.getLogger("composable.infra")
-OK, BAD_INPUT = 0, 2
 COMPONENT = "composable-infra-agent"
 CONNECTIONS = 8
 
@@ -57,8 +55,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0 stopped on request, 2 unusable options or a node that cannot be worked on.")
     it.add_argument("--node-name", default=os.environ.get("NODE_NAME", ""), help="default: the variable NODE_NAME")
     it.add_argument("--root", type=Path, default=Path("/"), help="where the node's / is seen (default: %(default)s)")
-    it.add_argument("--kubeconfig", help="default: KUBECONFIG, ~/.kube/config, or the pod's service account")
-    it.add_argument("--context", help="context of the kubeconfig")
+    add_cluster_options(it)
     it.add_argument("--lease-namespace", default="composable-infra", help="of the agent's Lease (default: %(default)s)")
     it.add_argument("--plugin-namespace", action="append", metavar="NAMESPACE",
                     help="where the vendor's DRA plugin runs; may be given more than once "
@@ -92,17 +89,18 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until stopped; returns the exit status."""
-    args = parser().parse_args(argv)
-    set_up_logging(args.log_format, args.log_level)
-    stop = asked_to_stop()
+    return outcome(parser().parse_args(argv), checked)
+
+
+def checked(args: argparse.Namespace, stop: threading.Event) -> int:
+    """Check the options, then run. Raises BadConfig, BadKubeconfig or ApiError before it starts."""
     try:
         check(args)
         return run(args, stop)
-    except (BadConfig, BadKubeconfig, ApiError, NodeTrouble) as error:
-        log.error("%s", error)
+    except NodeTrouble as error:
+        raise BadConfig(str(error)) from error
     except OSError as error:
-        log.error("%s cannot be used: %s", error.filename or args.root, error.strerror)
-    return BAD_INPUT
+        raise BadConfig(f"{error.filename or args.root} cannot be used: {error.strerror}") from error
 
 
 def check(args: argparse.Namespace) -> None:

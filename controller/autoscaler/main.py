@@ -20,19 +20,17 @@ from ansible_collections.composable.infra.controller.autoscaler.provider import 
 from ansible_collections.composable.infra.controller.autoscaler.server import Certificates, Server
 from ansible_collections.composable.infra.controller.autoscaler.service import ProviderService
 from ansible_collections.composable.infra.controller.health import HealthServer
-from ansible_collections.composable.infra.controller.logs import add_log_options, set_up_logging
-from ansible_collections.composable.infra.controller.signals import asked_to_stop
-from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import FabricError
+from ansible_collections.composable.infra.controller.logs import add_log_options
+from ansible_collections.composable.infra.controller.program import Ending, add_cluster_options, outcome
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
-from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError, BadKubeconfig
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import BadSetting
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.autoscaler_config import AutoscalerConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.leader_election import LeaderElection
 
 log = logging.getLogger("composable.infra")
-OK, BAD_INPUT, LOST_LEASE = 0, 2, 3
 STEP_SECONDS, UNTRIGGERED_EVERY = 0.5, 5.0
 
 
@@ -46,8 +44,7 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--config", required=True, help="YAML file of the controllers: device_info, fabric and the rest")
     it.add_argument("--autoscaler-config", required=True,
                     help="YAML file: the groups and what stands behind them (docs/autoscaling.md)")
-    it.add_argument("--kubeconfig", help="default: KUBECONFIG, ~/.kube/config, or the pod's service account")
-    it.add_argument("--context", help="context of the kubeconfig")
+    add_cluster_options(it)
     it.add_argument("--address", default="127.0.0.1:8086", metavar="HOST:PORT",
                     help="where Cluster Autoscaler is answered; port 0 takes a free one (default: %(default)s)")
     it.add_argument("--tls-cert-file", metavar="PATH", help="certificate, with its chain, for --address")
@@ -63,32 +60,21 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until stopped; returns the exit status."""
-    args = parser().parse_args(argv)
-    set_up_logging(args.log_format, args.log_level)
-    stop = asked_to_stop()
-    try:
-        return run(args, stop)
-    except BadSetting as error:
-        log.error("%s: %s", args.autoscaler_config, error)
-    except (BadConfig, BadKubeconfig, FabricError, ApiError) as error:
-        log.error("%s", error)
-    return BAD_INPUT
+    return outcome(parser().parse_args(argv), run)
 
 
 def run(args: argparse.Namespace, stop: threading.Event) -> int:
-    """Build, wait for the turn to lead, and run. Raises BadConfig, BadSetting, BadKubeconfig, FabricError or ApiError
-    before it answers."""
+    """Build, wait for the turn to lead, and run. Raises BadConfig, BadKubeconfig, FabricError or ApiError before it
+    answers."""
     config, certificates = EngineConfig.load(args.config), certificates_of(args)
-    autoscaler = AutoscalerConfig.load(args.autoscaler_config, config.settings)
+    try:
+        autoscaler = AutoscalerConfig.load(args.autoscaler_config, config.settings)
+    except BadSetting as error:
+        raise BadConfig(f"{args.autoscaler_config}: {error}") from None
     client = Client(Connection.load(args.kubeconfig, args.context))
     disable_created_metrics()
-    measurements, lost = Measurements(), threading.Event()
-
-    def give_way() -> None:
-        lost.set()
-        stop.set()
-
-    leadership = LeaderElection(client, config.lease_namespace, [COMPONENT], give_way)
+    measurements, ending = Measurements(), Ending(stop)
+    leadership = LeaderElection(client, config.lease_namespace, [COMPONENT], ending.give_way)
     cluster = Cluster(client, config.manager(), config, autoscaler)
     cluster.fence.require(lambda: leadership.held)
     try:
@@ -113,7 +99,7 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
         cluster.engine.stop()
         leadership.leave()
         log.info("stopped")
-    return LOST_LEASE if lost.is_set() else OK
+    return ending.status
 
 
 def certificates_of(args: argparse.Namespace) -> Certificates | None:

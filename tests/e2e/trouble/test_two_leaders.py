@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.composable.infra.controller.main import LOST_LEASE
+from ansible_collections.composable.infra.controller.program import LOST_LEASE
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline

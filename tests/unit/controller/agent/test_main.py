@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.controller.agent.main import (
-    BAD_INPUT,
     agent_options,
     host_options,
     main,
     parser,
 )
+from ansible_collections.composable.infra.controller.program import BAD_INPUT
 
 
 @pytest.fixture(autouse=True)

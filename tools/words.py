@@ -88,10 +88,10 @@ def pages(root: Path = ROOT) -> list[str]:
 def prose(text: str, *, cells: bool = False) -> Iterator[tuple[int, str]]:
     """Yield first line and text of each paragraph, list item and, with ``cells``, table cell.
 
-    Code, headings, pictures and comments are no prose.
+    Code, headings, heads of tables, pictures and comments are no prose.
     """
     outer: list[str] = []
-    skipped = {"heading_open", *(() if cells else ("table_open",))}
+    skipped = {"heading_open", "thead_open" if cells else "table_open"}
     start = 0
     for token in MarkdownIt("commonmark").enable("table").parse(text):
         if token.type.endswith("_open"):

@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--lab", action="store_true", help="real processes on labs instead of the simulation, about "
                                                        "half a minute for a run")
     it.add_argument("--record", action="store_true", help=f"with --lab: write what came of each run to {record.PATH}, "
-                                                          "and their sums into docs/reliability.md")
+                                                          "and their sums into docs/contributors/reliability.md")
     it.add_argument("--keep", metavar="FOLDER", help="with --lab: copy the logs of runs that fail into this folder")
     return it
 

@@ -21,19 +21,22 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTRIBUTORS = "contributors"
 # The navigation of the site. A test checks that it names every page once.
 SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "First steps": ("tutorials/first-hour", "quickstart", "guides/bootstrap"),
-    "Guides": ("guides/connect-a-manager", "guides/redfish", "guides/operating", "guides/upgrading",
-               "guides/defragment", "guides/moving-drivers", "guides/page", "guides/metrics", "guides/alerts",
-               "guides/tracing", "whatif",
-               "guides/event-driven", "guides/awx", "guides/node-agent", "guides/tenants", "guides/permissions",
-               "guides/air-gap", "guides/moving-from-cohdi", "guides/troubleshooting", "guides/two-clusters",
-               "guides/what-happens-when", "autoscaling"),
-    "Reference": ("configuration", "modules", "playbooks", "managers", "kubernetes", "versions"),
-    "Background": ("handover", "gated", "architecture", "gpu_stack", "compatibility", "performance", "reliability",
-                   "limits"),
+    "Tutorials": ("demo", "tutorials/first-hour", "quickstart"),
+    "How to set up": ("guides/bootstrap", "guides/connect-a-manager", "guides/redfish", "guides/node-agent",
+                      "guides/permissions", "guides/event-driven", "guides/awx", "guides/air-gap",
+                      "guides/two-clusters"),
+    "How to serve pods": ("guides/gate-pods", "guides/prewarm", "guides/groups", "guides/quotas",
+                          "guides/extended-resources", "guides/locality", "guides/defragment"),
+    "How to operate": ("guides/troubleshooting", "guides/alerts", "guides/operating", "guides/upgrading",
+                       "guides/page", "guides/metrics", "guides/tracing", "whatif", "autoscaling"),
+    "How to move": ("guides/moving-from-cohdi", "guides/moving-drivers"),
+    "Reference": ("configuration", "modules", "playbooks", "managers", "support-matrix", "kubernetes",
+                  "versions", "glossary"),
+    "Explanation": ("handover", "gated", "architecture", "gpu_stack", "guides/what-happens-when",
+                    "guides/tenants", "performance", "limits"),
 }
-# Addresses that pages had, with the page that has their text now.
-MOVED: Mapping[str, str] = {}
+# Old addresses of the site, with the page that has the text now.
+MOVED: Mapping[str, str] = {"docsite/compatibility": "guides/moving-from-cohdi", "docsite/reliability": "limits"}
 _LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 _HEADING = re.compile(r"^#{1,6} +(.*)$", re.MULTILINE)
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The HTTP/1.1 client of API servers and CDI Managers: one server, kept connections, and no opinion on statuses.
 
-A general library costs several times the CPU per call (docs/performance.md has the figures), and none tells surely
-whether a lost request had been sent, which decides between "safe to repeat" and "it may have happened".
+A general library costs several times the CPU per call (docs/contributors/benchmarks.md has the figures), and none tells
+surely whether a lost request had been sent, which decides between "safe to repeat" and "it may have happened".
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table of recorded runs in docs/reliability.md: ``python -m …tests.chaos.on_lab.page`` brings it up to date, and a
-test fails while it is not."""
+"""The table of recorded runs in docs/contributors/reliability.md.
+
+``python -m …tests.chaos.on_lab.page`` writes the table again, and a test fails if it is not up to date."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from ansible_collections.composable.infra.tests.chaos.invariants import DOUBLE, 
 from ansible_collections.composable.infra.tests.chaos.on_lab import record
 from ansible_collections.composable.infra.tests.chaos.on_lab.run import LabOutcome
 
-PAGE = Path(__file__).parents[3] / "docs" / "reliability.md"
+PAGE = Path(__file__).parents[3] / "docs" / "contributors" / "reliability.md"
 BEGIN, END = "<!-- lab -->\n", "<!-- /lab -->"
 WORDS = {DOUBLE: "double attachments", LEAK: "leaks", LOST: "lost claims", THEFT: "thefts",
          HELD: "pods held longer than the bound"}

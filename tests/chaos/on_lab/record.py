@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The recorded runs on the lab: one line of JSON for each seed, and the sums that docs/reliability.md tells."""
+"""The recorded runs on the lab: a line of JSON for each seed, and the sums in docs/contributors/reliability.md."""
 
 from __future__ import annotations
 

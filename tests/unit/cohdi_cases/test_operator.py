@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What CoHDI's tests of composable-resource-operator show, case by case, on our operator. Its case is in the name.
 
-Where ours differs on purpose the docstring says so, and docs/compatibility.md says why.
+Where ours differs on purpose the docstring says so, and docs/contributors/compatibility.md says why.
 """
 
 from __future__ import annotations

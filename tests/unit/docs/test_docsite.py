@@ -32,7 +32,7 @@ def test_the_site_has_every_page_and_every_picture_and_contents_that_name_them(t
     assert {f"images/{path.name}" for path in (ROOT / "docs/images").iterdir()} < written
     named = (tmp_path / "index.md").read_text(encoding="utf-8").splitlines()
     assert [page for page in pages.listed() if page != "index" and page not in named] == []
-    assert (tmp_path / "index.md").read_text(encoding="utf-8").startswith("# composable.infra\n")
+    assert (tmp_path / "index.md").read_text(encoding="utf-8").startswith("# GPUs on demand")
 
 
 def test_links_within_the_site_stay_and_others_lead_to_the_repository() -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
-PAGE = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "contributors" / "compatibility.md").read_text(encoding="utf-8")
 ROWS = [line for line in PAGE.partition("## What we do not have")[0].splitlines()
         if line.startswith("| ") and not line.startswith(("| What |", "| Upstream |"))]
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?` \|$")
-RELIABILITY = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+RELIABILITY = (ROOT / "docs" / "contributors" / "reliability.md").read_text(encoding="utf-8")
 TABLES = RELIABILITY.partition("## What went wrong once")[2].partition("\n## ")[0].split("\n### ")[1:]
 LINE = re.compile(r"^\| (\d+) \| (.+) \| (`tests/.+`) \|$", re.MULTILINE)
 TESTS = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")

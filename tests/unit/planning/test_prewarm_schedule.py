@@ -207,7 +207,7 @@ def test_window_that_is_no_mapping_is_refused() -> None:
 
 
 def test_example_of_the_page_costs_what_the_page_says() -> None:
-    page = (ROOT / "docs" / "handover.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "prewarm.md").read_text(encoding="utf-8")
     (block,) = [found for found in re.findall(r"```yaml\n(prewarm:.*?)```", page, re.DOTALL) if "schedule" in found]
     (row,) = yaml.safe_load(block)["prewarm"]
     always, scheduled = (floor(*windows, idle=row["idle"]).device_hours() for windows in ((), row["schedule"]))

@@ -32,12 +32,14 @@ UNSERVED = ("release", "wait")
 # How it is known that the machine of a node that is gone is off: by the CDI Manager, or by the administrator's word.
 REPORTED, ASSUME_OFF = "reported", "assume_off"
 POLICIES = ("samenode", "differentnode", "roundrobin")
-KNOWN = frozenset({"device_info", "label_prefix", "handover", "handover_namespaces", "handover_models", "unserved",
-                   "allocation_policy", "device_classes", "device_no_removal_duration",
-                   "device_no_allocation_duration", "max_devices_per_node", "handover_timeout", "hold_timeout",
-                   "placement_timeout", "max_group_size", "max_size_min", "gone_node_duration",
-                   "gone_node_power", "namespace_quotas",
-                   "namespace_attaches_per_minute", "prewarm"})
+# Keys with their values, or with the lowest number. ``Settings`` has the defaults.
+_CHOICES = {"handover": HANDOVERS, "unserved": UNSERVED, "allocation_policy": POLICIES,
+            "gone_node_power": (REPORTED, ASSUME_OFF)}
+_SECONDS = {"device_no_removal_duration": 0, "device_no_allocation_duration": 0, "handover_timeout": 1,
+            "hold_timeout": 1, "placement_timeout": 1, "gone_node_duration": 1}
+_COUNTS = {"max_devices_per_node": 1, "max_group_size": 1, "max_size_min": 0}
+KNOWN = frozenset({*_CHOICES, *_SECONDS, *_COUNTS, "device_info", "label_prefix", "handover_namespaces",
+                   "handover_models", "device_classes", "namespace_quotas", "namespace_attaches_per_minute", "prewarm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,25 +152,16 @@ class Settings:
         """
         known_keys(data, sorted(KNOWN))
         models = device_info(data.get("device_info"))
+        given: dict[str, t.Any] = {key: _choice(data, key, _CHOICES[key]) for key in _CHOICES if key in data}
+        given |= {key: _number(data, key, _SECONDS[key]) for key in _SECONDS if key in data}
+        given |= {key: _whole(data, key, _COUNTS[key]) for key in _COUNTS if key in data}
+        if "label_prefix" in data:
+            given["label_prefix"] = dns_text(data, "label_prefix", "", DNS_SUBDOMAIN, 100)
         return cls(
-            models=models,
-            label_prefix=dns_text(data, "label_prefix", "cohdi.io", DNS_SUBDOMAIN, 100),
-            handover=_choice(data, "handover", HANDOVERS),
+            models=models, **given,
             handover_namespaces=_choices(data, "handover_namespaces", None, OF_NAMESPACES),
             handover_models=_of_models(data, models),
-            unserved=_choice(data, "unserved", UNSERVED),
-            allocation_policy=_choice(data, "allocation_policy", POLICIES),
             device_classes=_names(data, "device_classes"),
-            device_no_removal_duration=_number(data, "device_no_removal_duration", 600),
-            device_no_allocation_duration=_number(data, "device_no_allocation_duration", 0),
-            max_devices_per_node=_whole(data, "max_devices_per_node", 50),
-            handover_timeout=_number(data, "handover_timeout", 60, low=1),
-            hold_timeout=_number(data, "hold_timeout", 60, low=1),
-            placement_timeout=_number(data, "placement_timeout", 300, low=1),
-            gone_node_duration=_number(data, "gone_node_duration", 300, low=1),
-            gone_node_power=_choice(data, "gone_node_power", (REPORTED, ASSUME_OFF)),
-            max_group_size=_whole(data, "max_group_size", 256),
-            max_size_min=_whole(data, "max_size_min", 8, low=0),
             shares=Shares(_quotas(data, "namespace_quotas", {m.cdi_model_name for m in models}),
                           _counts(data, "namespace_attaches_per_minute", low=1)),
             floors=floors(data.get("prewarm", []), [m.cdi_model_name for m in models]),
@@ -176,7 +169,7 @@ class Settings:
 
 
 def _choice(data: Mapping[str, t.Any], key: str, allowed: Sequence[str]) -> str:
-    value = data.get(key, allowed[0])
+    value = data[key]
     if value not in allowed:
         raise BadSetting(key, value, f"must be one of {', '.join(allowed)}")
     return str(value)
@@ -216,8 +209,8 @@ def _names(data: Mapping[str, t.Any], key: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _number(data: Mapping[str, t.Any], key: str, default: float, low: float = 0) -> float:
-    value = data.get(key, default)
+def _number(data: Mapping[str, t.Any], key: str, low: float) -> float:
+    value = data[key]
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= 86400:
         raise BadSetting(key, value, f"must be a number from {low:g} to 86400")
     return float(value)
@@ -240,11 +233,11 @@ def _counts(data: Mapping[str, t.Any], key: str, low: int = 0) -> dict[str, int]
     value = data.get(key, {})
     if not isinstance(value, Mapping):
         raise BadSetting(key, value, "must be a mapping of names to numbers")
-    return {str(name): _whole({f"{key}.{name}": n}, f"{key}.{name}", 0, low) for name, n in value.items()}
+    return {str(name): _whole({f"{key}.{name}": n}, f"{key}.{name}", low) for name, n in value.items()}
 
 
-def _whole(data: Mapping[str, t.Any], key: str, default: int, low: int = 1) -> int:
-    value = _number(data, key, default, low=low)
+def _whole(data: Mapping[str, t.Any], key: str, low: int) -> int:
+    value = _number(data, key, low)
     if value != int(value):
         raise BadSetting(key, data[key], "must be a whole number")
     return int(value)

@@ -25,8 +25,10 @@ except ImportError:
     HAS_YAML = False
 
 ROLES = ("publisher", "scaler", "operator")
-ENGINE_KEYS = {"scan_interval": 5.0, "workers": 32, "parallel_attaches": 256, "lease_namespace": "composable-infra",
-               "node_hands": AGENT, "kube_api_qps": 800.0, "kube_api_burst": 1600}
+# Keys with the lowest and the highest number. ``EngineConfig`` has the defaults.
+_NUMBERS = {"scan_interval": (0.1, 86400), "kube_api_qps": (1, 100000)}
+_COUNTS = {"workers": 64, "parallel_attaches": 1024, "kube_api_burst": 100000}
+ENGINE_KEYS = frozenset({*_NUMBERS, *_COUNTS, "lease_namespace", "node_hands"})
 
 
 class BadConfig(Exception):
@@ -117,21 +119,26 @@ def _mapping(value: object, name: str) -> dict[str, t.Any]:
 
 
 def _engine(data: Mapping[str, t.Any], settings: Settings) -> dict[str, t.Any]:
-    found = {k: data.get(k, default) for k, default in ENGINE_KEYS.items()}
-    for key, low, high in (("scan_interval", 0.1, 86400), ("kube_api_qps", 1, 100000)):
-        value = found[key]
+    found = {key: data[key] for key in ENGINE_KEYS if key in data}
+    for key in (each for each in _NUMBERS if each in found):
+        value, (low, high) = found[key], _NUMBERS[key]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
             raise BadSetting(key, value, f"must be a number from {low:g} to {high}")
-    for key, high in (("workers", 64), ("parallel_attaches", 1024), ("kube_api_burst", 100000)):
+    for key in (each for each in _COUNTS if each in found):
         value = found[key]
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
-            raise BadSetting(key, value, f"must be a number from 1 to {high}, whole")
-    if found["node_hands"] not in NODE_HANDS:
-        raise BadSetting("node_hands", found["node_hands"], f"must be one of {', '.join(NODE_HANDS)}")
-    if settings.direct_models and found["node_hands"] != AGENT:
-        raise BadSetting("node_hands", found["node_hands"], f"must be {AGENT}: {settings.direct_models[0]} has the "
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _COUNTS[key]:
+            raise BadSetting(key, value, f"must be a number from 1 to {_COUNTS[key]}, whole")
+    hands = found.get("node_hands", AGENT)
+    if hands not in NODE_HANDS:
+        raise BadSetting("node_hands", hands, f"must be one of {', '.join(NODE_HANDS)}")
+    if settings.direct_models and hands != AGENT:
+        raise BadSetting("node_hands", hands, f"must be {AGENT}: {settings.direct_models[0]} has the "
                          "handover direct, for which the node agents are the DRA driver")
-    namespace = found["lease_namespace"]
-    if not isinstance(namespace, str) or not DNS_LABEL.fullmatch(namespace) or len(namespace) > 63:
-        raise BadSetting("lease_namespace", namespace, "must be the name of a namespace")
+    if "lease_namespace" in found:
+        _check_namespace(found["lease_namespace"])
     return found
+
+
+def _check_namespace(value: object) -> None:
+    if not isinstance(value, str) or not DNS_LABEL.fullmatch(value) or len(value) > 63:
+        raise BadSetting("lease_namespace", value, "must be the name of a namespace")

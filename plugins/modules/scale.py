@@ -153,12 +153,32 @@ history:
     type:
       description: V(Normal) or V(Warning).
       type: str
+    claims:
+      description: The claims that it concerns, as namespace and name.
+      type: list
+      elements: str
+    node:
+      description: Node of the device.
+      type: str
+      returned: for entries about a device
+    model:
+      description: Model of the device as the CDI Manager names it.
+      type: str
+      returned: for entries about a device
   sample:
     - time: 1767323045.123
       reason: Attached
       about: gpu-3c1f5d4e-8f6a-4b1c-9d3e-4f505a2b4a1e
       message: device GPU-2f6c1d9e (A100 40G) attached to node node-0
       type: Normal
+      claims: [default/train]
+      node: node-0
+      model: A100 40G
+summary:
+  description: The run in one sentence, with the devices that moved, the claims that wait, and who led.
+  returned: success
+  type: str
+  sample: "Attached: A100 40G to node-0 for default/train; nothing waits; led by this run."
 settled:
   description: Whether no operation was under way at the end.
   returned: success

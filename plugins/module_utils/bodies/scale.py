@@ -15,8 +15,8 @@ SPEC = engine_module.spec(timeout={"type": "float", "default": 600.0})
 def work(task: TaskContext) -> dict[str, object]:
     """Plan in check mode, else serve what waits until nothing more can be served.
 
-    Returns the module's result: ``changed``, ``actions``, ``verdicts``, ``settled``, ``led_by`` and ``diff``, and
-    outside check mode ``history``. Raises BadConfig, NotReady, ApiError or FabricError.
+    Returns the module's result: ``changed``, ``actions``, ``verdicts``, ``settled``, ``led_by``, ``summary`` and
+    ``diff``, and outside check mode ``history``. Raises BadConfig, NotReady, ApiError or FabricError.
     """
     config = engine_module.config(task)
     run = session.Run(engine_module.cluster(task.params), config, task.params["ready_timeout"])

@@ -68,7 +68,10 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 
 def play(folder: Path, book: str | list[Json], variables: Mapping[str, t.Any], *options: str, **env: str) -> Played:
-    """Run a shipped playbook (by name) or plays with extra variables."""
+    """Run a shipped playbook (by name) or plays with extra variables.
+
+    With another callback in `env` than that of this project, only the output is returned.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     given = folder / "variables.json"
     given.write_text(json.dumps({"ansible_python_interpreter": INTERPRETER, **variables}), encoding="utf-8")
@@ -78,7 +81,7 @@ def play(folder: Path, book: str | list[Json], variables: Mapping[str, t.Any], *
     done = subprocess.run([str(Path(sys.executable).parent / "ansible-playbook"), book, "-e", f"@{given}", *options],
                           cwd=folder, env=environment(folder, **env), capture_output=True, text=True, check=False,
                           timeout=900)
-    start = done.stdout.find("{\n")
+    start = -1 if "ANSIBLE_STDOUT_CALLBACK" in env else done.stdout.find("{\n")
     document = json.loads(done.stdout[start:]) if start >= 0 else {"plays": []}
     return Played(done.returncode, document, done.stdout + done.stderr)
 

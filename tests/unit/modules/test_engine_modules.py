@@ -28,7 +28,7 @@ CONFIG = {"device_info": rows(), "fabric": {
 VERDICTS = [WaitReason("a/served", "", 0.0, {"node": "node-0"}), WaitReason("a/waits", "1 x A100", 5.0,
                                                                             {"node": "node-1"}, "direct"),
             WaitReason("b/waits", "a pod that uses it", 6.0, {})]
-ACTION = {"action": "SetSize", "node": "node-0", "size": 1}
+ACTION = {"action": "SetSize", "node": "node-0", "model": "A100", "before": None, "size": 1}
 
 
 def raise_if(error: BaseException | None) -> None:

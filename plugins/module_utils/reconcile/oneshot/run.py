@@ -18,6 +18,7 @@ from ..config import ROLES, EngineConfig
 from ..preflight import check_cluster
 from ..runtime.controller_manager import ControllerManager
 from ..runtime.leader_election import LeaderElection
+from . import summary
 from .dry_run import difference, forecast
 from .explain import explain, explain_forecast
 from .quiescence import run_until_quiet
@@ -41,11 +42,19 @@ class Outcome:
     history: tuple[Mapping[str, t.Any], ...] | None = None
     led_by: tuple[str, ...] = ()
 
+    @property
+    def summary(self) -> str:
+        """The run in one sentence."""
+        waiting = [reason.claim for reason in self.wait_reasons]
+        if self.history is None:
+            return summary.planned(self.actions, waiting, self.led_by)
+        return summary.done(self.history, waiting, self.led_by)
+
     def as_result(self) -> dict[str, t.Any]:
         """The result of a module."""
         result: dict[str, t.Any] = {"changed": self.changed, "actions": list(self.actions), "diff": dict(self.diff),
                                     "verdicts": [wait_reason_result(v) for v in self.wait_reasons],
-                                    "settled": self.settled, "led_by": list(self.led_by)}
+                                    "settled": self.settled, "led_by": list(self.led_by), "summary": self.summary}
         if self.history is not None:
             result["history"] = list(self.history)
         return result

@@ -10,7 +10,7 @@ import threading
 import time
 import typing as t
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...kube.event_recorder import Recorder
 from ...kube.objects import claims
@@ -24,7 +24,10 @@ HISTORY = 2000
 
 
 class EventReporter:
-    """One for an engine. ``history`` keeps the newest entries: time, what, about, message."""
+    """One for an engine. ``history`` keeps the newest entries.
+
+    An entry has time, reason, about, message, type, the claims that it concerns, and about a device its node and model.
+    """
 
     def __init__(self, state: ClusterState, recorder: Recorder | None, settings: Settings) -> None:
         self._state, self._recorder, self._settings = state, recorder, settings
@@ -58,8 +61,10 @@ class EventReporter:
 
     def about_device(self, resource: str, reason: str, message: str, type_: str = "Normal") -> None:
         """A log line about a ComposableResource and the claim that its device is for, and nothing else."""
-        claim = read_claim(self._state.resources.get(resource) or {"metadata": {}})
-        self.note(reason, resource, message, type_, (claim,) if claim else ())
+        raw = self._state.resources.get(resource)
+        claim = read_claim(raw) if raw else None
+        spec = {"node": raw["spec"]["target_node"], "model": raw["spec"]["model"]} if raw else {}
+        self._keep(reason, resource, message, type_, (claim,) if claim else (), spec)
 
     def about_pod(self, pod: PodRef, reason: str, message: str, type_: str = "Normal",
                   claims: Sequence[ClaimRef] = ()) -> None:
@@ -72,8 +77,13 @@ class EventReporter:
 
     def note(self, reason: str, about: str, message: str, type_: str = "Normal",
              claims: Sequence[ClaimRef] = ()) -> None:
-        """A log line and an entry of the history. ``claims``: those that it concerns, for the log."""
-        entry = {"time": time.time(), "reason": reason, "about": about, "message": message, "type": type_}
+        """A log line and an entry of the history. ``claims``: those that it concerns."""
+        self._keep(reason, about, message, type_, claims, {})
+
+    def _keep(self, reason: str, about: str, message: str, type_: str, claims: Sequence[ClaimRef],
+              more: Mapping[str, str]) -> None:
+        entry = {"time": time.time(), "reason": reason, "about": about, "message": message, "type": type_,
+                 "claims": [claim.key for claim in claims], **more}
         self.history.append(entry)
         level = logging.WARNING if type_ == "Warning" else logging.INFO
         log.log(level, "%s %s: %s", reason, about, message,

@@ -115,6 +115,8 @@ def test_plan_says_what_would_be_done_and_does_nothing(made: tuple[Run, Bench]) 
     assert {a["action"] for a in found["actions"]} == {"WritePool", "LabelNode", "SetSize", "CreateResource"}
     assert (found["verdicts"][0]["claim"], found["verdicts"][0]["handover"]) == ("default/train", "reschedule")
     assert found["diff"]["after"]["node-0 A100 40G"] == 1
+    assert found["summary"] == ("Would change A100 40G on node-0 from 0 to 1; default/train waits; "
+                                "led by nobody now.")
     assert "history" not in found
     assert bench.api.writes() == []
     assert bench.fabric.attaches == []
@@ -140,9 +142,11 @@ def test_carried_out_once_then_nothing_is_left(made: tuple[Run, Bench]) -> None:
     assert (first["changed"], first["settled"], first["led_by"]) == (True, True, [])
     assert first["verdicts"] == []
     assert {"Attaching", "Attached", objects.RESCHEDULE} <= {e["reason"] for e in first["history"]}
+    assert first["summary"] == "Attached: A100 40G to node-0 for default/train; nothing waits; led by this run."
     assert len(bench.fabric.attaches) == 1
     second = run.carry_out(10.0).as_result()
     assert (second["changed"], second["actions"], second["settled"]) == (False, [], True)
+    assert second["summary"] == "Attached nothing; nothing waits; led by this run."
     assert run.plan().changed is False
     assert FakeLeadership.left == [True, True]
 
@@ -349,5 +353,5 @@ def test_refused_lease_is_raised_and_the_others_can_be_given_back(leadership: Le
 
 def test_outcome_of_a_plan_has_no_history() -> None:
     found = session.Outcome(False, (), (), {})
-    assert set(found.as_result()) == {"changed", "actions", "diff", "verdicts", "settled", "led_by"}
+    assert set(found.as_result()) == {"changed", "actions", "diff", "verdicts", "settled", "led_by", "summary"}
     assert set(replace(found, history=()).as_result()) == {*found.as_result(), "history", "led_by"}

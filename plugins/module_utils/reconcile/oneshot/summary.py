@@ -1,0 +1,59 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One sentence about a run: which devices moved where and for which claims, what still waits, and who led."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+SHOWN: t.Final = 5
+
+
+def done(history: Iterable[Mapping[str, t.Any]], waiting: Sequence[str], led_by: Sequence[str]) -> str:
+    """Return the sentence of a run that could change something.
+
+    ``history``: entries of the run. ``waiting``: claims that still wait. ``led_by``: who held the Leases instead.
+    """
+    entries = list(history)
+    moved = [f"{reason}: {devices}" for reason, way in (("Attached", "to"), ("Detached", "from"))
+             if (devices := _devices(entries, reason, way))]
+    if led_by:
+        return "; ".join([*(moved or ["This run changed nothing"]), _waits(waiting), f"led by {_all(led_by)}."])
+    return "; ".join([*(moved or ["Attached nothing"]), _waits(waiting), "led by this run."])
+
+
+def planned(actions: Iterable[Mapping[str, t.Any]], waiting: Sequence[str], led_by: Sequence[str]) -> str:
+    """Return the sentence of a run in check mode.
+
+    ``actions``: the plan. ``waiting``: claims that wait now. ``led_by``: who holds the Leases now.
+    """
+    todo = list(actions)
+    sizes = [f"{each['model']} on {each['node']} from {each.get('before') or 0} to {each['size']}"
+             for each in todo if each["action"] == "SetSize"]
+    said = "Would change " + _some(sizes) if sizes else f"Would do {len(todo)} actions" if todo else "Would do nothing"
+    return "; ".join([said, _waits(waiting), f"led by {_all(led_by) if led_by else 'nobody now'}."])
+
+
+def _devices(entries: Iterable[Mapping[str, t.Any]], reason: str, way: str) -> str:
+    counts = Counter((each["model"], each["node"], tuple(each.get("claims", ())))
+                     for each in entries if each.get("reason") == reason and "node" in each)
+    return _some([f"{f'{count} x ' if count > 1 else ''}{model} {way} {node}"
+                  + (f" for {_all(claims)}" if claims and way == "to" else "")
+                  for (model, node, claims), count in counts.items()])
+
+
+def _waits(claims: Sequence[str]) -> str:
+    if not claims:
+        return "nothing waits"
+    return f"{_some(claims)} {'wait' if len(claims) > 1 else 'waits'}"
+
+
+def _some(words: Sequence[str]) -> str:
+    return ", ".join(words[:SHOWN]) + (f" and {len(words) - SHOWN} more" if len(words) > SHOWN else "")
+
+
+def _all(words: Sequence[str]) -> str:
+    return " and ".join(words)

@@ -20,6 +20,7 @@ from ansible_collections.composable.infra.plugins.module_utils import event_sour
 from ansible_collections.composable.infra.plugins.module_utils.kube import api_resources
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import VARIABLES
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
+from ansible_collections.composable.infra.tests.unit.eda.documentation import options as documented_options
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
@@ -349,7 +350,7 @@ def test_bad_option_is_named_before_anything_starts(watches: list[Watch], args: 
 
 
 def test_documentation_has_the_same_connection_as_the_source_of_claims() -> None:
-    own, other = (yaml.safe_load(source.DOCUMENTATION)["options"] for source in (nodes, claims))
+    own, other = (documented_options(source) for source in (nodes, claims))
     for name in (*VARIABLES, "kubeconfig", "context"):
         assert own[name] == other[name]
     assert {name: option["default"] for name, option in own.items() if option["type"] == "float"} == nodes.DEFAULTS

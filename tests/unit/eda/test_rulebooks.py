@@ -20,6 +20,7 @@ from ansible_collections.composable.infra.controller.autoscaler.providers.http i
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims, nodes
 from ansible_collections.composable.infra.plugins.module_utils import event_source
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import VARIABLES
+from ansible_collections.composable.infra.tests.unit.eda.documentation import options as documented_options
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 Json = dict[str, t.Any]
@@ -35,7 +36,7 @@ def options(name: str) -> dict[str, Json]:
 
     The rest of the connection comes from the variables of kubernetes.core: no secret is a variable of a rulebook.
     """
-    documented = yaml.safe_load(SOURCES[name].DOCUMENTATION)["options"]
+    documented = documented_options(SOURCES[name])
     return {option: spec for option, spec in documented.items() if option not in (*VARIABLES, *UNUSED.get(name, ()))}
 
 

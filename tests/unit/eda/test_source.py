@@ -18,7 +18,6 @@ import typing as t
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source import claims as source
 from ansible_collections.composable.infra.plugins.module_utils import event_source, module_base
@@ -26,6 +25,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube import api_r
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import ConnectionOptions
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import claims as kube_claims
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods as kube_pods
+from ansible_collections.composable.infra.tests.unit.eda.documentation import options as documented_options
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
 Json = dict[str, t.Any]
@@ -294,7 +294,7 @@ def test_the_whole_connection_may_be_given_by_options_and_their_aliases(fakes: d
 
 
 def test_documentation_names_the_connection_as_modules_do() -> None:
-    documented = yaml.safe_load(source.DOCUMENTATION)["options"]
+    documented = documented_options(source)
     for name, option in module_base.CLUSTER_OPTIONS.items():
         assert documented[name]["type"] == option["type"], name
         assert documented[name].get("aliases") == option.get("aliases"), name

@@ -38,70 +38,11 @@ description:
     Then the nodes that have been first less often come first.
   - Lists 100 pods or nodes in an event at most.
   - Reads only. Never returns.
+  - Connects to the API server as the modules do, with the options of M(composable.infra.claim_condition).
+extends_documentation_fragment:
+  - composable.infra.cluster
+  - composable.infra.cluster.login
 options:
-  kubeconfig:
-    description:
-      - Path of a kubeconfig, or what such a file holds as a dictionary. If not set, E(K8S_AUTH_KUBECONFIG) or
-        E(KUBECONFIG) is used, then ~/.kube/config, then the service account of the pod.
-      - When it is set, only the options count, and none of the other variables.
-    type: raw
-  context:
-    description: Context of the kubeconfig. If not set, E(K8S_AUTH_CONTEXT) is used.
-    type: str
-  host:
-    description:
-      - URL of the API server. If not set, E(K8S_AUTH_HOST) is used. Together with a login (O(api_key), O(username) and
-        O(password), or O(client_cert) and O(client_key)) it replaces the kubeconfig.
-    type: str
-  api_key:
-    description: Bearer token for the API server. If not set, E(K8S_AUTH_API_KEY) is used.
-    type: str
-  username:
-    description: User of the API server, where it takes passwords. If not set, E(K8S_AUTH_USERNAME) is used.
-    type: str
-  password:
-    description: Password of the user. If not set, E(K8S_AUTH_PASSWORD) is used.
-    type: str
-  ca_cert:
-    description:
-      - Path of the certificate authority of the API server, in PEM format. If not set, E(K8S_AUTH_CA_CERT) or
-        E(K8S_AUTH_SSL_CA_CERT) is used.
-    type: path
-    aliases: [ssl_ca_cert]
-  client_cert:
-    description:
-      - Path of a client certificate in PEM format. If not set, E(K8S_AUTH_CLIENT_CERT) or E(K8S_AUTH_CERT_FILE) is
-        used.
-    type: path
-    aliases: [cert_file]
-  client_key:
-    description:
-      - Path of the key of the client certificate. If not set, E(K8S_AUTH_CLIENT_KEY) or E(K8S_AUTH_KEY_FILE) is used.
-    type: path
-    aliases: [key_file]
-  validate_certs:
-    description:
-      - Whether the certificate of the API server is checked. If not set, E(K8S_AUTH_VALIDATE_CERTS) or
-        E(K8S_AUTH_VERIFY_SSL) is used, then what the kubeconfig says.
-    type: bool
-    aliases: [verify_ssl]
-  proxy:
-    description: URL of a proxy on the way to the API server. If not set, E(K8S_AUTH_PROXY) is used.
-    type: str
-  no_proxy:
-    description:
-      - Hosts, domains, addresses and ranges of addresses, separated by commas, that are reached without a proxy.
-      - If not set, E(K8S_AUTH_NO_PROXY) is used.
-    type: str
-  impersonate_user:
-    description:
-      - User in whose name the API server is asked, which needs the right to impersonate. If not set,
-        E(K8S_AUTH_IMPERSONATE_USER) is used, then what the kubeconfig says.
-    type: str
-  impersonate_groups:
-    description: Groups of that user. If not set, E(K8S_AUTH_IMPERSONATE_GROUPS) is used, separated by commas.
-    type: list
-    elements: str
   unschedulable_after:
     description:
       - Seconds for which a pod must have waited. It should be longer than an attach takes, so that no node is ordered

@@ -11,7 +11,7 @@ import typing as t
 from pathlib import Path
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = (_DOCS / "contributors" / "benchmarks.md", _DOCS / "whatif.md", _DOCS / "guides" / "page.md")
+PAGES = (_DOCS / "contributors" / "benchmarks.md", _DOCS / "whatif.md")
 
 # CoHDI's measured medians and the floor of the reschedule handover: same scenarios, same kind of stage, other run.
 COHDI = {

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One claim's way through the code, sampled where requests are written to a socket: only files that
-docs/architecture.md lists, and few calls deep.
+docs/contributors/code.md lists, and few calls deep.
 
 The engine runs in the test's own process. What a claim does not wait for is left out: events, records, pools that no
 held pod takes devices from, the status of requests, the look at the fabric and the first log-in.

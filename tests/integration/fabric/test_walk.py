@@ -1,8 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The way of the module fabric_device, sampled where its requests are written: only files that docs/architecture.md
-lists, and the log-in, which lasts for many requests."""
+"""The way of the module fabric_device, sampled where its requests are written: only files that
+docs/contributors/code.md lists, and the log-in, which lasts for many requests."""
 
 from __future__ import annotations
 

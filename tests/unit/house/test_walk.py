@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lists of files in docs/architecture.md: each exists, is used by one before it, and the lists are short."""
+"""The lists of files in docs/contributors/code.md: each exists, is used by one before it, and the lists are short."""
 
 from __future__ import annotations
 

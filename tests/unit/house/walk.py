@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files that a reader of one claim opens, as docs/architecture.md lists them."""
+"""The files that a reader of one claim opens, as docs/contributors/code.md lists them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ansible_collections.composable.infra.tests.unit.house.files import text
 
-PAGE = Path("docs/architecture.md")
+PAGE = Path("docs/contributors/code.md")
 UTILS = "plugins/module_utils/"
 ROW = re.compile(r"\d+\. `([\w/]+\.py)`")
 # The most files of each way; a gated claim's way is the other one and these.

@@ -146,11 +146,33 @@ def test_bad_input_is_named(run: Run, made: Played, variables: Json, words: str)
     assert words in "".join(refused.failures)
 
 
-def test_an_organisation_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with running(Eda(ROOT, "Default"), tmp_path) as run:
-        refused = run()
+@pytest.mark.parametrize("options", [(), ("--check",)], ids=["run", "check"])
+def test_an_organisation_that_does_not_exist_is_named_first(tmp_path: Path, options: tuple[str, ...]) -> None:
+    eda = Eda(ROOT, "Default", f"{ORGANIZATION} of others")
+    with running(eda, tmp_path) as run:
+        refused = run(*options)
+    assert refused.failures == [f"eda_organization: {ORGANIZATION} does not exist in the EDA controller. Create it there "
+                                "(ansible.platform.organization), or name one that exists"]
+    assert eda.writes == [], "nothing was created before"
+    assert [word for word in (*SECRETS, TOKEN) if word in refused.output] == []
+
+
+def test_without_an_address_in_the_environment_the_controller_refuses(tmp_path: Path) -> None:
+    """The options of the login then come as `module_defaults`."""
+    alone = Eda(ROOT, "Default")
+    server = serve(alone)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        (book,) = role("eda", **OPTIONS)
+        login = {"aap_hostname": f"http://127.0.0.1:{server.server_address[1]}", "aap_token": TOKEN}
+        modules = ("credential_type", "credential_info", "credential", "decision_environment", "project")
+        refused = play(tmp_path, [{**book, "module_defaults": {f"ansible.eda.{name}": login for name in modules}}], {})
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
     assert f"eda_organization: {ORGANIZATION} does not exist in the EDA controller" in "".join(refused.failures)
-    assert [word for word in SECRETS if word in refused.output] == []
 
 
 @pytest.mark.parametrize(("kind", "body", "words"), [

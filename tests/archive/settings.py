@@ -20,6 +20,7 @@ import yaml
 from ansible_collections.composable.infra.tests.archive import installed
 from ansible_collections.composable.infra.tests.archive.galaxy import serving
 from ansible_collections.composable.infra.tests.archive.installed import User
+from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 from ansible_collections.composable.infra.tests.unit.roles.guides import Block, blocks
 from ansible_collections.composable.infra.tools.gates.workspace import sources
 from ansible_collections.composable.infra.tools.setup import collections as others
@@ -27,6 +28,7 @@ from ansible_collections.composable.infra.tools.setup import collections as othe
 # what pages put in other folders than the working folder
 ELSEWHERE = {"/etc/composable-infra/config.yml": "config.yml", "/etc/kubernetes/admin.conf": "kubeconfig"}
 CLAIM = ("claim.yml", "pod.yml")
+EXAMPLE = ROOT / "examples" / "acme" / "toy"
 # Namespaces of CoHDI's components, by their images.
 COHDI = {"composable-dra-driver": "composable-dra", "dynamic-device-scaler": "composable-dra",
          "composable-resource-operator": "composable-resource-operator-system"}
@@ -35,12 +37,15 @@ COHDI = {"composable-dra-driver": "composable-dra", "dynamic-device-scaler": "co
 @dataclass(frozen=True)
 class World:
     """What all settings are made from. `cluster` starts it at the first call, and returns the folder of its files.
-    `cluster_of_cohdi` is another one, in which controllers come and go."""
+    `cluster_of_cohdi` is another one, in which controllers come and go. `toy_user_of` returns a user who has the
+    example of a driver's collection too, and `cluster_of_toy` the cluster whose CDI Manager has this driver."""
 
     archive: Path
     user_of: Callable[[str, str], User]
     cluster: Callable[[], Path]
     cluster_of_cohdi: Callable[[], Path]
+    toy_user_of: Callable[[str, str], User]
+    cluster_of_toy: Callable[[], Path]
 
 
 @dataclass
@@ -152,6 +157,27 @@ def wait(place: Prepared, name: str, namespace: str) -> None:
                    f"kubectl create -n {namespace} -f .", files, **place.variables)
 
 
+def toy_sources(place: Prepared) -> None:
+    """Have the sources of the example of a driver's collection in the folder `toy`. Only ours is installed."""
+    home = place.folder.with_name("home")
+    place.user = installed.new_user(home, *place.pair)
+    place.user.run(f"ansible-galaxy collection install --offline {place.world.archive}", home)
+    shutil.copytree(EXAMPLE, place.folder / "toy", ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def toy(place: Prepared) -> None:
+    """Have the example of a driver's collection installed beside ours."""
+    place.user = place.world.toy_user_of(*place.pair)
+
+
+def toy_cluster(place: Prepared) -> None:
+    """Have both collections, a cluster whose CDI Manager has the driver of the example, and its configuration."""
+    toy(place)
+    for name in ("kubeconfig", "config.yml"):
+        shutil.copyfile(place.world.cluster_of_toy() / name, place.folder / name)
+    place.variables["KUBECONFIG"] = str(place.folder / "kubeconfig")
+
+
 def secrets(place: Prepared) -> None:
     """Have a private key, an inventory with the variables that pages take from a vault, and no secret elsewhere."""
     (place.folder / "id_ed25519").write_text("a private key\n", encoding="utf-8")
@@ -167,7 +193,8 @@ def secrets(place: Prepared) -> None:
 
 SETTINGS: dict[str, Callable[[Prepared], None]] = {
     "collection": collection, "Galaxy": galaxy, "archive": archive, "checkout": checkout, "cluster": cluster,
-    "config.yml": config, "large claim": large_claim, "secrets": secrets, "CoHDI": cohdi}
+    "config.yml": config, "large claim": large_claim, "secrets": secrets, "CoHDI": cohdi,
+    "toy sources": toy_sources, "toy": toy, "toy cluster": toy_cluster}
 
 
 def write(name: str, page: str, folder: Path) -> None:

@@ -35,7 +35,10 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 from ansible_collections.composable.infra.plugins.module_utils.planning.pool.plan import PoolSnapshot, slice_spec
 from ansible_collections.composable.infra.plugins.module_utils.planning.settings import Settings
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
-from ansible_collections.composable.infra.tests.e2e.ansible.test_role_controllers import CONFIG, OPTIONS
+from ansible_collections.composable.infra.tests.e2e.ansible.role_controllers_support import (
+    CONFIG,
+    OPTIONS,
+)
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
 from ansible_collections.composable.infra.tests.e2e.support import by_hand
 from ansible_collections.composable.infra.tests.e2e.support.lab_support import phase

@@ -31,6 +31,11 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.conne
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.pods import GATE
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
+from ansible_collections.composable.infra.tests.e2e.ansible.role_controllers_support import (
+    CONFIG,
+    OPTIONS,
+    PASSWORD,
+)
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
 from ansible_collections.composable.infra.tests.e2e.support.lab_support import wait_for
 from ansible_collections.composable.infra.tests.e2e.support.played import (
@@ -44,28 +49,12 @@ from ansible_collections.composable.infra.tests.e2e.support.played import (
     well,
 )
 
-PASSWORD = "correct-horse-battery"
 NAMESPACE = "/api/v1/namespaces/composable-infra"
 APPS = "/apis/apps/v1/namespaces/composable-infra"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 PLUGINS = "dra-driver-nvidia-gpu"
 FLOWS = [("/apis/flowcontrol.apiserver.k8s.io/v1", name) for name in ("flowschemas", "prioritylevelconfigurations")]
-CONFIG: Json = {
-    "device_info": [{"index": 1, "cdi-model-name": "A100 40G", "k8s-device-name": "nvidia-a100-40g",
-                     "driver-name": "gpu.nvidia.com", "cannot-coexist-with": [],
-                     "dra-attributes": {"type": "gpu", "productName": "NVIDIA A100-PCIE-40GB", "uuid": ""}}],
-    "fabric": {"manager": "fm", "endpoint": "https://fabric-manager.example.com",
-               "tenant": "00000000-0000-4000-8000-000000000001"},
-}
-OPTIONS: Json = {
-    "controllers_image": "registry.example.com/composable/infra:1",
-    "controllers_image_pull_secrets": ["registry"],
-    "controllers_pull_secret_dockerconfig": '{"auths": {}}',
-    "controllers_credentials": {"username": "gpu", "password": PASSWORD, "realm": "r", "client_id": "c",
-                                "client_secret": "also-secret"},
-    "controllers_config": CONFIG,
-}
 Run = t.Callable[..., Played]
 
 

@@ -22,7 +22,9 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.errors impor
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
 from ansible_collections.composable.infra.tests.e2e.support.played import Json, play, well
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
-from ansible_collections.composable.infra.tests.unit.roles.test_chart_values import vendor
+from ansible_collections.composable.infra.tests.unit.stack.vendor_charts import (
+    vendor,
+)
 
 PLACES = {
     "ClusterPolicy": "/apis/nvidia.com/v1/clusterpolicies",

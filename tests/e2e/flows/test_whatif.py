@@ -14,7 +14,9 @@ import pytest
 from ansible_collections.composable.infra.lab.demo.stage import A100, H100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
-from ansible_collections.composable.infra.tests.e2e.gated.test_gated import lead
+from ansible_collections.composable.infra.tests.e2e.gated.gated_support import (
+    lead,
+)
 from ansible_collections.composable.infra.tests.e2e.support import played
 from ansible_collections.composable.infra.tests.e2e.support.flow import waits_for
 from ansible_collections.composable.infra.tests.e2e.support.modules import Json, run_tasks

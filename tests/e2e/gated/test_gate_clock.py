@@ -14,11 +14,11 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.conne
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.server_clock import ServerClock
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.gate_lease import GateLease
-from ansible_collections.composable.infra.tests.e2e.gated import test_gated
+from ansible_collections.composable.infra.tests.e2e.gated.gated_support import STAGE, lets_new_pods_go
 from ansible_collections.composable.infra.tests.e2e.support.support import holds_new_pods, wait_for
 
 pytestmark = pytest.mark.e2e
-STAGE = test_gated.STAGE
+__all__ = ["STAGE"]
 
 
 @pytest.mark.parametrize("wrong", [-3600.0, 3600.0], ids=["an hour behind", "an hour ahead"])
@@ -31,7 +31,7 @@ def test_pods_are_held_while_the_lease_is_renewed_and_not_longer(stage: Stage, m
     try:
         wait_for("new pods are held", lambda: holds_new_pods(stage), 10)
         lease.stop()
-        wait_for("new pods are held no more", lambda: test_gated.lets_new_pods_go(stage), 10)
+        wait_for("new pods are held no more", lambda: lets_new_pods_go(stage), 10)
     finally:
         lease.stop()
         client.close()

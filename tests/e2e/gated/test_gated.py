@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Iterator
 from functools import partial
 
@@ -15,10 +14,16 @@ from ansible_collections.composable.infra.controller import gate_reaper
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, pod_body
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
-from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import GATE_LEASES, PODS
-from ansible_collections.composable.infra.plugins.module_utils.kube.coordination.gate_lease import NAME
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
+from ansible_collections.composable.infra.tests.e2e.gated.gated_support import (
+    gated,
+    holder,
+    lead,
+    lets_new_pods_go,
+    pod,
+)
 from ansible_collections.composable.infra.tests.e2e.support import by_hand
 from ansible_collections.composable.infra.tests.e2e.support.flow import waits_for
 from ansible_collections.composable.infra.tests.e2e.support.support import (
@@ -28,7 +33,6 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
     await_served,
     changes_asked,
     delete_all,
-    holds_new_pods,
     lose_api_server_during_an_attach,
     mark,
     run_pods,
@@ -36,8 +40,6 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
 )
 
 pytestmark = pytest.mark.e2e
-Json = dict[str, t.Any]
-STAGE: Json = {"handover": "gated", "nodes": 2, "devices": {A100: 3}}
 
 
 @pytest.fixture(autouse=True)
@@ -46,39 +48,6 @@ def clean(stage: Stage, open_process: OpenProcess) -> Iterator[None]:
     delete_all(stage)
     yield
     delete_all(stage)
-
-
-def lead(stage: Stage, open_process: OpenProcess) -> front_doors.Process:
-    """A controller that gates new pods, with all devices in the pool."""
-    before = holder(stage)
-    process = open_process(front_doors.controller, stage)
-    wait_for("somebody else opens gates", lambda: holder(stage) not in ("", before))
-    # The API server's policy sees the GateLease by a watch of its own.
-    wait_for("new pods are held", partial(holds_new_pods, stage))
-    wait_for("all devices are free", lambda: all_free(stage))
-    return process
-
-
-def holder(stage: Stage) -> str:
-    """Who opens gates, by the Lease."""
-    found = stage.client.list(GATE_LEASES, namespace="composable-infra").items
-    ours = (lease["spec"] for lease in found if lease["metadata"]["name"] == NAME)
-    return next((str(spec.get("holderIdentity") or "") for spec in ours), "")
-
-
-def pod(stage: Stage, name: str) -> Json:
-    """A pod as the API server has it."""
-    return stage.client.get(PODS, name, namespace="default")
-
-
-def gated(stage: Stage, name: str) -> bool:
-    """Whether our gate holds a pod."""
-    return pods.held(pod(stage, name))
-
-
-def lets_new_pods_go(stage: Stage) -> bool:
-    """The opposite."""
-    return not holds_new_pods(stage)
 
 
 def grouped(stage: Stage, name: str, size: int) -> None:

@@ -14,7 +14,9 @@ from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
-from ansible_collections.composable.infra.tests.e2e.gated.test_gated import lead
+from ansible_collections.composable.infra.tests.e2e.gated.gated_support import (
+    lead,
+)
 from ansible_collections.composable.infra.tests.e2e.support.support import (
     await_served,
     counted,

@@ -12,7 +12,9 @@ import pytest
 
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
-from ansible_collections.composable.infra.tests.e2e.gated.test_gated import gated
+from ansible_collections.composable.infra.tests.e2e.gated.gated_support import (
+    gated,
+)
 from ansible_collections.composable.infra.tests.e2e.support.front_doors import FrontDoor, open_front_door
 from ansible_collections.composable.infra.tests.e2e.support.modules import run_tasks
 from ansible_collections.composable.infra.tests.e2e.support.support import (

@@ -22,7 +22,10 @@ import pytest
 from ansible_collections.composable.infra.lab.demo import front_doors
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
-from ansible_collections.composable.infra.tests.e2e.gated.test_gated import gated, lets_new_pods_go
+from ansible_collections.composable.infra.tests.e2e.gated.gated_support import (
+    gated,
+    lets_new_pods_go,
+)
 from ansible_collections.composable.infra.tests.e2e.support.support import (
     OPENED,
     all_free,

@@ -14,7 +14,11 @@ from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
-from ansible_collections.composable.infra.tests.e2e.gated.test_gated import gated, lead, pod
+from ansible_collections.composable.infra.tests.e2e.gated.gated_support import (
+    gated,
+    lead,
+    pod,
+)
 from ansible_collections.composable.infra.tests.e2e.support.support import await_served, wait_for
 
 pytestmark = pytest.mark.e2e

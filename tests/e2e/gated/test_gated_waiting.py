@@ -12,7 +12,10 @@ import pytest
 from ansible_collections.composable.infra.lab.demo.stage import A100, Stage
 from ansible_collections.composable.infra.lab.demo.timeline import Timeline
 from ansible_collections.composable.infra.tests.e2e.conftest import OpenProcess
-from ansible_collections.composable.infra.tests.e2e.gated.test_gated import gated, lead
+from ansible_collections.composable.infra.tests.e2e.gated.gated_support import (
+    gated,
+    lead,
+)
 from ansible_collections.composable.infra.tests.e2e.support.flow import waits_for
 from ansible_collections.composable.infra.tests.e2e.support.support import await_served, wait_for
 

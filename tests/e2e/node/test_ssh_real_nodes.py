@@ -41,7 +41,7 @@ from ansible_collections.composable.infra.tests.e2e.support.support import (
     states,
     wait_for,
 )
-from ansible_collections.composable.infra.tests.integration.awx.test_credential import (
+from ansible_collections.composable.infra.tests.integration.awx.credential_support import (
     injected,
     inputs_of,
 )

@@ -59,6 +59,9 @@ from ansible_collections.composable.infra.plugins.module_utils.node.kernel_log i
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
 from ansible_collections.composable.infra.tests.e2e.support import real_hardware
 from ansible_collections.composable.infra.tests.e2e.support.support import wait_for
+from ansible_collections.composable.infra.tests.e2e.trouble.accounts_support import (
+    lease,
+)
 from ansible_collections.composable.infra.tests.e2e.trouble.hostile_pods import (
     DEVICE,
     NODE,
@@ -72,8 +75,11 @@ from ansible_collections.composable.infra.tests.e2e.trouble.hostile_pods import 
     shared_volume,
     with_volume,
 )
-from ansible_collections.composable.infra.tests.e2e.trouble.test_accounts import lease
-from ansible_collections.composable.infra.tests.e2e.trouble.test_hostile_tenant import OURS, RED, body
+from ansible_collections.composable.infra.tests.e2e.trouble.hostile_tenant_support import (
+    OURS,
+    RED,
+    body,
+)
 
 Try = t.Callable[[Client], object]
 QUOTAS = ApiResource("v1", "resourcequotas", "ResourceQuota", True)

@@ -35,7 +35,10 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 )
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.tests.e2e.support.support import wait_for
-from ansible_collections.composable.infra.tests.e2e.trouble.test_hostile_tenant import RED, Tenants
+from ansible_collections.composable.infra.tests.e2e.trouble.hostile_tenant_support import (
+    RED,
+    Tenants,
+)
 
 Json = dict[str, t.Any]
 NODE, OTHERS, VICTIM = "real-0", "default", "train"

@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import typing as t
 from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
-from ansible_collections.composable.infra.lab.binaries.releases import DEFAULT_SERIES
 from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
@@ -35,25 +32,37 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects impo
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.taints import DeviceTaints
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines import timeline, waits_keeper
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.day_of_waits import Stored
-from ansible_collections.composable.infra.plugins.plugin_utils.stack import matrix
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
-from ansible_collections.composable.infra.tests.unit.lab.test_deploy import allowed
+from ansible_collections.composable.infra.tests.e2e.trouble.accounts_support import (
+    CLASS,
+    CONDITION,
+    DEVICE,
+    HERE,
+    NAMESPACE,
+    RULES,
+    Json,
+    Try,
+    device,
+    gate_lease,
+    lease,
+    merged,
+    notes,
+    resource,
+    rule,
+    slice_body,
+)
+from ansible_collections.composable.infra.tests.unit.lab.deploy_support import (
+    allowed,
+)
 
-Json = dict[str, t.Any]
-NAMESPACE, HERE = "composable-infra", "default"
 ACCOUNTS = {"publisher": "composable-infra-publisher", "scaler": "composable-infra-scaler",
             "operator": "composable-infra-operator", "all": "composable-infra"}
 ROLES = ("publisher", "scaler", "operator")
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate", "bind",
          "escalate", "approve", "sign", "use")
 OTHER_GATE, FOREIGN = "example.com/other", "example.com/kept"
-CLASS = "gpu.nvidia.com"
-SERIES = os.environ.get("LAB_KUBERNETES", DEFAULT_SERIES)
-RULES = ApiResource(f"resource.k8s.io/{matrix.lookup('kubernetes.taint_rules')[SERIES]['version']}",
-                    "devicetaintrules", "DeviceTaintRule", False)
 # Kubernetes itself lets every service account read them, from 1.37 on (system:cluster-trust-bundle-discovery).
 EVERY_ACCOUNT = {"certificates.k8s.io/clustertrustbundles": ("get", "list", "watch")}
-Try = t.Callable[[Client], object]
 
 
 class Clients:
@@ -104,48 +113,11 @@ def clients(stage_factory: StageFactory) -> Iterator[Clients]:
     made.close()
 
 
-def slice_body(name: str, pool: str, **spec: t.Any) -> Json:
-    device = {"name": "a100-0", "bindsToNode": True, "bindingConditions": ["FabricDeviceReady"],
-              "bindingFailureConditions": ["FabricDeviceReschedule"]}
-    nodes = {} if "nodeName" in spec or "allNodes" in spec else {"nodeSelector": {"nodeSelectorTerms": [
-        {"matchExpressions": [{"key": "cohdi.io/fabric", "operator": "In", "values": ["1"]}]}]}}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name},
-            "spec": {"driver": CLASS, "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
-                     "devices": [device], **nodes, **spec}}
-
-
-def lease(name: str) -> Json:
-    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, "namespace": NAMESPACE},
-            "spec": {"holderIdentity": "x", "leaseDurationSeconds": 15}}
-
-
-def gate_lease(name: str) -> Json:
-    spec = {**lease(name)["spec"], "renewTime": "2026-01-02T03:04:05.000000Z"}
-    return {**lease(name), "apiVersion": GATE_LEASES.group_version, "kind": GATE_LEASES.kind, "spec": spec}
-
-
 def event(name: str, component: str = "composable-infra") -> Json:
     return {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": HERE},
             "involvedObject": {"kind": "Pod", "namespace": HERE, "name": "held"}, "reason": "Tested", "type": "Normal",
             "message": "a test", "reportingComponent": component, "reportingInstance": component,
             "source": {"component": component}}
-
-
-def resource(name: str) -> Json:
-    return {"apiVersion": cohdi.GROUP_VERSION, "kind": "ComposableResource", "metadata": {
-        "name": name, "finalizers": [cohdi.FINALIZER], "labels": {cohdi.TARGET_NODE: "node-0"}},
-        "spec": {"type": "gpu", "model": "A100", "target_node": "node-0"}}
-
-
-def rule(name: str, effect: str = "NoSchedule", key: str = "k8s.io/device-uuid", **selector: str) -> Json:
-    chosen = selector or {"driver": CLASS, "pool": "node-0", "device": "gpu-0"}
-    return {"apiVersion": RULES.group_version, "kind": RULES.kind, "metadata": {"name": name},
-            "spec": {"deviceSelector": chosen, "taint": {"key": key, "value": "x", "effect": effect}}}
-
-
-def merged(kind: ApiResource, name: str, body: Json, namespace: str | None = None, subresource: str | None = None
-           ) -> Try:
-    return lambda client: client.merge_patch(kind, name, body, namespace, subresource)
 
 
 def created(kind: ApiResource, body: Json) -> Try:
@@ -159,15 +131,7 @@ def deleted(kind: ApiResource, name: str) -> Try:
 pod = partial(merged, PODS, "held", namespace=HERE)
 node = partial(merged, NODES, "node-0")
 claim = partial(merged, CLAIMS, "train", namespace=HERE)
-device = partial(merged, COMPOSABLE_RESOURCES, "gpu-1")
 request = partial(merged, COMPOSABILITY_REQUESTS, "request-1")
-DEVICE = {"driver": CLASS, "pool": "a100-fabric1", "device": "a100-0"}
-CONDITION = {"type": "FabricDeviceReady", "status": "True", "reason": "Tested", "message": "",
-             "lastTransitionTime": "2026-01-01T00:00:00Z"}
-
-
-def notes(*names: str) -> Json:
-    return {"metadata": {"annotations": dict.fromkeys(names, "x")}}
 
 
 GRANTED: list[tuple[str, str, Try]] = [

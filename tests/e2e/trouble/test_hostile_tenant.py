@@ -8,15 +8,12 @@ The first 24 ways are unit tests, in tests/unit/hostile_tenant. Each attempt her
 
 from __future__ import annotations
 
-import contextlib
 import typing as t
 from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.composable.infra.lab.api import ApiRefusal
-from ansible_collections.composable.infra.lab.control_plane.cluster import Lab
-from ansible_collections.composable.infra.lab.demo.stage import A100, Stage, pod_body
+from ansible_collections.composable.infra.lab.demo.stage import A100, pod_body
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import (
     CLAIMS,
     COMPOSABILITY_REQUESTS,
@@ -30,13 +27,11 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     SLICES,
     ApiResource,
 )
-from ansible_collections.composable.infra.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import cohdi, pods
 from ansible_collections.composable.infra.tests.e2e.conftest import StageFactory
-from ansible_collections.composable.infra.tests.e2e.support.support import wait_for
-from ansible_collections.composable.infra.tests.e2e.trouble.test_accounts import (
+from ansible_collections.composable.infra.tests.e2e.trouble.accounts_support import (
     CONDITION,
     DEVICE,
     RULES,
@@ -47,71 +42,25 @@ from ansible_collections.composable.infra.tests.e2e.trouble.test_accounts import
     rule,
     slice_body,
 )
+from ansible_collections.composable.infra.tests.e2e.trouble.hostile_tenant_support import (
+    OTHERS,
+    OURS,
+    RBAC,
+    RED,
+    Json,
+    Tenants,
+    body,
+    tenants_pod,
+)
 
 pytestmark = pytest.mark.e2e
-Json = dict[str, t.Any]
 Try = t.Callable[[Client], object]
-RED, OURS, OTHERS = "red", "composable-infra", "default"
 SECRETS, CONFIG_MAPS = ApiResource("v1", "secrets", "Secret", True), ApiResource("v1", "configmaps", "ConfigMap", True)
-RBAC = "rbac.authorization.k8s.io/v1"
 BINDINGS = ApiResource(RBAC, "clusterrolebindings", "ClusterRoleBinding", False)
 ROLE_BINDINGS = ApiResource(RBAC, "rolebindings", "RoleBinding", True)
 ADMISSION = "admissionregistration.k8s.io/v1"
 POLICIES = ApiResource(ADMISSION, "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False)
-# What the ClusterRole edit is made of, also where nobody aggregates it.
-EDIT = ("edit", "system:aggregate-to-edit", "system:aggregate-to-view")
 POLICY_BINDINGS = ApiResource(ADMISSION, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", False)
-
-
-class Tenants:
-    """The administrator, and red, with the rights that a tenant has."""
-
-    def __init__(self, stage: Stage) -> None:
-        lab: Lab = stage.lab
-        self.stage, self.admin = stage, stage.client
-        self.admin.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RED}})
-        post = lab.api.request
-        self._accounts()
-        rule = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims", "resourceclaimtemplates"],
-                "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]}
-        post("POST", f"/apis/{RBAC}/namespaces/{RED}/roles", {"metadata": {"name": "claims"}, "rules": [rule]})
-        for kind, name in (*(("ClusterRole", role) for role in EDIT), ("Role", "claims")):
-            post("POST", f"/apis/{RBAC}/namespaces/{RED}/rolebindings", {
-                "metadata": {"name": name.replace(":", "-")},
-                "roleRef": {"apiGroup": RBAC.partition("/")[0], "kind": kind, "name": name},
-                "subjects": [{"kind": "ServiceAccount", "name": "tenant", "namespace": RED}]})
-        self.red = Client(Connection.load(str(lab.service_account_kubeconfig(RED, "tenant"))))
-        self.said = ""
-        try:
-            wait_for("the tenant has its rights", self._may_create_pods, 20.0)
-        except AssertionError as error:
-            raise AssertionError(f"{error}: {self.said}") from None
-
-    def _accounts(self) -> None:
-        """Its own, and the one of its pods, which a cluster's controllers may make a moment later, or not at all."""
-        for name in ("tenant", "default"):
-            with contextlib.suppress(ApiRefusal):
-                self.stage.lab.api.request("POST", f"/api/v1/namespaces/{RED}/serviceaccounts",
-                                           {"metadata": {"name": name}})
-
-    def _may_create_pods(self) -> bool:
-        try:
-            self.red.create(PODS, tenants_pod("probe"), dry_run=True)
-        except Forbidden as error:
-            self.said = error.message
-            return False
-        return True
-
-
-def body(name: str, raw: Json, namespace: str = RED) -> Json:
-    """An object of that name in a namespace."""
-    return {**raw, "metadata": {**raw["metadata"], "name": name, "namespace": namespace}}
-
-
-def tenants_pod(name: str, namespace: str = RED, seconds: int = 1) -> Json:
-    """A pod for the claim of its name. ``seconds``: its grace period."""
-    pod = body(name, pod_body(name, None), namespace)
-    return {**pod, "spec": {**pod["spec"], "terminationGracePeriodSeconds": seconds}}
 
 
 @pytest.fixture(scope="module")

@@ -22,52 +22,27 @@ import pytest
 import yaml
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.testing import patch_module_args
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ansible_collections.composable.infra.emulator import Emulator, simple_spec
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.plugins.module_utils.fabric.registry import MANAGERS
 from ansible_collections.composable.infra.plugins.module_utils.module_base import FABRIC_OPTIONS
 from ansible_collections.composable.infra.tests.e2e.support.played import play
+from ansible_collections.composable.infra.tests.integration.awx.credential_support import (
+    FIELDS,
+    TYPE,
+    injected,
+    inputs_of,
+)
 from ansible_collections.composable.infra.tests.integration.awx.stub import Awx
 from ansible_collections.composable.infra.tests.integration.modules.conftest import Json, run
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
-TYPE: Json = {}
 for part in (ROOT / "roles/awx/vars/main").glob("*.yml"):
     TYPE |= yaml.safe_load(part.read_text(encoding="utf-8").replace("!unsafe ", ""))
-FIELDS = {field["id"] for field in TYPE["awx_fabric_fields"]}
 # what is text on the form and a path for the modules
 FILES = {"certificate": "ca_path", "client_certificate": "client_cert_path", "client_key": "client_key_path"}
 PASSWORD = "correct-horse"
-
-
-class FileName:
-    """``tower.filename``: where AWX has put a rendered file."""
-
-    certificate: str
-    client_certificate: str
-    client_key: str
-
-
-def injected(inputs: Json, folder: Path) -> dict[str, str]:
-    """The variables that AWX sets for a credential with these inputs."""
-    sandbox, files = ImmutableSandboxedEnvironment(), FileName()
-    namespace = {**{name: value for name, value in inputs.items() if len(value)}, "tower": {"filename": files}}
-    for label, template in TYPE["awx_fabric_injectors"]["file"].items():
-        path = folder / label
-        path.write_text(sandbox.from_string(template).render(**namespace), encoding="utf-8")
-        setattr(files, label.split(".")[1], str(path))
-    return {name: sandbox.from_string(template).render(**namespace)
-            for name, template in TYPE["awx_fabric_injectors"]["env"].items()}
-
-
-def inputs_of(config: Json) -> Json:
-    """What somebody fills in for a manager; the rest of the form stays empty."""
-    form = {name: value for name, value in config.items() if name in FIELDS}
-    if "ca_path" in config:
-        form["certificate"] = Path(config["ca_path"]).read_text(encoding="utf-8")
-    return {**dict.fromkeys(FIELDS, ""), **form}
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ with the same stub.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import jsonschema
 import pytest
@@ -20,19 +19,17 @@ from ansible_collections.composable.infra.plugins.module_utils.module_base impor
 from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, well
 from ansible_collections.composable.infra.tests.integration.awx.conftest import SECRETS, Run, named
 from ansible_collections.composable.infra.tests.integration.awx.rest_stub import Refused
+from ansible_collections.composable.infra.tests.integration.awx.role_support import (
+    ON_HOSTS,
+    SURVEY,
+    sources_before,
+)
 from ansible_collections.composable.infra.tests.integration.awx.stub import Awx
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 from ansible_collections.composable.infra.tests.unit.roles.playbook_inputs import known_variables
 
 # what is text on the form and a path for the modules
 FILES = {"certificate": "ca_path", "client_certificate": "client_cert_path", "client_key": "client_key_path"}
-SURVEY = json.loads((Path(__file__).parent / "survey.schema.json").read_text(encoding="utf-8"))
-
-
-# Jobs that log in to hosts whatever does the work on the nodes.
-ON_HOSTS = {"Composable bootstrap", "Composable verify", "Composable uninstall"}
-# Jobs that log in to the nodes where node_hands is ssh.
-ON_NODES = {"Composable attach", "Composable scale pass", "Composable detach"}
 
 
 @pytest.fixture(scope="module")
@@ -97,13 +94,6 @@ def test_every_survey_is_one_that_awx_takes(awx: Awx, made: Played) -> None:
         jsonschema.validate(awx.surveys[number], SURVEY)
         variables = [question["variable"] for question in awx.surveys[number]["spec"]]
         assert len(set(variables)) == len(variables)
-
-
-def sources_before(awx: Awx) -> dict[str, set[str]]:
-    """Names of the inventory sources that AWX updates before a job, by job template."""
-    return {name: {source["name"] for source in awx.items["inventory_sources"].values()
-                   if source["inventory"] == template["inventory"] and source["update_on_launch"]}
-            for name, template in named(awx, "job_templates").items()}
 
 
 def test_only_jobs_that_need_hosts_wait_for_an_inventory(awx: Awx, made: Played) -> None:

@@ -18,9 +18,11 @@ from ansible_collections.composable.infra.controller.autoscaler.providers import
 from ansible_collections.composable.infra.controller.autoscaler.providers import static
 from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played, well
 from ansible_collections.composable.infra.tests.integration.awx.conftest import OPTIONS, SECRETS, Run, named, running
+from ansible_collections.composable.infra.tests.integration.awx.role_support import (
+    SURVEY,
+)
 from ansible_collections.composable.infra.tests.integration.awx.shapes import REFERENCES
 from ansible_collections.composable.infra.tests.integration.awx.stub import BROUGHT, Awx
-from ansible_collections.composable.infra.tests.integration.awx.test_role import SURVEY
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 CREDENTIALS: Json = {

@@ -12,8 +12,12 @@ import pytest
 
 from ansible_collections.composable.infra.tests.e2e.support.played import Json, well
 from ansible_collections.composable.infra.tests.integration.awx.conftest import OPTIONS, Run, named, running
+from ansible_collections.composable.infra.tests.integration.awx.role_support import (
+    ON_HOSTS,
+    ON_NODES,
+    sources_before,
+)
 from ansible_collections.composable.infra.tests.integration.awx.stub import Awx
-from ansible_collections.composable.infra.tests.integration.awx.test_role import ON_HOSTS, ON_NODES, sources_before
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 

@@ -13,7 +13,11 @@ import pytest
 from ansible_collections.composable.infra.extensions.eda.plugins.event_source import nodes
 from ansible_collections.composable.infra.tests.integration.kube.api_server import WAIT, FakeApi, Stream, status
 from ansible_collections.composable.infra.tests.integration.kube.certificates import Certificates
-from ansible_collections.composable.infra.tests.unit.eda.test_nodes import device_class, node, pod
+from ansible_collections.composable.infra.tests.unit.eda.nodes_support import (
+    device_class,
+    node,
+    pod,
+)
 
 Json = dict[str, t.Any]
 CLUSTER = {"/apis/resource.k8s.io/v1/deviceclasses": device_class("gpu.nvidia.com", "nvidia.com/gpu"),

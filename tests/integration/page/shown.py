@@ -29,7 +29,9 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.c
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import NodeHands
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.recorder import TimelineRecorder
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines.waits_keeper import WaitsKeeper
-from ansible_collections.composable.infra.tests.unit.controller.test_health import FakeEngine
+from ansible_collections.composable.infra.tests.unit.controller.health_support import (
+    FakeEngine,
+)
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, rows, settings
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import kind_of

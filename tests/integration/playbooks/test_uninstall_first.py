@@ -10,7 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.composable.infra.tests.e2e.support.played import Json, Played
-from ansible_collections.composable.infra.tests.integration.playbooks.test_unserved_kinds import (
+from ansible_collections.composable.infra.tests.integration.playbooks.unserved_kinds_support import (
     NO_CLAIMS,
     Clusters,
     include,

@@ -5,10 +5,20 @@
 
 from __future__ import annotations
 
-from ansible_collections.composable.infra.tests.unit.fabric.drivers.fm.test_driver import connected as fm
-from ansible_collections.composable.infra.tests.unit.fabric.http.test_auth import connected as session
-from ansible_collections.composable.infra.tests.unit.node.test_release import gpu_a, node, notes
+from ansible_collections.composable.infra.tests.unit.fabric.drivers.fm.test_driver import (
+    connected as fm,
+)
+from ansible_collections.composable.infra.tests.unit.fabric.http.test_auth import (
+    connected as session,
+)
+from ansible_collections.composable.infra.tests.unit.node.test_release import (
+    gpu_a,
+    node,
+    notes,
+)
 from ansible_collections.composable.infra.tests.unit.reconcile.conftest import bench, quick
-from ansible_collections.composable.infra.tests.unit.reconcile.node.test_lost_nodes import agent
+from ansible_collections.composable.infra.tests.unit.reconcile.node.test_lost_nodes import (
+    agent,
+)
 
 __all__ = ["agent", "bench", "fm", "gpu_a", "node", "notes", "quick", "session"]

@@ -28,10 +28,20 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
 from ansible_collections.composable.infra.tests.unit.fabric.drivers.cm.fake_cm import MACHINE, MODEL, FakeCm, Item
 from ansible_collections.composable.infra.tests.unit.fabric.drivers.cm.fake_cm import connected as cm
 from ansible_collections.composable.infra.tests.unit.fabric.drivers.fm import test_driver
-from ansible_collections.composable.infra.tests.unit.fabric.drivers.fm.test_driver import Connect as Fm
-from ansible_collections.composable.infra.tests.unit.fabric.drivers.fm.test_driver import entry, listing
-from ansible_collections.composable.infra.tests.unit.filters.test_report_filters import fabric_devices, fabric_report
-from ansible_collections.composable.infra.tests.unit.lab.test_deploy import schema
+from ansible_collections.composable.infra.tests.unit.fabric.drivers.fm.driver_support import (
+    Connect as Fm,
+)
+from ansible_collections.composable.infra.tests.unit.fabric.drivers.fm.driver_support import (
+    entry,
+    listing,
+)
+from ansible_collections.composable.infra.tests.unit.filters.report_filters_support import (
+    fabric_devices,
+    fabric_report,
+)
+from ansible_collections.composable.infra.tests.unit.lab.deploy_support import (
+    schema,
+)
 from ansible_collections.composable.infra.tests.unit.node import test_release
 from ansible_collections.composable.infra.tests.unit.node.fake_node import FakeNode, Notes
 from ansible_collections.composable.infra.tests.unit.planning.builders import (
@@ -46,9 +56,16 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import (
 from ansible_collections.composable.infra.tests.unit.planning.node import test_detach
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.config_support import (
+    FABRIC,
+    document,
+    refused,
+)
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
-from ansible_collections.composable.infra.tests.unit.reconcile.node.test_lost_nodes import gone, reconcile
-from ansible_collections.composable.infra.tests.unit.reconcile.test_config import FABRIC, document, refused
+from ansible_collections.composable.infra.tests.unit.reconcile.node.lost_nodes_support import (
+    gone,
+    reconcile,
+)
 
 
 def status_of(bench: Bench, name: str = "request") -> dict[str, t.Any]:

@@ -34,19 +34,41 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys im
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool import controller
 from ansible_collections.composable.infra.tests.unit.fabric import test_config
 from ansible_collections.composable.infra.tests.unit.fabric.drivers.cm.fake_cm import MACHINE, MODEL, FakeCm, connected
-from ansible_collections.composable.infra.tests.unit.fabric.drivers.fm.test_driver import Connect as Fm
-from ansible_collections.composable.infra.tests.unit.fabric.drivers.fm.test_driver import entry, listing
+from ansible_collections.composable.infra.tests.unit.fabric.drivers.fm.driver_support import (
+    Connect as Fm,
+)
+from ansible_collections.composable.infra.tests.unit.fabric.drivers.fm.driver_support import (
+    entry,
+    listing,
+)
 from ansible_collections.composable.infra.tests.unit.fabric.http import test_no_response, test_tls
-from ansible_collections.composable.infra.tests.unit.fabric.http.test_auth import Connect as Session
-from ansible_collections.composable.infra.tests.unit.fabric.http.test_auth import FakeClient, paths, reply
-from ansible_collections.composable.infra.tests.unit.fabric.http.test_token import Clock, Logins, jwt
+from ansible_collections.composable.infra.tests.unit.fabric.http.auth_support import (
+    Connect as Session,
+)
+from ansible_collections.composable.infra.tests.unit.fabric.http.auth_support import (
+    FakeClient,
+    paths,
+    reply,
+)
+from ansible_collections.composable.infra.tests.unit.fabric.http.test_token import (
+    Logins,
+)
+from ansible_collections.composable.infra.tests.unit.fabric.http.token_support import (
+    Clock,
+    jwt,
+)
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, T4, row, rows
 from ansible_collections.composable.infra.tests.unit.planning.pool import test_plan
-from ansible_collections.composable.infra.tests.unit.planning.test_settings import table
+from ansible_collections.composable.infra.tests.unit.planning.settings_support import (
+    table,
+)
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.oneshot import test_quiescence
-from ansible_collections.composable.infra.tests.unit.reconcile.pool.test_controller import snapshot, written
+from ansible_collections.composable.infra.tests.unit.reconcile.pool.controller_support import (
+    snapshot,
+    written,
+)
 
 FM = {"manager": "fm", "tenant": "7e63fd31-0a5c-4d1b-9a52-c0de00000001", "realm": "realm", "client_id": "client",
       "client_secret": "s3cret"}

@@ -39,8 +39,12 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import (
     used,
 )
 from ansible_collections.composable.infra.tests.unit.planning.node import test_labels, test_sizes
-from ansible_collections.composable.infra.tests.unit.planning.node.test_refusals import failed
-from ansible_collections.composable.infra.tests.unit.planning.node.test_sizes import MAX_LABEL
+from ansible_collections.composable.infra.tests.unit.planning.node.refusals_support import (
+    failed,
+)
+from ansible_collections.composable.infra.tests.unit.planning.node.sizes_support import (
+    MAX_LABEL,
+)
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device

@@ -23,7 +23,9 @@ from ansible_collections.composable.infra.controller.health import HealthServer
 from ansible_collections.composable.infra.controller.metrics import PrometheusMetrics
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Unreachable
-from ansible_collections.composable.infra.tests.unit.controller.test_health import FakeEngine
+from ansible_collections.composable.infra.tests.unit.controller.health_support import (
+    FakeEngine,
+)
 
 ELSEWHERE = "198.51.100.7"
 GOOD = "Bearer good-token"

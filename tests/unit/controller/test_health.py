@@ -11,7 +11,6 @@ import typing as t
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import pytest
 
@@ -22,33 +21,9 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.config 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
     ControllerManager,
 )
-
-
-@dataclass
-class FakeEngine:
-    """What the endpoints ask of an engine."""
-
-    is_ready: bool = True
-    stuck_at: str = ""
-    troubles: list[str] = field(default_factory=list)
-    reasons: list[WaitReason] = field(default_factory=list)
-    looks: bool = False
-
-    def stuck(self) -> str:
-        return self.stuck_at
-
-    def gauges(self) -> dict[str, float]:
-        return {"gated_pods": 3, "claims_waiting": 0}
-
-    def ready(self) -> bool:
-        return self.is_ready
-
-    def problems(self) -> list[str]:
-        return self.troubles
-
-    def wait_reasons(self) -> list[WaitReason]:
-        return self.reasons
-
+from ansible_collections.composable.infra.tests.unit.controller.health_support import (
+    FakeEngine,
+)
 
 SHARED = FakeEngine()
 

@@ -21,27 +21,17 @@ from ansible_collections.composable.infra.plugins.module_utils.kube import api_r
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.options import VARIABLES
 from ansible_collections.composable.infra.plugins.module_utils.kube.watch.store import Store
 from ansible_collections.composable.infra.tests.unit.eda.documentation import options as documented_options
+from ansible_collections.composable.infra.tests.unit.eda.nodes_support import (
+    GPU,
+    Json,
+    device_class,
+    node,
+    pod,
+)
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
-from ansible_collections.composable.infra.tests.unit.reconcile import objects
 
-Json = dict[str, t.Any]
 SCHEMA: Json = json.loads((ROOT / "extensions/eda/schemas/nodes.json").read_text(encoding="utf-8"))
 TIMES = {"unschedulable_after": 60.0, "unneeded_after": 300.0, "retry": 1800.0, "interval": 60.0}
-GPU = "nvidia.com/gpu"
-
-
-def pod(name: str, *, count: int = 1, **status: t.Any) -> Json:
-    """A pod that asks by the extended resource and that the scheduler could place nowhere."""
-    raw = objects.pod(name)
-    container = {"name": "work", "resources": {"requests": {GPU: str(count)} if count else {"cpu": "1"}}}
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}
-    return {**raw, "spec": {"containers": [container]}, "status": {"conditions": [condition], **status}}
-
-
-def node(name: str, *taints: str, since: str = "1700000000") -> Json:
-    """A node with these taints."""
-    return {"metadata": {"uid": f"uid-{name}", "name": name},
-            "spec": {"taints": [{"key": key, "value": since, "effect": "PreferNoSchedule"} for key in taints]}}
 
 
 class Bench:
@@ -79,11 +69,6 @@ class Bench:
             for name in self.after(1):
                 found.setdefault(name, []).append(second)
         return found
-
-
-def device_class(name: str, resource: str) -> Json:
-    """A DeviceClass that serves an extended resource."""
-    return {"metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": {"extendedResourceName": resource}}
 
 
 @pytest.fixture

@@ -10,7 +10,10 @@ import typing as t
 import pytest
 
 from ansible_collections.composable.infra.plugins.filter.cohdi_components import IMAGES, FilterModule
-from ansible_collections.composable.infra.tests.unit.roles.test_chart_values import values, vendor
+from ansible_collections.composable.infra.tests.unit.stack.vendor_charts import (
+    values,
+    vendor,
+)
 
 cohdi_components = FilterModule().filters()["cohdi_components"]
 

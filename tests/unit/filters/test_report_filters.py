@@ -10,12 +10,12 @@ import typing as t
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.filter.fabric_devices import FilterModule as Devices
-from ansible_collections.composable.infra.plugins.filter.fabric_report import FilterModule as Report
+from ansible_collections.composable.infra.tests.unit.filters.report_filters_support import (
+    fabric_devices,
+    fabric_report,
+)
 
 Json = dict[str, t.Any]
-fabric_devices = Devices().filters()["fabric_devices"]
-fabric_report = Report().filters()["fabric_report"]
 
 
 def resource(name: str, node: str = "node-0", *, used: bool = False, **status: str) -> Json:

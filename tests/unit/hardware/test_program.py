@@ -17,13 +17,14 @@ from ansible_collections.composable.infra.plugins.module_utils.node import pci
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
 from ansible_collections.composable.infra.tests.hardware import node, settled
 from ansible_collections.composable.infra.tests.hardware.__main__ import FILES, HERE, NOT_POSSIBLE, main
+from ansible_collections.composable.infra.tests.unit.hardware.program_support import (
+    needs_no_gpu,
+)
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
-from ansible_collections.composable.infra.tests.unit.node.test_pci import plug
-from ansible_collections.composable.infra.tests.unit.node.test_probe import gpu, process
+from ansible_collections.composable.infra.tests.unit.node.made.kernel_files import gpu, plug, process
 
 A, B = "0000:10:00.0", "0000:11:00.0"
 PROGRAM = "ansible_collections.composable.infra.tests.hardware"
-needs_no_gpu = pytest.mark.skipif(not node.no_gpu(Path("/")), reason="this machine has an NVIDIA GPU")
 
 
 def sentence(capsys: pytest.CaptureFixture[str]) -> str:

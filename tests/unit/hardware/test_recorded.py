@@ -31,7 +31,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.options impo
 from ansible_collections.composable.infra.plugins.module_utils.node.vendors import NVIDIA
 from ansible_collections.composable.infra.tests.hardware import container, test_reads, test_use
 from ansible_collections.composable.infra.tests.hardware.node import touch
-from ansible_collections.composable.infra.tests.unit.node.test_pci import drm, plug
+from ansible_collections.composable.infra.tests.unit.node.made.kernel_files import drm, plug
 
 RECORDED: dict[str, t.Any] = yaml.safe_load(Path(__file__).with_name("recorded.yml").read_text(encoding="utf-8"))
 A, UUID = "0000:10:00.0", "GPU-6f1d2c3b-0a9e-4d5c-8b7a-112233445566"

@@ -13,8 +13,15 @@ import pytest
 
 from ansible_collections.composable.infra.lab.hardware import nodes as module
 from ansible_collections.composable.infra.tests.hardware import settled
-from ansible_collections.composable.infra.tests.unit.hardware.test_program import needs_no_gpu
-from ansible_collections.composable.infra.tests.unit.lab.hardware.test_nodes import FakeWatcher, Nodes
+from ansible_collections.composable.infra.tests.unit.hardware.program_support import (
+    needs_no_gpu,
+)
+from ansible_collections.composable.infra.tests.unit.lab.hardware.nodes_support import (
+    FakeWatcher,
+)
+from ansible_collections.composable.infra.tests.unit.lab.hardware.test_nodes import (
+    Nodes,
+)
 
 # A device file of the simulation is a plain file, and its kernel takes every write.
 TOLD_APART = {"test_reads.py::test_numbers_of_its_files", "test_bus.py::test_wrong_unbind_is_refused"}

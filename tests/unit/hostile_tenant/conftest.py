@@ -13,7 +13,12 @@ from ansible_collections.composable.infra.tests.unit.hostile_tenant import tenan
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.conftest import bench, held, quick
 from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import opted_in
-from ansible_collections.composable.infra.tests.unit.reconcile.oneshot.test_quiescence import Events, events
+from ansible_collections.composable.infra.tests.unit.reconcile.oneshot.quiescence_support import (
+    Events,
+)
+from ansible_collections.composable.infra.tests.unit.reconcile.oneshot.test_quiescence import (
+    events,
+)
 
 __all__ = ["Events", "bench", "events", "held", "quick", "reviews", "server"]
 

@@ -21,9 +21,13 @@ from ansible_collections.composable.infra.tests.unit.hostile_tenant.tenants impo
     serve_all,
 )
 from ansible_collections.composable.infra.tests.unit.planning.scheduling.tenants import test_poison
-from ansible_collections.composable.infra.tests.unit.planning.scheduling.tenants.test_poison import POISON
+from ansible_collections.composable.infra.tests.unit.planning.scheduling.tenants.poison_support import (
+    POISON,
+)
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-from ansible_collections.composable.infra.tests.unit.reconcile.gating.test_gate_ends import REFUSED
+from ansible_collections.composable.infra.tests.unit.reconcile.gating.gate_ends_support import (
+    REFUSED,
+)
 from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
     ask,
     claim,

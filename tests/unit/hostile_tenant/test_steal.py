@@ -27,7 +27,10 @@ from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import 
     pod,
     reserved,
 )
-from ansible_collections.composable.infra.tests.unit.reconcile.state.test_device_holds import kept, visible
+from ansible_collections.composable.infra.tests.unit.reconcile.state.device_holds_support import (
+    kept,
+    visible,
+)
 
 
 def test_way_10_takes_the_device_that_is_kept_for_another(bench: Bench) -> None:

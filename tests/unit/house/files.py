@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
+ROLES = sorted(path.name for path in (ROOT / "roles").iterdir() if (path / "tasks").is_dir())
 SKIPPED = {"__pycache__", "output", "dist", "node_modules"}
 
 

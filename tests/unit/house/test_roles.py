@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.tests.unit.house.files import ROOT
-
-ROLES = sorted(path.name for path in (ROOT / "roles").iterdir() if (path / "tasks").is_dir())
+from ansible_collections.composable.infra.tests.unit.house.files import (
+    ROLES,
+    ROOT,
+)
 
 
 def load(path: Path) -> dict[str, t.Any]:

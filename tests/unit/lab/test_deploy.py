@@ -11,31 +11,14 @@ import pytest
 
 from ansible_collections.composable.infra.lab.control_plane.bootstrap import DEPLOY, documents, shipped_documents
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelines import waits_keeper
+from ansible_collections.composable.infra.tests.unit.lab.deploy_support import (
+    GROUP,
+    allowed,
+    of_kind,
+    schema,
+)
 
-GROUP = "cro.hpsys.ibm.ie.com"
 ROLES = ("composable-infra-publisher", "composable-infra-scaler", "composable-infra-operator")
-
-
-def of_kind(kind: str) -> dict[str, Any]:
-    return {item["metadata"]["name"]: item for item in shipped_documents() if item["kind"] == kind}
-
-
-def allowed(role: str) -> dict[str, set[str]]:
-    """Verbs by "group/resource", core group empty."""
-    found: dict[str, set[str]] = {}
-    for rule in of_kind("ClusterRole")[role]["rules"]:
-        for group in rule["apiGroups"]:
-            for resource in rule["resources"]:
-                found.setdefault(f"{group}/{resource}", set()).update(rule["verbs"])
-    return found
-
-
-def schema(plural: str) -> Any:
-    crd = of_kind("CustomResourceDefinition")[f"{plural}.{GROUP}"]
-    (version,) = crd["spec"]["versions"]
-    assert crd["spec"]["scope"] == "Cluster"
-    assert (version["name"], version["subresources"]) == ("v1alpha1", {"status": {}})
-    return version["schema"]["openAPIV3Schema"]["properties"]
 
 
 def test_namespace_comes_before_what_lives_in_it() -> None:

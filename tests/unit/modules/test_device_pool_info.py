@@ -17,7 +17,10 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.run import NotReady
 from ansible_collections.composable.infra.plugins.modules import device_pool_info
 from ansible_collections.composable.infra.tests.unit.modules.conftest import Result, RunModule
-from ansible_collections.composable.infra.tests.unit.modules.test_engine_modules import CONFIG, raise_if
+from ansible_collections.composable.infra.tests.unit.modules.engine_modules_support import (
+    CONFIG,
+    raise_if,
+)
 from ansible_collections.composable.infra.tests.unit.planning.builders import rows
 
 POOL: dict[str, t.Any] = {"name": "a100-fabric1", "devices": [{"name": "a100-0", "claim": None}], "published": True}

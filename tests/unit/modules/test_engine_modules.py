@@ -19,22 +19,16 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.config 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot import run as oneshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.run import NotReady, Outcome
 from ansible_collections.composable.infra.plugins.modules import claim_info, scale
-from ansible_collections.composable.infra.tests.unit.planning.builders import rows
+from ansible_collections.composable.infra.tests.unit.modules.engine_modules_support import (
+    CONFIG,
+    raise_if,
+)
 
 RunModule = Callable[..., dict[str, t.Any]]
-CONFIG = {"device_info": rows(), "fabric": {
-    "endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
-    "password": "not-told", "realm": "r", "client_id": "c", "client_secret": "not-told-either"}}
 VERDICTS = [WaitReason("a/served", "", 0.0, {"node": "node-0"}), WaitReason("a/waits", "1 x A100", 5.0,
                                                                             {"node": "node-1"}, "direct"),
             WaitReason("b/waits", "a pod that uses it", 6.0, {})]
 ACTION = {"action": "SetSize", "node": "node-0", "model": "A100", "before": None, "size": 1}
-
-
-def raise_if(error: BaseException | None) -> None:
-    """Raise what there is to raise."""
-    if error is not None:
-        raise error
 
 
 class FakeRun:

@@ -22,7 +22,9 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.auto
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.modules import fabric_defragment
-from ansible_collections.composable.infra.tests.unit.modules.test_whatif_modules import CONFIG
+from ansible_collections.composable.infra.tests.unit.modules.whatif_modules_support import (
+    CONFIG,
+)
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench

@@ -17,14 +17,14 @@ from ansible_collections.composable.infra.plugins.module_utils import engine_mod
 from ansible_collections.composable.infra.plugins.module_utils.fabric.errors import Unavailable
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.modules import fabric_capture, fabric_whatif
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, rows
+from ansible_collections.composable.infra.tests.unit.modules.whatif_modules_support import (
+    CONFIG,
+)
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 
 RunModule = Callable[..., dict[str, t.Any]]
-CONFIG = {"device_info": rows(), "node_hands": "ssh", "fabric": {
-    "endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
-    "password": "not-told", "realm": "r", "client_id": "c", "client_secret": "not-told-either"}}
 
 
 @pytest.fixture

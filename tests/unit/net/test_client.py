@@ -18,7 +18,9 @@ from ansible_collections.composable.infra.plugins.module_utils.net.client import
 from ansible_collections.composable.infra.plugins.module_utils.net.errors import BadHeader, BadResponse, NoResponse
 from ansible_collections.composable.infra.plugins.module_utils.net.http1 import HttpConnection
 from ansible_collections.composable.infra.plugins.module_utils.net.proxy import Proxy
-from ansible_collections.composable.infra.tests.unit.net.test_http1 import Wire
+from ansible_collections.composable.infra.tests.unit.net.http1_support import (
+    Wire,
+)
 
 OK = b"HTTP/1.1 200 OK\r\nX-Odd: a\r\nContent-Length: 2\r\n\r\n{}"
 SECONDS = Timeouts(1.0, 2.0)

@@ -17,7 +17,9 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.client.conne
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
 from ansible_collections.composable.infra.plugins.module_utils.net.dial import Dialer
 from ansible_collections.composable.infra.plugins.module_utils.net.http1 import HttpConnection
-from ansible_collections.composable.infra.tests.unit.net.test_http1 import Wire
+from ansible_collections.composable.infra.tests.unit.net.http1_support import (
+    Wire,
+)
 
 
 class Watching(Wire):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import socket
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,37 +16,11 @@ from ansible_collections.composable.infra.plugins.module_utils.net import http1
 from ansible_collections.composable.infra.plugins.module_utils.net.client import LONGEST_BODY
 from ansible_collections.composable.infra.plugins.module_utils.net.errors import BadResponse
 from ansible_collections.composable.infra.plugins.module_utils.net.http1 import HttpConnection
+from ansible_collections.composable.infra.tests.unit.net.http1_support import (
+    Wire,
+)
 
 OK = b"HTTP/1.1 200 OK\r\n"
-
-
-class Wire:
-    """Gives out what a server sent, in the given pieces; then the end."""
-
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self.left = [piece for piece in pieces if piece]
-        self.sent: list[bytes] = []
-        self.timeouts: list[float] = []
-        self.closed = False
-
-    def recv(self, size: int, /) -> bytes:
-        if not self.left:
-            return b""
-        piece, rest = self.left[0][:size], self.left[0][size:]
-        self.left[:1] = [rest] if rest else []
-        return piece
-
-    def sendall(self, data: bytes, /) -> None:
-        self.sent.append(data)
-
-    def settimeout(self, seconds: float, /) -> None:
-        self.timeouts.append(seconds)
-
-    def fileno(self) -> int:
-        return 0
-
-    def close(self) -> None:
-        self.closed = True
 
 
 def answer(*pieces: bytes) -> tuple[int, dict[str, str], bytes, HttpConnection]:

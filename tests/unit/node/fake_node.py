@@ -26,8 +26,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 )
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host, Output
 from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
-from ansible_collections.composable.infra.tests.unit.node.test_pci import plug
-from ansible_collections.composable.infra.tests.unit.node.test_probe import device_file, gpu, process
+from ansible_collections.composable.infra.tests.unit.node.made.kernel_files import device_file, gpu, plug, process
 
 A, B, C = "0000:10:00.0", "0000:11:00.0", "0000:12:00.0"
 PORT_A, PORT_B = "0000:01:00.0", "0000:02:00.0"

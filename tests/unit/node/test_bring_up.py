@@ -29,6 +29,7 @@ from ansible_collections.composable.infra.tests.unit.node.fake_node import (
     Notes,
     steps,
 )
+from ansible_collections.composable.infra.tests.unit.node.made.kernel_files import wanted
 
 TOUCH = "nvidia-smi --query-gpu=uuid,pci.bus_id --format=csv,noheader"
 BIND = [f"devices/{A}/driver_override nvidia", f"drivers_probe {A}"]
@@ -42,10 +43,6 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
 @pytest.fixture
 def notes() -> Notes:
     return Notes()
-
-
-def wanted(uuid: str = "GPU-a", *known: str, before: Evidence | None = None) -> Wanted:
-    return Wanted("cdi-1", uuid, known=frozenset(known), before=before)
 
 
 def failure(node: FakeNode, notes: Notes, options: Options = QUICK, of: Wanted | None = None) -> tuple[str, str]:

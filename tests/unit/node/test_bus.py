@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.node import bus, pci
-from ansible_collections.composable.infra.tests.unit.node.test_pci import A, plug
+from ansible_collections.composable.infra.tests.unit.node.made.kernel_files import A, plug
 
 BRIDGE, NEW = "0000:01:00.0", "0000:12:00.0"
 

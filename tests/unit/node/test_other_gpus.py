@@ -14,9 +14,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.bring_up imp
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence, NodeTrouble
 from ansible_collections.composable.infra.plugins.module_utils.node.release import release
 from ansible_collections.composable.infra.tests.unit.node.fake_node import QUICK, A, Card, FakeNode, Notes, steps
-from ansible_collections.composable.infra.tests.unit.node.test_bring_up import wanted
-from ansible_collections.composable.infra.tests.unit.node.test_pci import drm
-from ansible_collections.composable.infra.tests.unit.node.test_probe import process
+from ansible_collections.composable.infra.tests.unit.node.made.kernel_files import drm, process, wanted
 
 GPUS = [("0x1002", "0x038000", "amdgpu"), ("0x1002", "0x120000", "amdgpu"), ("0x8086", "0x038000", "xe")]
 

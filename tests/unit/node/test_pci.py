@@ -13,28 +13,7 @@ import pytest
 from ansible_collections.composable.infra.plugins.module_utils.node import pci
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Link
 from ansible_collections.composable.infra.plugins.module_utils.node.probe import NotProven
-from ansible_collections.composable.infra.tests.unit.node.test_probe import device_file, gpu, process
-
-A, B = "0000:10:00.0", "0000:11:00.0"
-
-
-def plug(root: Path, address: str, pci_class: str = "0x030200", driver: str | None = None, **files: str) -> Path:
-    """A device on the bus."""
-    folder = root / "sys/bus/pci/devices" / address
-    folder.mkdir(parents=True)
-    for name, content in {"class": pci_class, "vendor": "0x10de", "device": "0x20f1", "remove": "", **files}.items():
-        (folder / name).write_text(f"{content}\n", encoding="utf-8")
-    if driver:
-        (folder / "driver").symlink_to(f"../../drivers/{driver}")
-    return folder
-
-
-def drm(entry: Path, name: str) -> Path:
-    """A file of DRM that the device's driver has made."""
-    folder = entry / "drm" / name
-    folder.mkdir(parents=True)
-    (folder / "dev").write_text(f"{device_file(entry.parents[4], f'/dev/dri/{name}')}\n", encoding="ascii")
-    return folder
+from ansible_collections.composable.infra.tests.unit.node.made.kernel_files import A, B, drm, gpu, number, plug, process
 
 
 @pytest.fixture
@@ -114,12 +93,6 @@ def test_device_of_a_virtual_machine_is_used_by_its_group(tmp_path: Path) -> Non
     number(tmp_path / "sys/class/vfio/17", "240:17")
     process(tmp_path, 42, "qemu", "/dev/vfio/17")
     assert pci.users(tmp_path, pci.need(tmp_path, A)) == ["pid 42 (qemu)"]
-
-
-def number(folder: Path, text: str) -> None:
-    """The kernel shows this number of a device."""
-    folder.mkdir(parents=True)
-    (folder / "dev").write_text(f"{text}\n", encoding="ascii")
 
 
 @pytest.mark.parametrize("group", ["240:17", ""], ids=["groups too", "iommufd only"])

@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.node import probe
 from ansible_collections.composable.infra.plugins.module_utils.node.probe import NotProven, openers
+from ansible_collections.composable.infra.tests.unit.node.made.kernel_files import device_file, gpu, process
 
 DEVICE = "195:0"
 
@@ -23,43 +24,6 @@ def root(tmp_path: Path) -> Path:
     gpu(tmp_path, "0000:10:00.0", "GPU-a", 0)
     process(tmp_path, 1, "init", "/dev/null")
     return tmp_path
-
-
-def gpu(root: Path, address: str, uuid: str, minor: int | str | None) -> Path:
-    """What the vendor's driver shows of a GPU."""
-    folder = root / "proc/driver/nvidia/gpus" / address
-    folder.mkdir(parents=True)
-    lines = ["Model: \t\t NVIDIA A100", "IRQ: \t\t 128", f"GPU UUID: \t {uuid}", f"Bus Location: \t {address}"]
-    lines += [] if minor is None else [f"Device Minor: \t {minor}"]
-    (folder / "information").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return folder / "information"
-
-
-def process(root: Path, pid: int, name: str, *opened: str) -> Path:
-    """A made-up process and the files that it has open. Device files get the numbers that they have on real nodes."""
-    folder = root / "proc" / str(pid)
-    (folder / "fd").mkdir(parents=True)
-    (folder / "comm").write_text(f"{name}\n", encoding="utf-8")
-    (root / probe.SIMULATED).touch()
-    for number, target in enumerate(opened):
-        device_file(root, target)
-        (folder / "fd" / str(number)).symlink_to(target)
-    return folder
-
-
-MAJORS = {"/dev/nvidia": 195, "/dev/dri/card": 226, "/dev/dri/renderD": 226, "/dev/vfio/": 240,
-          "/dev/vfio/devices/vfio": 241, "/dev/cxl/mem": 252}
-
-
-def device_file(root: Path, name: str) -> str:
-    """The stand-in of a device file; returns its number, empty for a file of another kind."""
-    kind = name.rstrip("0123456789")
-    if kind not in MAJORS or kind == name:
-        return ""
-    number = f"{MAJORS[kind]}:{int(name[len(kind):])}"
-    (root / name.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
-    (root / name.lstrip("/")).write_text(f"{number}\n", encoding="ascii")
-    return number
 
 
 def test_idle_device(root: Path) -> None:

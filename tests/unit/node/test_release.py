@@ -20,13 +20,20 @@ from ansible_collections.composable.infra.plugins.module_utils.node.host import 
 from ansible_collections.composable.infra.plugins.module_utils.node.options import Options
 from ansible_collections.composable.infra.plugins.module_utils.node.release import release, take_back
 from ansible_collections.composable.infra.tests.unit.node.fake_node import QUICK, A, B, Card, FakeNode, Notes, steps
-from ansible_collections.composable.infra.tests.unit.node.test_pci import number
-from ansible_collections.composable.infra.tests.unit.node.test_probe import process
+from ansible_collections.composable.infra.tests.unit.node.made.kernel_files import (
+    ASK,
+    DRAIN,
+    OFF,
+    ON,
+    REMOVE,
+    UNDRAIN,
+    UP,
+    WRITE,
+    free,
+    number,
+    process,
+)
 
-OFF, ON = f"nvidia-smi -i {A} -pm 0", f"nvidia-smi -i {A} -pm 1"
-DRAIN, UNDRAIN, ASK = (f"nvidia-smi drain -p {A} {rest}" for rest in ("-m 1", "-m 0", "-q"))
-REMOVE, WRITE = f"nvidia-smi drain -p {A} -r", f"devices/{A}/remove 1"
-UP = ["OnBus", "Bound", "Touched"]
 FORCED = replace(QUICK, force=True)
 
 
@@ -46,10 +53,6 @@ def gpu_a(node: FakeNode) -> Evidence:
 @pytest.fixture
 def notes() -> Notes:
     return Notes()
-
-
-def free() -> str:
-    return ""
 
 
 def failure(node: FakeNode, notes: Notes, device: Evidence, options: Options = QUICK, claims: str = "") -> str:

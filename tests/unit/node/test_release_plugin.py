@@ -14,7 +14,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Output
 from ansible_collections.composable.infra.plugins.module_utils.node.release import NotRestarted, release
 from ansible_collections.composable.infra.tests.unit.node.fake_node import QUICK, A, B, FakeNode, Notes, steps
-from ansible_collections.composable.infra.tests.unit.node.test_release import (
+from ansible_collections.composable.infra.tests.unit.node.made.kernel_files import (
     ASK,
     DRAIN,
     OFF,
@@ -22,6 +22,8 @@ from ansible_collections.composable.infra.tests.unit.node.test_release import (
     UNDRAIN,
     UP,
     free,
+)
+from ansible_collections.composable.infra.tests.unit.node.test_release import (
     is_back,
 )
 

@@ -18,7 +18,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.probe import
 from ansible_collections.composable.infra.plugins.module_utils.node.release import release, take_back
 from ansible_collections.composable.infra.plugins.module_utils.node.search import Wanted
 from ansible_collections.composable.infra.tests.unit.node.fake_node import QUICK, A, Card, FakeNode, Notes, steps
-from ansible_collections.composable.infra.tests.unit.node.test_probe import process
+from ansible_collections.composable.infra.tests.unit.node.made.kernel_files import process
 
 DISABLE, ENABLE = "cxl disable-memdev mem0", "cxl enable-memdev mem0"
 BEGIN, ERASE = f"devices/{A}/mem0/security/sanitize 1", f"devices/{A}/mem0/security/erase 1"

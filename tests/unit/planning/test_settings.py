@@ -19,13 +19,9 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import (
     rows,
     settings,
 )
-
-
-def table(**changes: t.Any) -> dict[str, t.Any]:
-    """A configuration of one model with some keys of its row changed; a value of None leaves the key out."""
-    entry = {**row(0, A100, "a100"), **{k.replace("_", "-"): v for k, v in changes.items()}}
-    return {"device_info": [{k: v for k, v in entry.items() if v is not None}]}
-
+from ansible_collections.composable.infra.tests.unit.planning.settings_support import (
+    table,
+)
 
 ATTRIBUTES = {f"key{i}": "value" for i in range(31)}
 

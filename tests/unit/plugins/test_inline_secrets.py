@@ -15,8 +15,10 @@ from ansible_collections.composable.infra.plugins.module_utils import module_bas
 from ansible_collections.composable.infra.plugins.module_utils.inline_secrets import kubeconfig_secrets
 from ansible_collections.composable.infra.plugins.module_utils.kube.errors import BadKubeconfig
 from ansible_collections.composable.infra.plugins.modules import claim_info, owned_namespace, scale, stack_info
+from ansible_collections.composable.infra.tests.unit.plugins.inprocess_support import (
+    Action,
+)
 from ansible_collections.composable.infra.tests.unit.plugins.module_args import patch_module_args
-from ansible_collections.composable.infra.tests.unit.plugins.test_inprocess import Action
 
 KUBECONFIG: dict[str, t.Any] = {
     "apiVersion": "v1", "kind": "Config", "current-context": "production",

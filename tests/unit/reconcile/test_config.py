@@ -13,27 +13,11 @@ import yaml
 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile import config as module
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig, EngineConfig
-from ansible_collections.composable.infra.tests.unit.planning.builders import rows
-
-FABRIC = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "user",
-          "password": "not-told", "realm": "realm", "client_id": "client", "client_secret": "not-told-either"}
-
-
-def document(**changes: t.Any) -> dict[str, t.Any]:
-    """A valid configuration with changes; None leaves a key out."""
-    made = {"device_info": rows(), "fabric": FABRIC, **changes}
-    return {k: v for k, v in made.items() if v is not None}
-
-
-def refused(data: object) -> str:
-    """The message with which a configuration is refused."""
-    with pytest.raises(BadConfig) as caught:
-        EngineConfig.from_dict(data, "config.yml")
-    message = str(caught.value)
-    assert message.startswith("config.yml: ")
-    assert "not-told" not in message
-    assert "\n" not in message
-    return message.removeprefix("config.yml: ")
+from ansible_collections.composable.infra.tests.unit.reconcile.config_support import (
+    FABRIC,
+    document,
+    refused,
+)
 
 
 def test_defaults() -> None:

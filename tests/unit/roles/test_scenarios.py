@@ -10,8 +10,10 @@ import re
 import pytest
 import yaml
 
-from ansible_collections.composable.infra.tests.unit.house.files import ROOT
-from ansible_collections.composable.infra.tests.unit.house.test_roles import ROLES
+from ansible_collections.composable.infra.tests.unit.house.files import (
+    ROLES,
+    ROOT,
+)
 
 FOLDER = ROOT / "extensions" / "molecule"
 # molecule itself wants one named default, which reads playbooks and plays no role

@@ -11,7 +11,10 @@ import pytest
 import yaml
 
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
-from ansible_collections.composable.infra.tests.unit.roles.test_chart_values import values, vendor
+from ansible_collections.composable.infra.tests.unit.stack.vendor_charts import (
+    values,
+    vendor,
+)
 
 Json = dict[str, t.Any]
 

@@ -13,7 +13,11 @@ import yaml
 
 from ansible_collections.composable.infra.plugins.plugin_utils.stack.matrix import lookup
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
-from ansible_collections.composable.infra.tests.unit.roles.test_chart_values import unknown, values, vendor
+from ansible_collections.composable.infra.tests.unit.stack.vendor_charts import (
+    unknown,
+    values,
+    vendor,
+)
 
 CHARTS = [
     ("nfd", ["nfd_chart_values"], "node-feature-discovery-v0.19.0"),

@@ -25,9 +25,15 @@ from ansible_collections.composable.infra.controller.ui.bundle import FOLDER, KI
 from ansible_collections.composable.infra.controller.ui.endpoint import PAGE_HEADER, TOKEN_HEADER, Ui
 from ansible_collections.composable.infra.controller.ui.stream import Broadcaster
 from ansible_collections.composable.infra.plugins.module_utils.kube.client.verbs import Client
-from ansible_collections.composable.infra.tests.unit.controller.test_health import FakeEngine
+from ansible_collections.composable.infra.tests.unit.controller.health_support import (
+    FakeEngine,
+)
 from ansible_collections.composable.infra.tests.unit.controller.ui.conftest import Looked
-from ansible_collections.composable.infra.tests.unit.controller.ui.whatif.test_bounded import ECHO, Hanging, asking
+from ansible_collections.composable.infra.tests.unit.controller.ui.whatif.bounded_support import (
+    ECHO,
+    Hanging,
+    asking,
+)
 from ansible_collections.composable.infra.tests.unit.house.files import files, text
 from ansible_collections.composable.infra.tests.unit.house.import_rules import file_of, imports
 from ansible_collections.composable.infra.tests.unit.reconcile import objects

@@ -9,12 +9,11 @@ import asyncio
 import time
 import typing as t
 from collections import Counter
-from collections.abc import Coroutine
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.emulator import FabricSpec, machine_uuid, simple_spec
+from ansible_collections.composable.infra.emulator import FabricSpec, simple_spec
 from ansible_collections.composable.infra.emulator.pool.journal import Journal
 from ansible_collections.composable.infra.emulator.pool.pool import (
     DeviceBusy,
@@ -23,20 +22,13 @@ from ansible_collections.composable.infra.emulator.pool.pool import (
     UnknownDevice,
     UnknownMachine,
 )
-
-A, B = machine_uuid("a"), machine_uuid("b")
-
-
-def spec(count: int = 2, **more: t.Any) -> FabricSpec:
-    return FabricSpec.parse(simple_spec(["a", "b"], {"m": count}, attach=0.0, detach=0.0, **more))
-
-
-def run(work: Coroutine[t.Any, t.Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(work, 20))
-
-
-def owners(pool: DevicePool) -> Counter[str | None]:
-    return Counter(device.machine for device in pool.devices.values())
+from ansible_collections.composable.infra.tests.unit.emulator.pool.pool_support import (
+    A,
+    B,
+    owners,
+    run,
+    spec,
+)
 
 
 def test_attach_and_detach_move_a_device() -> None:

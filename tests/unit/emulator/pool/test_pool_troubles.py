@@ -19,7 +19,13 @@ from ansible_collections.composable.infra.emulator.pool.pool import (
     UnknownDevice,
 )
 from ansible_collections.composable.infra.emulator.pool.pooled import MISCHIEF, Mischief, record
-from ansible_collections.composable.infra.tests.unit.emulator.pool.test_pool import A, B, owners, run, spec
+from ansible_collections.composable.infra.tests.unit.emulator.pool.pool_support import (
+    A,
+    B,
+    owners,
+    run,
+    spec,
+)
 
 
 def test_a_given_device_can_be_asked_for() -> None:

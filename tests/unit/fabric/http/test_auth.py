@@ -28,38 +28,17 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.http impor
 from ansible_collections.composable.infra.plugins.module_utils.fabric.http import session as sessions
 from ansible_collections.composable.infra.plugins.module_utils.fabric.http.request import ErrorBody, Request
 from ansible_collections.composable.infra.plugins.module_utils.net.backoff import Backoff
-from ansible_collections.composable.infra.plugins.module_utils.net.client import Response, Timeouts
+from ansible_collections.composable.infra.plugins.module_utils.net.client import Response
 from ansible_collections.composable.infra.plugins.module_utils.net.errors import NoResponse
+from ansible_collections.composable.infra.tests.unit.fabric.http.auth_support import (
+    Connect,
+    FakeClient,
+    paths,
+    reply,
+)
 
 PASSWORD = "p4ss-w0rd-x"
 TOKEN = "session-t0ken"
-
-
-def reply(status: int = 200, body: t.Any = None, **headers: str) -> Response:
-    data = b"" if body is None else json.dumps(body).encode()
-    return Response(status, {name.replace("_", "-").lower(): value for name, value in headers.items()}, data)
-
-
-class FakeClient:
-    """Answers by ``script``; keeps what was sent."""
-
-    script: Callable[[str, str, Mapping[str, str], bytes | None], Response]
-    sent: t.ClassVar[list[tuple[str, str, dict[str, str], bytes | None]]] = []
-
-    def __init__(self, url: str, **_options: t.Any) -> None:
-        self.url = url
-
-    def request(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, _timeouts: Timeouts
-    ) -> Response:
-        FakeClient.sent.append((method, path, dict(headers), body))
-        return FakeClient.script(method, path, headers, body)
-
-    def close(self) -> None:
-        """Nothing is kept."""
-
-
-Connect = Callable[..., sessions.Session]
 
 
 def read_error(body: t.Any) -> ErrorBody | None:
@@ -83,10 +62,6 @@ GET = Request("GET", "/redfish/v1/Systems", "list the systems")
 
 def opening(token: str = TOKEN, location: str = "https://rf/base/redfish/v1/SessionService/Sessions/7") -> Response:
     return reply(201, {"@odata.id": "/redfish/v1/SessionService/Sessions/8"}, X_Auth_Token=token, Location=location)
-
-
-def paths() -> list[tuple[str, str]]:
-    return [(method, path) for method, path, _headers, _body in FakeClient.sent]
 
 
 def test_a_session_is_opened_once_shown_and_deleted_at_the_end(connected: Connect) -> None:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import threading
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
@@ -27,18 +25,10 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.http.token
     lifetime,
     token,
 )
-
-
-def jwt(**payload: t.Any) -> str:
-    parts = ({"alg": "HS256"}, payload)
-    return ".".join(base64.urlsafe_b64encode(json.dumps(p).encode()).rstrip(b"=").decode() for p in parts) + ".c2ln"
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from ansible_collections.composable.infra.tests.unit.fabric.http.token_support import (
+    Clock,
+    jwt,
+)
 
 
 class Logins:

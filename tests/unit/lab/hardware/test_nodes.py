@@ -21,21 +21,12 @@ from ansible_collections.composable.infra.lab.hardware.node.bus import port_addr
 from ansible_collections.composable.infra.lab.hardware.nodes import SimulatedNodes
 from ansible_collections.composable.infra.lab.hardware.options import HardwareOptions
 from ansible_collections.composable.infra.lab.names import machine_uuid
+from ansible_collections.composable.infra.tests.unit.lab.hardware.nodes_support import (
+    FakeWatcher,
+)
 
 _WRITE = "import os, sys; os.write(os.open(sys.argv[1], os.O_WRONLY), sys.argv[2].encode())"
 FIRST, SECOND = "0000:10:00.0", "0000:11:00.0"
-
-
-class FakeWatcher:
-    """It stands for the watch of a fabric, which the test plays itself."""
-
-    put: Callable[[FabricState], None]
-
-    def __init__(self, url: str, ca: Path | None, put: Callable[[FabricState], None], log: object) -> None:
-        FakeWatcher.put = staticmethod(put)
-
-    def start(self) -> None:
-        """Nothing to do."""
 
 
 class Nodes:

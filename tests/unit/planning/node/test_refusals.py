@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.planning.actions import MarkClaim, Plan, SetSize
+from ansible_collections.composable.infra.plugins.module_utils.planning.actions import MarkClaim, SetSize
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.scale import plan_scale
 from ansible_collections.composable.infra.plugins.module_utils.planning.node.snapshot import (
     ComposableResource,
@@ -31,14 +31,12 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import (
     used,
     verdict,
 )
+from ansible_collections.composable.infra.tests.unit.planning.node.refusals_support import (
+    failed,
+)
 
 SETTINGS = settings()
 MAX_LABEL = "cohdi.io/a100-size-max"
-
-
-def failed(plan: Plan) -> dict[str, str]:
-    """Claims marked as failed, with the reason."""
-    return {m.name: m.reason for m in of(plan, MarkClaim) if m.condition == "FabricDeviceFailed"}
 
 
 def test_failed_claim_gets_no_device_and_asks_for_none() -> None:

@@ -32,9 +32,12 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import (
     settings,
     used,
 )
+from ansible_collections.composable.infra.tests.unit.planning.node.sizes_support import (
+    MAX_LABEL,
+    MIN_LABEL,
+)
 
 SETTINGS = settings()
-MIN_LABEL, MAX_LABEL = "cohdi.io/a100-size-min", "cohdi.io/a100-size-max"
 LONG_AGO = NOW - HOLD
 
 

@@ -31,6 +31,9 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.w
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.gating.gate_ends_support import (
+    REFUSED,
+)
 from ansible_collections.composable.infra.tests.unit.reconcile.held_pods import (
     Json,
     allocated,
@@ -64,9 +67,6 @@ def opened(held: Bench) -> Callable[..., None]:
         held.gating.pod_changed(kind, new, raw)
 
     return see
-
-
-REFUSED = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes: no room"}]
 
 
 def test_bound_where_it_was_sent(held: Bench, opened: Callable[..., None]) -> None:

@@ -18,13 +18,17 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
     NODES,
 )
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import Detach
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey, NodeRecordsKey
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import NodeKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.node.claim_check import ClaimCheck
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_snapshot import node_snapshot
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import answered_by_a_proxy
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
+from ansible_collections.composable.infra.tests.unit.reconcile.node.lost_nodes_support import (
+    gone,
+    reconcile,
+)
 
 OUT = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
 
@@ -41,20 +45,6 @@ def agent() -> t.Iterator[Bench]:
     made.look()
     yield made
     made.close()
-
-
-def reconcile(bench: Bench, rounds: int = 4) -> None:
-    for _unused in range(rounds):
-        bench.look()
-        bench.reconcile(NodeKey("node-0"))
-        bench.reconcile(NodeRecordsKey("node-0"))
-        bench.idle()
-
-
-def gone(bench: Bench, seconds: float) -> None:
-    """The Node object is gone for so long."""
-    bench.drop(objects.node())
-    bench.state.absent_nodes.note("node-0", time.time() - seconds)
 
 
 def test_device_of_a_node_that_is_gone_is_returned(agent: Bench) -> None:

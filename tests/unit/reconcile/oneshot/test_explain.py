@@ -25,8 +25,10 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import A1
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
+from ansible_collections.composable.infra.tests.unit.reconcile.oneshot.explain_support import (
+    Quiet,
+)
 
-Quiet = tuple[ControllerManager, Bench]
 RESULT = objects.pool_result()
 
 

@@ -36,6 +36,9 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
+from ansible_collections.composable.infra.tests.unit.reconcile.oneshot.quiescence_support import (
+    Events,
+)
 
 Quiet = tuple[ControllerManager, Bench]
 RESULT = objects.pool_result()
@@ -126,16 +129,6 @@ def test_pods_that_wait_for_the_scheduler(quiet: Quiet) -> None:
               objects.pod("served"), objects.claim("served", objects.local_result()))
     assert {k: p["metadata"]["name"] for k, p in pending_claims(engine).items()} == {
         ("default", "train"): "train", ("default", "made"): "other"}
-
-
-class Events:
-    """A recorder that only remembers."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[str, str, str, str]] = []
-
-    def event(self, regarding: Json, reason: str, message: str, type_: str = "Normal") -> None:
-        self.seen.append((regarding["kind"], regarding["metadata"]["name"], reason, type_))
 
 
 @pytest.fixture

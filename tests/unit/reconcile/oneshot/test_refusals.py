@@ -21,8 +21,12 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import DR
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
-from ansible_collections.composable.infra.tests.unit.reconcile.oneshot.test_explain import Quiet
-from ansible_collections.composable.infra.tests.unit.reconcile.oneshot.test_quiescence import Events
+from ansible_collections.composable.infra.tests.unit.reconcile.oneshot.explain_support import (
+    Quiet,
+)
+from ansible_collections.composable.infra.tests.unit.reconcile.oneshot.quiescence_support import (
+    Events,
+)
 
 SAID = "0/1 nodes are available: 1 cannot allocate all claims."
 MISSPELT = f'device.attributes["{DRIVER}"].productName == "NVIDIA H100-PCIe"'

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricSnapshot, Machine
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import SLICES
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.cohdi import read_intent
 from ansible_collections.composable.infra.plugins.module_utils.planning.pool.plan import PoolSnapshot
@@ -22,16 +21,13 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.pool.sn
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100, H100, model_of
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.pool.controller_support import (
+    snapshot,
+    written,
+)
 
 FREE = (A100, 1)
 KEY = PoolKey(*FREE)
-
-
-def snapshot(free: dict[tuple[str, int], int], fabrics: t.Iterable[int] = (1,), taken: float | None = None
-             ) -> FabricSnapshot:
-    """What the manager shows: a machine on each fabric."""
-    machines = {f"machine-{i}": Machine(f"machine-{i}", f"node-{i}", f) for i, f in enumerate(fabrics)}
-    return FabricSnapshot(machines, free, time.time() if taken is None else taken)
 
 
 def pool(bench: Bench, free: int = 4, taken: float | None = None) -> PoolSnapshot:
@@ -39,11 +35,6 @@ def pool(bench: Bench, free: int = 4, taken: float | None = None) -> PoolSnapsho
     found = pool_snapshot(bench.state, model_of(A100), 1, snapshot({FREE: free}, taken=taken))
     assert found is not None
     return found
-
-
-def written(bench: Bench) -> list[list[str]]:
-    """Device names of all pools' slices at the API server."""
-    return [[d["name"] for d in s["spec"]["devices"]] for s in bench.api.of(SLICES) if "nodeName" not in s["spec"]]
 
 
 def test_pools_of_the_manager_and_of_the_cluster(bench: Bench) -> None:

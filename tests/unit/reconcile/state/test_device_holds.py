@@ -16,18 +16,11 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.n
 from ansible_collections.composable.infra.tests.unit.planning.builders import H100
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-
-
-def kept(bench: Bench, node: str = "node-0") -> dict[str, str]:
-    """Claim names by ComposableResource, of holds that count after the uses were taken down."""
-    bench.state.note_uses([node])
-    return {r.name: r.held_for.removeprefix("uid-") for r in node_snapshot(bench.state, node).resources if r.hold_alive}
-
-
-def visible(bench: Bench, *names: str) -> None:
-    """Attached devices that the node shows in this order."""
-    bench.put(objects.local_slice(*[f"GPU-{n}" for n in names]))
-    bench.put(*(objects.resource(n, device=n, serial=f"GPU-{n}") for n in names))
+from ansible_collections.composable.infra.tests.unit.reconcile.state.device_holds_support import (
+    kept,
+    names,
+    visible,
+)
 
 
 @pytest.fixture
@@ -151,11 +144,6 @@ def test_used_device_is_kept_for_nobody_afterwards(bench: Bench) -> None:
     assert node_snapshot(bench.state, "node-0").resources[0].held_for == ""
     bench.put(objects.claim("one"))
     assert kept(bench) == {}
-
-
-def names(holds: DeviceHolds, claim: str) -> list[str]:
-    """What is kept for a claim."""
-    return [raw["metadata"]["name"] for raw in holds.kept_for(claim)]
 
 
 def test_kept_by_claim(bench: Bench) -> None:

@@ -23,8 +23,9 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelin
 )
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
-
-CLAIM = ClaimRef("default/train", "uid-train")
+from ansible_collections.composable.infra.tests.unit.reconcile.timelines.recorder_support import (
+    CLAIM,
+)
 
 
 class Watch:

@@ -32,7 +32,9 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelin
 from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
-from ansible_collections.composable.infra.tests.unit.reconcile.timelines.test_recorder import CLAIM
+from ansible_collections.composable.infra.tests.unit.reconcile.timelines.recorder_support import (
+    CLAIM,
+)
 
 NAMESPACE, NOW = "composable-infra", 500_000 * HOUR
 

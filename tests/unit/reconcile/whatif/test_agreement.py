@@ -16,9 +16,6 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.api_resource
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.dry_run import forecast
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import explain
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
-    ControllerManager,
-)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.node_hands import (
     AGENT_LABELS,
     AGENT_LEASE,
@@ -27,40 +24,21 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif 
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.answer import answer
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.captured_engine import engine_of
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import changed
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, rows
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, rows
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.conftest import MANAGER
-from ansible_collections.composable.infra.tests.unit.reconcile.random_nodes import NODES, fill
+from ansible_collections.composable.infra.tests.unit.reconcile.random_nodes import NODES
+from ansible_collections.composable.infra.tests.unit.reconcile.whatif.agreement_support import (
+    MOST_RUNS,
+    RUNS,
+    Quiet,
+    clear,
+    crowd,
+)
 from ansible_collections.composable.infra.tests.unit.reconcile.whatif.conftest import TakeCapture
 
-Quiet = tuple[ControllerManager, Bench]
-RUNS, MOST_RUNS = 12, 1000
 EXPECTED = {"Reserve", "ReleaseGate", "CreateResource", "SetSize", "DeleteResource", "MarkClaim", "Detach"}
-CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": objects.meta(DRIVER),
-         "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}}
-
-
-def crowd(bench: Bench, rng: random.Random) -> None:
-    """Nodes in any state, and pods that our gate holds or that wait for the scheduler."""
-    fill(bench, rng)
-    bench.fabric.others, bench.fabric.free_count = ("machine-1",), rng.randrange(4)
-    bench.put(held_pods.node(), held_pods.node("node-1", "machine-1"), CLASS,
-              {"apiVersion": "v1", "kind": "Namespace", "metadata": held_pods.opted_in("default")})
-    for number in range(rng.randrange(5)):
-        name, group = f"pod-{number}", rng.choice(("", "", "g"))
-        bench.put(held_pods.claim(name, rng.randrange(1, 4)), held_pods.pod(name, group=group, size=2))
-    if rng.randrange(2):
-        bench.put(held_pods.claim("free"), objects.pod("free"))
-
-
-def clear(bench: Bench) -> None:
-    """Nothing is left but nodes."""
-    state = bench.state
-    for store in (state.claims, state.resources, state.requests, state.slices, state.pods):
-        for raw in list(store.list()):
-            bench.drop(raw)
-    bench.fabric.attached.clear()
 
 
 def test_a_capture_is_planned_as_the_live_cluster(quiet: Quiet, captured: TakeCapture, rng: random.Random) -> None:

@@ -26,8 +26,13 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import changed
 from ansible_collections.composable.infra.tests.unit.planning.builders import A100
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
+from ansible_collections.composable.infra.tests.unit.reconcile.whatif.agreement_support import (
+    RUNS,
+    Quiet,
+    clear,
+    crowd,
+)
 from ansible_collections.composable.infra.tests.unit.reconcile.whatif.conftest import TakeCapture
-from ansible_collections.composable.infra.tests.unit.reconcile.whatif.test_agreement import RUNS, Quiet, clear, crowd
 
 Json = dict[str, t.Any]
 MORE = {"change": "add_devices", "model": A100, "fabric": "1", "count": "4"}

@@ -27,7 +27,7 @@ from ansible_collections.composable.infra.lab.hardware.node.kernel import NodeKe
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import CLAIMS, NODES
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import READY, Evidence
 from ansible_collections.composable.infra.plugins.module_utils.node.host import Host
-from ansible_collections.composable.infra.tests.unit.node.test_probe import process
+from ansible_collections.composable.infra.tests.unit.node.made.kernel_files import process
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_api import FakeApi
 
 Json = dict[str, t.Any]

@@ -23,49 +23,15 @@ from ansible_collections.composable.infra.plugins.module_utils.fabric.errors imp
     Unavailable,
     Uncertain,
 )
-from ansible_collections.composable.infra.plugins.module_utils.fabric.http.request import JsonResponse, Request
+from ansible_collections.composable.infra.plugins.module_utils.fabric.http.request import Request
+from ansible_collections.composable.infra.tests.unit.fabric.drivers.fm.driver_support import (
+    Connect,
+    FakeSession,
+    entry,
+    listing,
+)
 
 TENANT = "7e63fd31-0a5c-4d1b-9a52-c0de00000001"
-
-
-def entry(uid: str, fabric: int | None, *devices: str, op_status: str = "00") -> dict[str, t.Any]:
-    condition = [{"column": "model", "operator": "eq", "value": "A100"}]
-    resources = [
-        {"res_uuid": d, "res_type": "gpu", "res_op_status": op_status, "res_spec": {"condition": condition}}
-        for d in devices
-    ]
-    return {"mach_uuid": uid, "fabric_id": fabric, "resources": resources}
-
-
-def listing(*entries: dict[str, t.Any]) -> dict[str, t.Any]:
-    return {"data": {"machines": list(entries)}}
-
-
-class FakeSession:
-    """Answers by a function from call to JSON; keeps the calls."""
-
-    def __init__(self, answer: t.Callable[[Request], t.Any]) -> None:
-        self.answer = answer
-        self.calls: list[Request] = []
-        self.closed = False
-        self._lock = threading.Lock()
-
-    def call(self, call: Request) -> JsonResponse:
-        with self._lock:
-            self.calls.append(call)
-        answer = self.answer(call)
-        if isinstance(answer, FabricError):
-            raise answer
-        return JsonResponse(200, {}, answer)
-
-    def redact(self, text: str) -> str:
-        return text
-
-    def close(self) -> None:
-        self.closed = True
-
-
-Connect = t.Callable[[t.Callable[[Request], t.Any]], tuple[driver.FmDriver, FakeSession]]
 
 
 @pytest.fixture

@@ -25,20 +25,12 @@ from ansible_collections.composable.infra.tests.unit.planning.scheduling.cluster
     plan,
     release,
 )
+from ansible_collections.composable.infra.tests.unit.planning.scheduling.tenants.poison_support import (
+    LONG,
+    POISON,
+)
 
-MEMORY = f'device.capacity["{DRIVER}"].memory'
-VERSION = f'device.attributes["{DRIVER}"].driverVersion'
 NAME = f'device.attributes["{DRIVER}"].productName'
-LONG = "a" * 60
-POISON = {
-    "digits of a quantity": f'{MEMORY}.compareTo(quantity("{"9" * 5000}")) >= 0',
-    "digits of a version": f'{VERSION}.isGreaterThan(semver("{"1" * 4500}.0.0"))',
-    "digits of a number": f"{'1' * 5000} == 1",
-    "a chain of operators": "true" + "||true" * 1600,
-    "a chain of names": "device" + ".a" * 5000,
-    "a pattern with alternatives": f'"{LONG}".matches("{"(a|aa)" * 30}b")',
-    "a pattern and a long text": f'"{"a" * 9000}".matches("a*a*a*b")',
-}
 
 
 @pytest.mark.parametrize("expression", POISON.values(), ids=list(POISON))

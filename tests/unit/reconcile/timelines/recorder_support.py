@@ -1,0 +1,10 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What tests of `test_recorder.py` and others share."""
+
+from __future__ import annotations
+
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
+
+CLAIM = ClaimRef("default/train", "uid-train")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Results as the tables of docs/contributors/benchmarks.md and other pages; the text around them is kept."""
+"""Results as the tables of docs/contributors/benchmarks.md. The text around the tables is kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typing as t
 from pathlib import Path
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = (_DOCS / "contributors" / "benchmarks.md", _DOCS / "whatif.md")
+PAGES = (_DOCS / "contributors" / "benchmarks.md",)
 
 # CoHDI's measured medians and the floor of the reschedule handover: same scenarios, same kind of stage, other run.
 COHDI = {

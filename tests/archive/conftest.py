@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.composable.infra.tests.archive import installed
 from ansible_collections.composable.infra.tests.archive.installed import User
-from ansible_collections.composable.infra.tests.archive.settings import World, block_of
+from ansible_collections.composable.infra.tests.archive.settings import EXAMPLE, World, block_of
 from ansible_collections.composable.infra.tools.gates.build import build
 from ansible_collections.composable.infra.tools.gates.other_core import chosen
 
@@ -47,6 +47,39 @@ def user_of(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Callable
 
 
 @pytest.fixture(scope="session")
+def toy_user_of(tmp_path_factory: pytest.TempPathFactory, archive: Path, toy_archive: Path
+                ) -> Callable[[str, str], User]:
+    """Return the user of a core and a Python, who has installed the archive, and beside it a driver's collection."""
+
+    @functools.cache
+    def made(core: str, python: str) -> User:
+        if not runs(python):
+            pytest.skip(f"{python} does not run on this machine")
+        home = tmp_path_factory.mktemp("home")
+        user = installed.new_user(home, core, python)
+        user.run(f"ansible-galaxy collection install --offline {archive} {toy_archive}", home)
+        return user
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def toy_archive(tmp_path_factory: pytest.TempPathFactory, user_of: Callable[[str, str], User]) -> Path:
+    """Build the archive of the example of a driver's collection."""
+    folder = tmp_path_factory.mktemp("toy")
+    user_of(*installed.QUICK).run(f"ansible-galaxy collection build {EXAMPLE}", folder)
+    (found,) = folder.glob("*.tar.gz")
+    return found
+
+
+@pytest.fixture(scope="session")
+def cluster_of_toy(toy_user_of: Callable[[str, str], User], tmp_path_factory: pytest.TempPathFactory
+                   ) -> Iterator[Path]:
+    """Run a cluster whose CDI Manager has its driver in the other collection."""
+    yield from running(toy_user_of(*installed.QUICK), tmp_path_factory.mktemp("cluster"), "acme.toy.toy")
+
+
+@pytest.fixture(scope="session")
 def cluster(user_of: Callable[[str, str], User], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Run a cluster for all blocks that leave it as it is, but for claims and pods."""
     yield from running(user_of(*installed.QUICK), tmp_path_factory.mktemp("cluster"))
@@ -58,7 +91,7 @@ def cluster_of_cohdi(user_of: Callable[[str, str], User], tmp_path_factory: pyte
     yield from running(user_of(*installed.QUICK), tmp_path_factory.mktemp("cohdi"))
 
 
-def running(user: User, folder: Path) -> Iterator[Path]:
+def running(user: User, folder: Path, *manager: str) -> Iterator[Path]:
     """Run a cluster and a CDI Manager from the user's installation; yield the folder of its files."""
     if not installed.kubectl():
         pytest.skip("kubectl is not on PATH")
@@ -66,8 +99,9 @@ def running(user: User, folder: Path) -> Iterator[Path]:
     variables = user.environment(PYTHONPATH=str(user.home / ".ansible/collections"),
                                  XDG_CACHE_HOME=str(installed.CACHE))
     log = folder / "output.log"
+    command = [str(user.programs / "python"), str(PROGRAM), str(folder / "shown.yml"), str(folder), *manager]
     with log.open("wb") as output, subprocess.Popen(
-            [str(user.programs / "python"), str(PROGRAM), str(folder / "shown.yml"), str(folder)], env=variables,
+            command, env=variables,
             stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True) as process:
         try:
             installed.until(lambda: "ready\n" in installed.printed(log) or process.poll() is not None)
@@ -82,7 +116,9 @@ def running(user: User, folder: Path) -> Iterator[Path]:
 def world(archive: Path, user_of: Callable[[str, str], User], request: pytest.FixtureRequest) -> World:
     """Return what settings are made from."""
     return World(archive, user_of, lambda: request.getfixturevalue("cluster"),
-                 lambda: request.getfixturevalue("cluster_of_cohdi"))
+                 lambda: request.getfixturevalue("cluster_of_cohdi"),
+                 lambda *pair: request.getfixturevalue("toy_user_of")(*pair),
+                 lambda: request.getfixturevalue("cluster_of_toy"))
 
 
 def runs(python: str) -> bool:

@@ -22,8 +22,8 @@ CONTRIBUTORS = "contributors"
 # The navigation of the site. A test checks that it names every page once.
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Tutorials": ("demo", "tutorials/first-hour", "quickstart"),
-    "How to set up": ("guides/bootstrap", "guides/connect-a-manager", "guides/redfish", "guides/node-agent",
-                      "guides/own-driver",
+    "How to set up": ("guides/bootstrap", "guides/connect-a-manager", "guides/redfish", "guides/write-a-driver",
+                      "guides/node-agent", "guides/own-driver",
                       "guides/permissions", "guides/event-driven", "guides/awx", "guides/air-gap",
                       "guides/two-clusters"),
     "How to serve pods": ("guides/gate-pods", "guides/prewarm", "guides/groups", "guides/quotas",

@@ -1,17 +1,21 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tests of `test_credential.py` and others share."""
+"""The credential type of a CDI Manager, and what AWX sets by it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import yaml
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ansible_collections.composable.infra.tests.integration.modules.conftest import Json
+from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
 TYPE: Json = {}
+for part in (ROOT / "roles/awx/vars/main").glob("*.yml"):
+    TYPE |= yaml.safe_load(part.read_text(encoding="utf-8").replace("!unsafe ", ""))
 FIELDS = {field["id"] for field in TYPE["awx_fabric_fields"]}
 
 

@@ -19,7 +19,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import yaml
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.testing import patch_module_args
 
@@ -38,8 +37,6 @@ from ansible_collections.composable.infra.tests.integration.awx.stub import Awx
 from ansible_collections.composable.infra.tests.integration.modules.conftest import Json, run
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
-for part in (ROOT / "roles/awx/vars/main").glob("*.yml"):
-    TYPE |= yaml.safe_load(part.read_text(encoding="utf-8").replace("!unsafe ", ""))
 # what is text on the form and a path for the modules
 FILES = {"certificate": "ca_path", "client_certificate": "client_cert_path", "client_key": "client_key_path"}
 PASSWORD = "correct-horse"

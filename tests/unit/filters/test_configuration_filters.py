@@ -216,6 +216,9 @@ INPUTS: Json = {"manager": "redfish", "endpoint": "https://manager.example.com",
     ({"manager": "fm"}, {}, "tenant: None is not allowed; it is required"),
     ({"validate_certs": "nein"}, {}, "validate_certs: 'nein' is not allowed; allowed are true, false"),
     ({"read_timeout": "soon"}, {}, "read_timeout: 'soon' is not allowed; it must be a number"),
+    ({"machines": '{"node-0": "/redfish/v1/Fabrics/CXL/Endpoints/H1"}'}, {}, ""),
+    ({"machines": "node-0"}, {}, "machines: 'node-0' is not allowed; it must be a mapping as JSON, such as "),
+    ({"driver_options": '{"rack": "r1"}'}, {}, "driver_options: {'rack': 'r1'} is not allowed; manager redfish with "),
     ({"pasword": "x"}, {}, "pasword: is no input of the credential type CDI Manager"),
     ({"client_key": "-----BEGIN KEY-----"}, {}, "client_key: give client_certificate too")])
 def test_inputs_of_a_credential(changes: Json, connection: Json, words: str) -> None:

@@ -174,7 +174,6 @@ playbooks-page: setup ## write docs/playbooks.md from the table of the playbooks
 	@$(VENV_PYTHON) -m tools.playbooks_page
 
 e2e: setup ## tests of the whole system on a real control plane, and those of make archive
-	@$(PROGRAM).lab.binaries.helm .venv/bin
 	@$(VENV_PYTHON) -m tools.end_to_end tests/e2e tests/archive -m "not slow" -n $(CLUSTERS) --dist loadfile $(ARGS)
 
 e2e-slow: setup ## those that make test leaves out: playbooks and roles on the lab, agreement with the scheduler
@@ -192,7 +191,7 @@ molecule: setup ## the roles' scenarios, two at a time; one alone: make molecule
 	$(call stages,$(SCENARIOS),)
 
 molecule-%: setup
-	@$(PROGRAM).lab.binaries.helm .venv/bin
+	@$(if $(filter $*,gpu_stack operations),$(PROGRAM).lab.binaries.helm .venv/bin)
 	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m molecule test -s $*
 
 lint: setup ## ruff on all Python, and the language of README.md and docs/

@@ -161,8 +161,8 @@ proposal:
         request: composability-1f0c6a9b2d
         reason: node node-0 lacks 1 x A100 40G
     why: >-
-      node node-0 has 0 x A100 40G idle and fabric 1 has 3 free, 1 more of 4 are idle on other nodes; then: node node-0
-      has room and 4 x A100 40G (4 to be attached)
+      1 x A100 40G of 4 for node node-0 are idle on other nodes; then: node node-0 has room and 4 x A100 40G (4 to be
+      attached)
     ask:
       model: A100 40G
       count: 4
@@ -178,20 +178,15 @@ says:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.composable.infra.plugins.module_utils import engine_module
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.defragment.asks import (
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.idle_release import Releases
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif import capture
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.room.asks import (
     BadAsk,
     ask_of_claim,
     ask_of_model,
-)
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.defragment.propose import propose
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.defragment.release import Releases
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.defragment.result import (
-    as_result,
     check_id,
-    difference,
-    sentence,
 )
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif import capture
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.room.question import room
 
 OPTIONS = {"claim": {"type": "str"}, "model": {"type": "str"}, "count": {"type": "int", "default": 1},
            "node_labels": {"type": "dict"}, "proposal": {"type": "str"}, "wait": {"type": "bool", "default": True},
@@ -206,11 +201,11 @@ def work(module: AnsibleModule) -> dict[str, object]:
     params, client, config = module.params, engine_module.cluster(module.params), engine_module.config(module)
     if not (module.check_mode or params["proposal"]):
         raise BadAsk("proposal", params["proposal"], "look at the proposal in check mode, and give its id")
-    found = propose(capture.take(client, config), lambda state: (
+    found = room(capture.take(client, config), lambda state: (
         ask_of_claim(state, params["claim"]) if params["claim"]
         else ask_of_model(state, params["model"], params["count"], params["node_labels"])))
-    result = {"changed": bool(found.moves), "proposal": as_result(found), "says": sentence(found),
-              "diff": difference(found)}
+    result = {"changed": bool(found.moves), "proposal": found.as_data(), "says": found.sentence,
+              "diff": found.difference()}
     if module.check_mode:
         return result
     check_id(found, params["proposal"])

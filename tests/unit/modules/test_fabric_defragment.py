@@ -25,7 +25,7 @@ from ansible_collections.composable.infra.plugins.modules import fabric_defragme
 from ansible_collections.composable.infra.tests.unit.modules.whatif_modules_support import (
     CONFIG,
 )
-from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER
+from ansible_collections.composable.infra.tests.unit.planning.builders import A100, DRIVER, H100
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
@@ -34,17 +34,18 @@ RunModule = Callable[..., dict[str, t.Any]]
 ASK = {"config": CONFIG, "claim": "default/train"}
 
 
-def idle(bench: Bench, node: str, *names: str) -> None:
+def idle(bench: Bench, node: str, *names: str, model: str = A100) -> None:
     """Devices that are attached to a node, the first one idle for longest."""
     machine = node.replace("node", "machine")
     for number, name in enumerate(names):
-        bench.fabric.attached[f"d-{name}"] = device(f"d-{name}", machine=machine)
+        bench.fabric.attached[f"d-{name}"] = device(f"d-{name}", model, machine=machine)
         bench.put(objects.resource(name, device=f"d-{name}", serial=f"GPU-{name}", asked=300.0, state="Online",
-                                   node=node, machine=machine, request=f"request-{node}", created=300 - 10 * number))
+                                   node=node, machine=machine, model=model, request=f"request-{node}",
+                                   created=300 - 10 * number))
     shown = objects.local_slice(*(f"GPU-{name}" for name in names), node=node)
     for entry in shown["spec"]["devices"]:
-        entry["attributes"]["productName"] = {"string": f"NVIDIA {A100}"}
-    bench.put(shown, objects.request(f"request-{node}", len(names), node=node))
+        entry["attributes"]["productName"] = {"string": f"NVIDIA {model}"}
+    bench.put(shown, objects.request(f"request-{node}", len(names), model, node))
 
 
 def ready(name: str, **labels: str) -> dict[str, t.Any]:
@@ -78,8 +79,8 @@ def test_check_mode_proposes_and_writes_nothing(run_module: RunModule, bench: Be
     assert [(move["node"], move["devices"], move["request"]) for move in proposal["moves"]] == [
         ("node-1", ["gpu-2"], "request-node-1")]
     assert proposal["why"] == (
-        f"node node-0 has 2 x {A100} idle and fabric 1 has 1 free, 1 more of 4 are idle on other nodes; then: node "
-        f"node-0 has room and 4 x {A100} (2 idle, 2 to be attached)")
+        f"1 x {A100} of 4 for node node-0 are idle on other nodes; then: node node-0 has room and 4 x {A100} (2 idle, "
+        "2 to be attached)")
     assert found["says"] == (
         f"move 1 x {A100} from node node-1, then 4 x {A100} on one node for claim default/train fits on node node-0")
     assert found["diff"] == {"before": {f"idle {A100} on node node-1": ["gpu-2"]},
@@ -169,7 +170,38 @@ def test_where_the_planners_would_not_place_it_nothing_is_proposed(run_module: R
 def test_node_that_may_not_have_so_many_is_told(run_module: RunModule, bench: Bench) -> None:
     found = run_module(fabric_defragment, check=True, config={**CONFIG, "max_devices_per_node": 3}, model=A100, count=4)
     assert not found["proposal"]["fits"]
-    assert "node node-0 may have 3, 0 of them are in use or on their way" in found["proposal"]["why"]
+    assert f"2 may hold only 3 x {A100}" in found["proposal"]["why"]
+
+
+def test_model_that_cannot_be_there_too_leaves(run_module: RunModule, bench: Bench) -> None:
+    """H100 goes with no other model, and is on the only node."""
+    bench.fabric.others, bench.fabric.attached, bench.fabric.free_count = (), {}, 4
+    bench.drop(*(raw for name in ("gpu-0", "gpu-1", "gpu-2", "gpu-3") if (raw := bench.state.resources.get(name))),
+               *(raw for name in ("node-0", "node-1") if (raw := bench.state.requests.get(f"request-{name}"))),
+               bench.state.nodes.get("node-1") or {}, *bench.state.slices.list())
+    idle(bench, "node-0", "h-0", model=H100)
+    proposal = run_module(fabric_defragment, check=True, **ASK)["proposal"]
+    assert (proposal["fits"], proposal["target"]) == (True, "node-0")
+    assert [(move["model"], move["devices"], move["reason"]) for move in proposal["moves"]] == [
+        (H100, ["h-0"], f"{H100} cannot be on a node together with {A100}")]
+
+
+def test_what_a_label_keeps_stays_and_is_told(run_module: RunModule, bench: Bench) -> None:
+    keeps = {"cohdi.io/a100-size-min": "2"}
+    bench.put(ready("node-0", **keeps), ready("node-1", **keeps))
+    proposal = run_module(fabric_defragment, check=True, **ASK)["proposal"]
+    assert (proposal["fits"], proposal["moves"]) == (False, [])
+    assert "node-1 keeps 2 (its label cohdi.io/a100-size-min)" in proposal["why"]
+
+
+def test_a_closed_node_is_no_target(run_module: RunModule, bench: Bench) -> None:
+    """node-0 would need fewer devices, but takes no pods; all of its idle devices have to come."""
+    closed = ready("node-0")
+    bench.put({**closed, "spec": {**closed["spec"], "unschedulable": True}})
+    bench.fabric.free_count = 0
+    proposal = run_module(fabric_defragment, check=True, **ASK)["proposal"]
+    assert (proposal["target"], [(move["node"], len(move["devices"])) for move in proposal["moves"]]) == (
+        "node-1", [("node-0", 2)])
 
 
 def test_patience_ends(run_module: RunModule, bench: Bench) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Carries a proposal out: it lets the controllers give the named devices back, and does nothing itself.
+"""Carries out a plan that makes room: it lets the controllers give the named devices back, and does nothing itself.
 
 What is written is what Cluster Autoscaler's provider writes, a moment before which idle devices need not stay, and
 CoHDI's own mark of what goes first. A device that somebody takes meanwhile has been idle since later, and stays.
@@ -18,8 +18,8 @@ from ...kube.client.verbs import Client
 from ...kube.errors import ApiError, NotFound
 from ...kube.objects import cohdi
 from ...kube.objects.autoscaling import RETURN_IDLE, read_return_idle, return_idle_text
-from ...planning.defragment import Move, Proposal
 from ...planning.settings import Settings
+from ..whatif.room.plan import Move, Plan
 
 LOOK_SECONDS: t.Final = 0.5
 
@@ -40,9 +40,9 @@ class Releases:
     def __init__(self, client: Client, settings: Settings) -> None:
         self._client, self._settings, self.changed = client, settings, False
 
-    def release(self, proposal: Proposal) -> None:
+    def release(self, plan: Plan) -> None:
         """Write down what may go. Raises ApiError."""
-        for move in proposal.moves:
+        for move in plan.moves:
             for name in move.devices:
                 self._mark(name)
             self._let_go(move)
@@ -61,10 +61,10 @@ class Releases:
             self._client.merge_patch(COMPOSABILITY_REQUESTS, move.request, body)
             self.changed = True
 
-    def wait(self, proposal: Proposal, seconds: float) -> None:
+    def wait(self, plan: Plan, seconds: float) -> None:
         """Wait until they are gone. Raises NotReleased and ApiError."""
         deadline = time.monotonic() + seconds
-        left = {name for move in proposal.moves for name in move.devices}
+        left = {name for move in plan.moves for name in move.devices}
         while left := {name for name in left if self._there(name)}:
             if time.monotonic() > deadline:
                 raise NotReleased(left, seconds)

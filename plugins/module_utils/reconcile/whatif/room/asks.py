@@ -1,20 +1,20 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a proposal is asked for: a claim that waits, or one that may come."""
+"""What room is asked for: a claim that waits, or one that may come."""
 
 from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping
 
-from ...kube.objects import claims
-from ...planning.defragment import Ask
-from ...planning.scheduling.filters.dynamic_resources.catalogue import Catalogue
-from ...planning.scheduling.filters.dynamic_resources.claims import MAX_DEVICES_PER_CLAIM
-from ...planning.scheduling.filters.dynamic_resources.requests import RequestReader, Unsupported
-from ..config import BadConfig
-from ..state.cluster_state import ClusterState, Json
+from ....kube.objects import claims
+from ....planning.scheduling.filters.dynamic_resources.catalogue import Catalogue
+from ....planning.scheduling.filters.dynamic_resources.claims import MAX_DEVICES_PER_CLAIM
+from ....planning.scheduling.filters.dynamic_resources.requests import RequestReader, Unsupported
+from ...config import BadConfig
+from ...state.cluster_state import ClusterState, Json
+from .plan import Ask, Plan
 
 
 class BadAsk(BadConfig):
@@ -22,6 +22,18 @@ class BadAsk(BadConfig):
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field}: {value!r} is not usable: {allowed}")
+
+
+def check_id(plan: Plan, given: str) -> None:
+    """Refuse any plan but the given one. Raises BadAsk.
+
+    A plan that has nothing to move is as good as carried out, but not one that would not help.
+    """
+    if not plan.fits:
+        raise BadAsk("proposal", given, f"it does not help any more: {plan.why}")
+    if plan.moves and given != plan.id:
+        raise BadAsk("proposal", given, f"devices have moved since, or another ask was meant; it is now {plan.id} "
+                     f"({plan.sentence}): look at it in check mode, and give its id")
 
 
 def ask_of_model(state: ClusterState, model: str, count: int, labels: Mapping[str, str] | None) -> Ask:

@@ -1,0 +1,63 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which idle devices of a captured cluster could leave their nodes."""
+
+from __future__ import annotations
+
+from ....planning.node.demand import limits
+from ....planning.node.snapshot import ComposableResource, NodeSnapshot
+from ....planning.node.supply import stays, supply
+from ....planning.settings import DeviceModel
+from ...prewarm.floors import floor_shares
+from ...state.cluster_state import ClusterState
+from ...state.node_snapshot import node_snapshot
+from .plan import IdleDevices
+
+
+def idle_devices(state: ClusterState) -> list[IdleDevices]:
+    """Return what is idle, by node and model. What is kept idle is kept no more if a pod waits for it in vain.
+
+    ``state``: a copy of the caller's.
+    """
+    state.floor_shares.replace(floor_shares(state, state.now()))
+    names = sorted(state.nodes.names())
+    state.note_uses(names)
+    snapshots = [node_snapshot(state, name) for name in names]
+    return [_idle(state, snapshot, snapshot.fabric, row)
+            for snapshot in snapshots if snapshot.machine is not None and snapshot.fabric is not None
+            for name in snapshot.models() if (row := state.settings.model(name))]
+
+
+def _idle(state: ClusterState, snapshot: NodeSnapshot, fabric: int, model: DeviceModel) -> IdleDevices:
+    """Return what nobody has. Devices that cannot leave come last, so that they are never taken first."""
+    name, request = model.cdi_model_name, snapshot.request(model.cdi_model_name)
+    of_model = supply(snapshot, name, state.settings)
+    ours = [each for each in of_model.idle if request is not None and each.request == request.name]
+    fixed = [each for each in of_model.idle if each not in ours or _is_fixed(each, snapshot)]
+    able = sorted((each for each in ours if each not in fixed), key=lambda r: (r.idle_since, r.name))
+    stay, why = _kept(state, snapshot, model, of_model.bound)
+    devices = tuple((each.name, each.idle_since) for each in [*able, *fixed])
+    if fixed and len(fixed) >= stay:
+        stay, why = len(fixed), _fixed_why(fixed[0], snapshot)
+    return IdleDevices(snapshot.name, fabric, name, request.name if request else "", devices, min(stay, len(devices)),
+                       why)
+
+
+def _is_fixed(resource: ComposableResource, snapshot: NodeSnapshot) -> bool:
+    return resource.in_use or resource.busy or stays(resource, snapshot)
+
+
+def _fixed_why(resource: ComposableResource, snapshot: NodeSnapshot) -> str:
+    if stays(resource, snapshot):
+        return snapshot.no_hands
+    return "the end of its last use is not written down yet" if resource.in_use else "its request is not ours"
+
+
+def _kept(state: ClusterState, snapshot: NodeSnapshot, model: DeviceModel, bound: int) -> tuple[int, str]:
+    """How many idle ones stay, and for what."""
+    low = limits(snapshot, model, state.settings)[0] - bound
+    floor = snapshot.prewarm.get(model.cdi_model_name, 0)
+    if low > floor:
+        return low, f"its label {state.settings.label(f'{model.k8s_device_name}-size-min')}"
+    return floor, "prewarm" if floor else ""

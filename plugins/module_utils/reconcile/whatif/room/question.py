@@ -1,0 +1,200 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What has to leave so that a large ask fits on one node: a question whose answer is a plan.
+
+A claim's devices are all on one node. Free devices can be attached to any node of their fabric, so they are never in
+the way. Idle devices that are attached elsewhere can be what is missing. Idle devices of a model that cannot be on a
+node together with the asked model can be in the way. What a claim has is never moved.
+
+The planners judge the nodes. They say how many free devices more they need, and for which node. That many idle devices
+are then moved in the capture, and the planners have to place the ask once more.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ....kube.api_resources import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES, NODES
+from ....planning.node.demand import conflict
+from ....planning.settings import DeviceModel, Settings
+from ...state.cluster_state import ClusterState
+from ..answer import PLACED, SERVED, ClaimAnswer, answer
+from ..capture import Capture
+from ..captured_engine import engine_of
+from ..evictions import without_devices
+from ..fabric_changes import MoreFree, returned
+from ..options import Options
+from ..pod_changes import read_add_pods
+from ..settings_changes import OtherSettings
+from .idle import idle_devices
+from .plan import Ask, IdleDevices, Move, Plan, brought, leaving
+
+Json = dict[str, t.Any]
+NAMESPACE: t.Final = "default"
+MOST_TARGETS: t.Final = 8
+"""Nodes that are tried on a fabric, those that need the fewest devices first."""
+
+
+def room(capture: Capture, ask_of: Callable[[ClusterState], Ask]) -> Plan:
+    """Return the plan with the fewest moves after which the planners place the ask.
+
+    ``ask_of``: reads the ask from the state. Raises BadAsk and BadSetting.
+    """
+    state = engine_of(capture).state
+    ask = ask_of(state)
+    model = state.settings.model(ask.model)
+    if model is None:
+        return Plan(ask, False, f"{ask.model} is no model of device_info")
+    held, claim = _asked(_held(capture, ask.claim.partition("/")[0] or NAMESPACE), ask)
+    now = _judged(held, claim)
+    if _is_placed(now):
+        return Plan(ask, True, now.says or f"it is served on {now.node}", now.node)
+    idle = idle_devices(state)
+    fabrics = sorted({each.fabric for each in idle})
+    found = [_Search(held, claim, ask, model, state.now(), [each for each in idle if each.fabric == fabric]).best()
+             for fabric in fabrics]
+    fitting = sorted((plan for plan in found if plan.fits), key=_moved)
+    return fitting[0] if fitting else Plan(ask, False, _nowhere(ask, [plan.why for plan in found] or [now.says]))
+
+
+def _moved(plan: Plan) -> tuple[int, str]:
+    return sum(len(move.devices) for move in plan.moves), plan.target
+
+
+def _nowhere(ask: Ask, reasons: Iterable[str]) -> str:
+    return f"no move makes room for {ask}: {'; '.join(dict.fromkeys(reasons))}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The search on one fabric. ``capture``: with the ask, which waits. ``idle``: what is idle on the fabric."""
+
+    capture: Capture
+    claim: str
+    ask: Ask
+    model: DeviceModel
+    now: float
+    idle: list[IdleDevices]
+
+    def best(self) -> Plan:
+        """Return the plan with the fewest moves, with and without moves of models that cannot share a node."""
+        rivals = [each for each in self.idle if each.may_go and self._is_rival(each.model)]
+        found = [self._on_some_node(())] + ([self._on_some_node(rivals)] if rivals else [])
+        return min((plan for plan in found if plan.fits), key=_moved, default=found[-1])
+
+    def _is_rival(self, name: str) -> bool:
+        row = Settings.from_dict(self.capture.settings).model(name)
+        return row is not None and name != self.ask.model and bool(conflict(self.model, {name: row}))
+
+    def _on_some_node(self, rivals: Collection[IdleDevices]) -> Plan:
+        """Try one node after the other, until the planners place the ask after the moves for a node."""
+        away = {each.node: leaving(each, each.may_go, self.now, f"{each.model} cannot be on a node together with "
+                                   f"{self.ask.model}") for each in rivals}
+        closed: set[str] = set()
+        why = ""
+        while len(closed) < MOST_TARGETS:
+            least = self._least(_cordoned(_without(self.capture, away.values()), closed))
+            if not _is_placed(least.judged):
+                return Plan(self.ask, False, why or f"{least.judged.says}{self._kept()}")
+            target = least.judged.node
+            moves = (*([away[target]] if target in away else ()),
+                     *brought(target, self._of_model(), least.count, self.now))
+            proof = _judged(_without(self.capture, moves), self.claim)
+            said = f"{least.count} x {self.ask.model} of {self.ask.count} for node {target} are idle on other nodes"
+            if _is_placed(proof) and proof.node == target:
+                return Plan(self.ask, True, f"{said}; then: {proof.says or f'it is served on {target}'}", target, moves)
+            why = f"{said}, but {proof.says}{self._kept()}" if moves else f"{proof.says}{self._kept()}"
+            closed.add(target)
+        return Plan(self.ask, False, why)
+
+    def _of_model(self) -> list[IdleDevices]:
+        return [each for each in self.idle if each.model == self.ask.model]
+
+    def _least(self, capture: Capture) -> _Least:
+        """Return how many free devices more the planners need at least, by halving."""
+        low, high = 0, min(self.ask.count, sum(each.may_go for each in self._of_model()))
+        found = self._with(capture, high)
+        while _is_placed(found) and low < high:
+            middle = (low + high) // 2
+            judged = self._with(capture, middle)
+            if _is_placed(judged):
+                found, high = judged, middle
+            else:
+                low = middle + 1
+        return _Least(high, found)
+
+    def _with(self, capture: Capture, count: int) -> ClaimAnswer:
+        return _judged(MoreFree(self.ask.model, self.idle[0].fabric, count).made(capture), self.claim)
+
+    def _kept(self) -> str:
+        kept = ", ".join(f"{each.node} keeps {each.stay} ({each.why})" for each in self._of_model() if each.stay)
+        return f"; {kept}" if kept else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Least:
+    """``count``: devices that have to be free besides. ``judged``: what the planners say then."""
+
+    count: int
+    judged: ClaimAnswer
+
+
+def _judged(capture: Capture, claim: str) -> ClaimAnswer:
+    """Return what the planners say of the ask."""
+    return answer(capture).claims.get(claim, ClaimAnswer(claim, "", "", "nothing is known of it"))
+
+
+def _is_placed(judged: ClaimAnswer) -> bool:
+    return judged.state in (PLACED, SERVED)
+
+
+def _held(capture: Capture, namespace: str) -> Capture:
+    """Return the capture with a gated pod for the ask, for which we judge the nodes as kube-scheduler does."""
+    rows = [{key: value for key, value in row.items() if key != "handover"} for row in capture.settings["device_info"]]
+    kept = replace(capture, settings={**capture.settings, "device_info": rows, "prewarm": []})
+    held = {"handover": "gated", "handover_models": {}, "handover_namespaces": {namespace: "gated"}}
+    return OtherSettings(held).made(kept)
+
+
+def _asked(capture: Capture, ask: Ask) -> tuple[Capture, str]:
+    """Return the capture with a pod that asks for it, and the name of its claim."""
+    if ask.claim:
+        return capture, ask.claim
+    given = {"change": "add_pods", "model": ask.model, "devices_each": ask.count, "count": 1, "namespace": NAMESPACE}
+    more = read_add_pods(Options(given, "the ask"), capture)
+    pod = {**more.pod, "spec": {**more.pod["spec"], "nodeSelector": dict(ask.labels)}}
+    after = replace(more, pod=pod).made(capture)
+    before = {raw["metadata"]["uid"] for raw in capture.of("resourceclaims")}
+    (claim,) = (raw["metadata"]["name"] for raw in after.of("resourceclaims") if raw["metadata"]["uid"] not in before)
+    return after, f"{NAMESPACE}/{claim}"
+
+
+def _cordoned(capture: Capture, names: Collection[str]) -> Capture:
+    return capture.with_objects(nodes=[
+        {**raw, "spec": {**(raw.get("spec") or {}), "unschedulable": True}} if raw["metadata"]["name"] in names else raw
+        for raw in capture.of(NODES.plural)])
+
+
+def _without(capture: Capture, moves: Iterable[Move]) -> Capture:
+    """Return the capture with the named devices back on their fabric."""
+    listed = list(moves)
+    names = {name for move in listed for name in move.devices}
+    resources = [raw for raw in capture.of(COMPOSABLE_RESOURCES.plural) if raw["metadata"]["name"] in names]
+    uids = {(raw.get("status") or {}).get("cdi_device_id") for raw in resources}
+    devices = [d for machine in capture.fabric.machines.values() for d in machine.devices if d.uid in uids]
+    after = without_devices(capture, resources)
+    fewer = Counter[str]()
+    for move in listed:
+        fewer[move.request] += len(move.devices)
+    asked = [_smaller(raw, fewer) for raw in after.of(COMPOSABILITY_REQUESTS.plural)]
+    return replace(after.with_objects(composabilityrequests=asked), fabric=returned(after.fabric, devices))
+
+
+def _smaller(request: Json, fewer: Mapping[str, int]) -> Json:
+    resource = request["spec"]["resource"]
+    size = max(0, int(resource["size"]) - fewer.get(request["metadata"]["name"], 0))
+    return {**request, "spec": {**request["spec"], "resource": {**resource, "size": size}}}

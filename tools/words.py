@@ -26,8 +26,10 @@ RULES = Path(__file__).with_suffix(".yml")
 INVERTED = re.compile(r"(?:Of|What|Where|Who|Whose|Whoever|Whatever|Nor|One that|So many)\b")
 YOU = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
 SENTENCE_END = re.compile(r"(?<=[.!?])[)\"”]?\s+(?=[A-Z`\"“(])")
+MESSAGE = re.compile(r'"[^"]+"')
+"""A message of the product, which is checked where it is written."""
 QUOTED = "x"
-"""Stands in a sentence in place of code, so that its text counts as one word."""
+"""Stands in a sentence in place of code and messages, so that these count as one word."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,8 @@ def problems(page: str, text: str, by: Rules) -> Iterator[str]:
         return
     allowed = by.allowed.get(page, {})
     for line, paragraph in prose(text, cells=True):
-        for sentence in sentences(paragraph) or [paragraph]:
+        said = MESSAGE.sub(f'"{QUOTED}"', paragraph)
+        for sentence in sentences(said) or [said]:
             for pattern, instead in by.banned.items():
                 found = pattern.search(sentence)
                 if found and not any(known in sentence for known in allowed):

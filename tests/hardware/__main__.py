@@ -4,7 +4,8 @@
 """What only a node with an NVIDIA GPU shows: `make hardware`.
 
 One sentence where there is no GPU, and the end is a success. Where there is one that cannot be tested, it is a failure.
-Else the tests run, and the end says for each line of docs/limits.md that hardware can settle whether it is settled.
+Else the tests run. The end says for each line of docs/contributors/simulation.md that hardware can settle, whether it
+is settled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""For each line of docs/limits.md that hardware can settle: whether this run has settled it."""
+"""For each line of docs/contributors/simulation.md that hardware can settle: whether this run has settled it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Results:
 
 def lines(results: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines for people: each limit, whether it is settled here, and what stays open."""
-    yield "Lines of docs/limits.md on this node:"
+    yield "Lines of docs/contributors/simulation.md on this node:"
     for limit in limits():
         lacking = {test: results.get(test, NOT_RUN) for test in limit.tests if results.get(test) != PASSED}
         settled = limit.tests and not lacking

@@ -37,7 +37,7 @@ def test_the_site_has_every_page_and_every_picture_and_contents_that_name_them(t
 
 def test_links_within_the_site_stay_and_others_lead_to_the_repository() -> None:
     assert pages.leads_to(OPERATING, "awx.md") == "awx.md"
-    real = "../limits.md#what-the-labs-real-nodes-do-not-show"
+    real = "../limits.md#never-tested-on-hardware"
     assert pages.leads_to(OPERATING, real) == real
     assert pages.leads_to(OPERATING, "../../CONTRIBUTING.md#real-nodes") == (
         f"{current()}/blob/main/CONTRIBUTING.md#real-nodes")

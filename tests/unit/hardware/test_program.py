@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`make hardware` where there is no GPU, what it refuses, and what it says of docs/limits.md."""
+"""`make hardware` where there is no GPU, what it refuses, and what it says of docs/contributors/simulation.md."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_tests_that_take_the_gpu_away_need_consent_and_idleness() -> None:
 
 
 def test_quoted_lines_are_in_the_page() -> None:
-    page = " ".join((ROOT / "docs/limits.md").read_text(encoding="utf-8").split())
+    page = " ".join((ROOT / "docs/contributors/simulation.md").read_text(encoding="utf-8").split())
     page = re.sub(r" \(\[[^]]*\]\([^)]*\)\)", "", page)
     assert [limit.line for limit in settled.limits() if limit.line not in page] == []
 

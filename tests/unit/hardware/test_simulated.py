@@ -56,7 +56,7 @@ def test_only_what_tells_them_apart_fails(printed: str) -> None:
 
 
 def test_what_was_settled_is_listed_at_the_end(printed: str) -> None:
-    _before, _title, table = printed.partition("Lines of docs/limits.md on this node:\n")
+    _before, _title, table = printed.partition("Lines of docs/contributors/simulation.md on this node:\n")
     for limit in settled.limits():
         assert f"  {limit.line}\n" in table
     assert "  settled      Only the hardware shows that a device gets its BARs\n" in table

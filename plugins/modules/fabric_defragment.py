@@ -65,6 +65,7 @@ attributes:
 seealso:
   - module: composable.infra.claim_info
   - module: composable.infra.fabric_whatif
+    description: Its option C(make_room) asks the same of a captured cluster.
 """
 
 EXAMPLES = r"""
@@ -182,8 +183,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif import capture
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.room.asks import (
     BadAsk,
-    ask_of_claim,
-    ask_of_model,
+    asked,
     check_id,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.room.question import room
@@ -201,9 +201,7 @@ def work(module: AnsibleModule) -> dict[str, object]:
     params, client, config = module.params, engine_module.cluster(module.params), engine_module.config(module)
     if not (module.check_mode or params["proposal"]):
         raise BadAsk("proposal", params["proposal"], "look at the proposal in check mode, and give its id")
-    found = room(capture.take(client, config), lambda state: (
-        ask_of_claim(state, params["claim"]) if params["claim"]
-        else ask_of_model(state, params["model"], params["count"], params["node_labels"])))
+    found = room(capture.take(client, config), asked(params))
     result = {"changed": bool(found.moves), "proposal": found.as_data(), "says": found.sentence,
               "diff": found.difference()}
     if module.check_mode:

@@ -161,6 +161,25 @@ options:
               - O(simulate.load[].lifetime) is needed where the capture knows less than five lifetimes. A shape, such as
                 O(simulate.load[].model), is needed where it knows nobody's devices.
             type: bool
+  make_room:
+    description:
+      - Also asks which idle devices have to leave their nodes, after the changes, so that a large claim fits on one
+        node. M(composable.infra.fabric_defragment) answers the same for the cluster of now, and carries it out.
+    type: dict
+    suboptions:
+      claim:
+        description: Namespace and name of a ResourceClaim that waits, such as V(training/large).
+        type: str
+      model:
+        description: Instead of a claim that waits, the model of a claim that may come.
+        type: str
+      count:
+        description: How many devices of O(make_room.model) it would ask for.
+        type: int
+        default: 1
+      node_labels:
+        description: Labels of the nodes on which it may run. With O(make_room.claim) its pod's node selector counts.
+        type: dict
 attributes:
   check_mode:
     description: The module only reads.
@@ -174,6 +193,7 @@ attributes:
     support: full
 seealso:
   - module: composable.infra.fabric_capture
+  - module: composable.infra.fabric_defragment
   - module: composable.infra.claim_info
 """
 
@@ -201,6 +221,16 @@ EXAMPLES = r"""
       - change: add_pods
         like: training/worker-0
         count: 20
+
+- name: If node-3 is drained, what has to move so that a claim for eight GPUs fits on another node?
+  composable.infra.fabric_whatif:
+    capture: /var/tmp/capture.json
+    changes:
+      - change: drain_node
+        node: node-3
+    make_room:
+      model: A100 40G
+      count: 8
 
 - name: What do four hours of jobs wait, with eight more GPUs and with a shorter hold time?
   composable.infra.fabric_whatif:
@@ -327,6 +357,78 @@ table:
   type: list
   elements: str
   sample: ["                BEFORE  AFTER", "claims served   3       4"]
+room:
+  description: Which idle devices have to leave their nodes so that the claim fits on one node.
+  returned: when O(make_room) is set
+  type: dict
+  contains:
+    id:
+      description: The same for the same target and the same devices. Empty without moves.
+      type: str
+    fits:
+      description: Whether the devices fit on C(target) after the moves.
+      type: bool
+    target:
+      description: Node that gets the devices. Empty where no node can.
+      type: str
+    moves:
+      description: Devices that leave their nodes.
+      type: list
+      elements: dict
+      contains:
+        node:
+          description: Node that the devices leave.
+          type: str
+        model:
+          description: Model as the CDI Manager names it.
+          type: str
+        devices:
+          description: Names of the ComposableResources.
+          type: list
+          elements: str
+        request:
+          description: ComposabilityRequest of the node and the model.
+          type: str
+        reason:
+          description: Why they are moved.
+          type: str
+    why:
+      description: The planners' reason.
+      type: str
+    ask:
+      description: What the plan is for.
+      type: dict
+      contains:
+        model:
+          description: Model as the CDI Manager names it.
+          type: str
+        count:
+          description: Number of devices on one node.
+          type: int
+        claim:
+          description: Namespace and name of the claim. Empty without one.
+          type: str
+        node_labels:
+          description: Labels of the nodes on which it may run.
+          type: dict
+    says:
+      description: The plan in one sentence.
+      type: str
+  sample:
+    id: 3f2a9c0b7d1e
+    fits: true
+    target: node-0
+    moves:
+      - node: node-1
+        model: A100 40G
+        devices: [gpu-3c1f5d4e-8f6a-4b1c-9d3e-4f505a2b4a1e]
+        request: composability-1f0c6a9b2d
+        reason: node node-0 lacks 1 x A100 40G
+    why: >-
+      1 x A100 40G of 4 for node node-0 are idle on other nodes; then: node node-0 has room and 4 x A100 40G (4 to be
+      attached)
+    ask: {model: A100 40G, count: 4, claim: training/large, node_labels: {}}
+    says: move 1 x A100 40G from node node-1, then 4 x A100 40G on one node for claim training/large fits on node node-0
 simulated:
   description: What was replayed.
   returned: when O(simulate) is set
@@ -403,6 +505,8 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.changes import CHANGES, changed
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.comparison import Comparison
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.replay import simulation
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.room.asks import asked
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.room.question import room
 
 CHANGE_OPTIONS = {
     "change": {"type": "str", "required": True, "choices": list(CHANGES)},
@@ -422,13 +526,19 @@ SIMULATE_OPTIONS = {
     "seed": {"type": "int", "default": 1}, "watts": {"type": "float", "default": 60.0}, "steps": {"type": "dict"},
     "load": {"type": "list", "elements": "dict", "required": True, "options": LOAD_OPTIONS},
 }
+ROOM_OPTIONS = {"claim": {"type": "str"}, "model": {"type": "str"}, "count": {"type": "int", "default": 1},
+                "node_labels": {"type": "dict"}}
 
 
 def work(module: AnsibleModule) -> dict[str, object]:
-    """Ask the planners twice. Reads the file and nothing else. Raises BadCapture or BadChange."""
+    """Ask the planners twice. Reads the file and nothing else. Raises BadCapture, BadChange or
+    BadAsk."""
     found = capture_file.read(module.params["capture"])
     after = changed(found, module.params["changes"])
     result = {"changed": False, "taken": found.taken, **Comparison(answer(found), answer(after)).as_result()}
+    if module.params["make_room"]:
+        plan = room(after, asked(module.params["make_room"]))
+        result["room"] = {**plan.as_data(), "says": plan.sentence}
     if module.params["simulate"]:
         result["simulated"] = simulation.compared(found, after, module.params["simulate"])
     return result
@@ -438,6 +548,8 @@ def main() -> None:
     """Entry of the module."""
     options = {"capture": {"type": "path", "required": True},
                "changes": {"type": "list", "elements": "dict", "default": [], "options": CHANGE_OPTIONS},
+               "make_room": {"type": "dict", "options": ROOM_OPTIONS, "required_one_of": [("claim", "model")],
+                             "mutually_exclusive": [("claim", "model"), ("claim", "node_labels")]},
                "simulate": {"type": "dict", "options": SIMULATE_OPTIONS}}
     engine_module.run(AnsibleModule(argument_spec=options, supports_check_mode=True), work)
 

@@ -26,7 +26,8 @@ OPEN: dict[str, set[str]] = {
     "fabric_defragment": {"proposal.ask.node_labels"},
     "fabric_info": {"problems"},
     "fabric_plan": {"problems"},
-    "fabric_whatif": {f"simulated.{side}.{part}" for side in ("before", "after") for part in ("figures", "durations")},
+    "fabric_whatif": {"room.ask.node_labels", *(f"simulated.{side}.{part}" for side in ("before", "after")
+                                                for part in ("figures", "durations"))},
     "owned_namespace": {"namespace.metadata"},
     "scale": {"verdicts.evidence"},
     "stack_info": {"stack.gates", "stack.class_selectors", "stack.nodes.labels", "stack.nodes.allocatable"},

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.kube.objects.auto
     read_return_idle,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import EngineConfig
-from ansible_collections.composable.infra.plugins.modules import fabric_defragment
+from ansible_collections.composable.infra.plugins.modules import fabric_capture, fabric_defragment, fabric_whatif
 from ansible_collections.composable.infra.tests.unit.modules.whatif_modules_support import (
     CONFIG,
 )
@@ -87,6 +88,20 @@ def test_check_mode_proposes_and_writes_nothing(run_module: RunModule, bench: Be
                              "after": {f"idle {A100} on node node-1": []}}
     assert bench.api.writes() == []
     assert run_module(fabric_defragment, check=True, **ASK)["proposal"]["id"] == proposal["id"]
+
+
+def test_a_capture_is_asked_the_same(run_module: RunModule, bench: Bench, tmp_path: Path) -> None:
+    """Also after a change: with one device more nothing has to move."""
+    path = str(tmp_path / "capture.json")
+    run_module(fabric_capture, config=CONFIG, path=path)
+    proposed = run_module(fabric_defragment, check=True, **ASK)
+    question = {"capture": path, "make_room": {"claim": "default/train"}}
+    answer = run_module(fabric_whatif, **question)["room"]
+    assert answer == {**proposed["proposal"], "says": proposed["says"]}
+    more = run_module(fabric_whatif, changes=[{"change": "add_devices", "model": A100, "count": 1}], **question)["room"]
+    assert (more["fits"], more["target"], more["moves"]) == (True, "node-0", [])
+    refused = run_module(fabric_whatif, capture=path, make_room={"model": "B300"})
+    assert refused["msg"].startswith("model: 'B300' is not usable: no such model")
 
 
 def test_release_lets_the_named_devices_go_and_no_others(run_module: RunModule, bench: Bench) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ....kube.objects import claims
 from ....planning.scheduling.filters.dynamic_resources.catalogue import Catalogue
@@ -34,6 +34,12 @@ def check_id(plan: Plan, given: str) -> None:
     if plan.moves and given != plan.id:
         raise BadAsk("proposal", given, f"devices have moved since, or another ask was meant; it is now {plan.id} "
                      f"({plan.sentence}): look at it in check mode, and give its id")
+
+
+def asked(given: Mapping[str, t.Any]) -> Callable[[ClusterState], Ask]:
+    """Return what reads the ask of a module's options ``claim``, or ``model``, ``count`` and ``node_labels``."""
+    return lambda state: (ask_of_claim(state, given["claim"]) if given["claim"]
+                          else ask_of_model(state, given["model"], given["count"], given["node_labels"]))
 
 
 def ask_of_model(state: ClusterState, model: str, count: int, labels: Mapping[str, str] | None) -> Ask:

@@ -180,7 +180,7 @@ def test_documentation_without_an_address_is_served_beside_the_page(browser: Bro
     assert browser.script("return document.documentElement.scrollWidth") <= width
     assert browser.violations() == []
     browser.one('a[href="troubleshooting.md"]').click()
-    browser.until(lambda: browser.text("h1") == "Troubleshooting by symptom")
+    browser.until(lambda: browser.text("h1") == "Troubleshooting")
     assert browser.violations() == []
     browser.one("header a").click()
     browser.until(lambda: browser.one("#connection").get_attribute("data-state") == "live")

@@ -164,7 +164,7 @@ releases: setup ## run the demo with each handover on each Kubernetes release th
 	@set -e; for release in $(RELEASES); do for way in "gated --no-feature-gates" direct reschedule; do \
 	  $(PROGRAM).lab.demo --kubernetes $$release --mode $$way; done; done
 
-managers-page: setup ## write docs/managers.md from the code and the conformance checks
+managers-page: setup ## write docs/managers.md and docs/contributors/conformance.md from the code and the conformance checks
 	@$(PROGRAM).tests.conformance.managers_page
 
 configuration-page: setup ## write docs/configuration.md from the documentation of the option config

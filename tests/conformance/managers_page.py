@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes docs/managers.md: the managers side by side, as their code says and as the conformance checks found.
+"""Write two pages from the code of the managers and from the conformance checks.
 
-``make managers-page`` writes it; a test tells when it is out of date.
+docs/managers.md is for users, and docs/contributors/conformance.md has the checks. ``make managers-page`` writes both,
+and a test fails if one is out of date.
 """
 
 from __future__ import annotations
@@ -38,17 +39,29 @@ from ansible_collections.composable.infra.tests.conformance.managers import (
 )
 from ansible_collections.composable.infra.tests.conformance.stories.told import STORIES, Story
 
-PAGE: t.Final = Path(__file__).resolve().parents[2] / "docs" / "managers.md"
+_DOCS: t.Final = Path(__file__).resolve().parents[2] / "docs"
+PAGE: t.Final = _DOCS / "managers.md"
+CHECKS_PAGE: t.Final = _DOCS / "contributors" / "conformance.md"
 HEAD: t.Final = """# CDI Managers side by side
 
-This page is made by `make managers-page` from the code and from the conformance checks; a test fails when it is out of
-date. The checks run against the emulated managers. To run them against a real one:
+This page compares the CDI Managers that the collection supports. It is for platform administrators and evaluators.
+[Connect a CDI Manager](guides/connect-a-manager.md) shows how to configure each of them. `make managers-page` writes
+this page from the code.
+
+All managers pass the [conformance checks](contributors/conformance.md) with emulated services. To run the checks
+against your own manager:
 
 ```
 ansible-playbook composable.infra.conformance -e '{"fabric": {"manager": "fm", "endpoint": "https://…", "tenant": "…"}}'
 ```
 
-It only reads, unless `fabric` names a `machine` and a `model` too. It writes `conformance.md` and `conformance.xml`.
+The playbook only reads, unless `fabric` also names a `machine` and a `model`. It writes `conformance.md` and
+`conformance.xml`.
+"""
+CHECKS_HEAD: t.Final = """# The conformance checks
+
+`make managers-page` writes this page from the conformance checks, which run against the emulated managers.
+[CDI Managers side by side](../managers.md) is the page for users.
 """
 STATUSES: t.Final[tuple[tuple[int, ...] | str, ...]] = (
     (301, 307, 308), (302, 303), (400, 405, 410, 422), (401,), (403,), (404,), (408, 499), (409, 423, 429), (412, 428),
@@ -83,16 +96,22 @@ def tried() -> list[Check]:
 
 
 def page(found: Mapping[str, Examined]) -> str:
-    """The whole page."""
+    """Return the page for users."""
     return "\n".join([
         HEAD, "## How each is reached", "", *_reached(), "",
         "## What each can do", "", "The modules take these into account.", "", *_features(found), "",
-        "## What the checks found", "", *_outcomes(found), "", *_legend(), "",
+        "## What a status means", "", *_statuses(), "",
+    ])
+
+
+def checks_page(found: Mapping[str, Examined]) -> str:
+    """Return the page about the checks."""
+    return "\n".join([
+        CHECKS_HEAD, "## What the checks found", "", *_outcomes(found), "", *_legend(), "",
         "## In other ways", "", *_variants(), "",
         "## What the checks mean", "", *(f"- **{check.title}**: {check.means}" for check in tried()), "",
         "## Under faults", "", *_faults(), "",
         "## Stories", "", *_stories(), "",
-        "## What a status means", "", *_statuses(), "",
     ])
 
 
@@ -189,7 +208,7 @@ def _statuses() -> list[str]:
         "- `Uncertain`: the change may have taken effect. Drivers read the machine before they repeat anything.",
         "- `Busy` and `Changed`: the CDI Manager did nothing. The caller requests again, for `Changed` after a read.",
         "- `Missing`, `Refused` and `Unauthorized`: the CDI Manager did nothing, and will not.", "",
-        "A 403 or 503 with `Retry-After` counts as the CDI Manager's own form. A success whose body is not JSON ends a",
+        "A 403 or 503 with `Retry-After` counts as the CDI Manager's own form. A success without a JSON body ends a",
         "change as `Uncertain` and a read as `Unavailable`. While drivers follow a task of a Redfish service, a 5xx or",
         "a 401, 403, 423 or 429 says nothing about the task, so they read the task again.",
     ]
@@ -204,14 +223,16 @@ def _classes(group: tuple[int, ...] | str) -> list[str]:
 
 
 def main() -> int:
-    """Write the page."""
+    """Write both pages."""
     with tempfile.TemporaryDirectory() as folder:
         emulators = Emulators(Path(folder))
         try:
-            PAGE.write_text(page({name: examine(emulators, name) for name in MAIN}), encoding="utf-8")
+            found = {name: examine(emulators, name) for name in MAIN}
+            PAGE.write_text(page(found), encoding="utf-8")
+            CHECKS_PAGE.write_text(checks_page(found), encoding="utf-8")
         finally:
             emulators.stop()
-    print(f"{PAGE} is written")
+    print(f"{PAGE} and {CHECKS_PAGE} are written")
     return 0
 
 

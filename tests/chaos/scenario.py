@@ -30,8 +30,8 @@ class Step:
 class Scenario:
     """``seed``: of everything that the steps leave open, latencies above all. Times in seconds. ``direct``: models with
     this handover; the plugin is then the node agents' own in all respects that a controller sees. ``wired``: the CDI
-    Manager is reached by the shipped driver of FM and HTTP; only then it can lie. ``gone_node_power``: the setting, since
-    the manager reports no power."""
+    Manager is reached by the shipped driver of FM and HTTP; only then it can lie. ``attach_timeout`` and
+    ``gone_node_power``: the settings; the manager reports no power."""
 
     seed: int
     nodes: int = 3
@@ -48,6 +48,7 @@ class Scenario:
     lag: float = 0.02
     direct: tuple[str, ...] = ()
     wired: bool = False
+    attach_timeout: float = 15.0
     gone_node_power: str = "assume_off"
     steps: tuple[Step, ...] = ()
 

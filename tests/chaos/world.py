@@ -29,9 +29,9 @@ from ansible_collections.composable.infra.tests.unit.planning.builders import DR
 
 # No backup is older than the cluster with its nodes.
 FIRST_BACKUP = 1.0
-ATTACH_TIMEOUT, HOLD_TIMEOUT, PLACEMENT_TIMEOUT = 15.0, 10.0, 40.0
+HOLD_TIMEOUT, PLACEMENT_TIMEOUT = 10.0, 40.0
 _FABRIC = {"endpoint": "https://manager.example", "tenant": "00000000-0000-4000-8000-000000000001", "username": "u",
-           "password": "p", "realm": "r", "client_id": "c", "client_secret": "s", "attach_timeout": ATTACH_TIMEOUT}
+           "password": "p", "realm": "r", "client_id": "c", "client_secret": "s"}
 
 
 @dataclass
@@ -133,7 +133,8 @@ class World:
     def _config(self) -> EngineConfig:
         scenario = self.scenario
         return EngineConfig.from_dict({
-            "device_info": rows(), "fabric": _FABRIC, "scan_interval": scenario.scan, "workers": 4,
+            "device_info": rows(), "fabric": {**_FABRIC, "attach_timeout": scenario.attach_timeout},
+            "scan_interval": scenario.scan, "workers": 4,
             "node_hands": "agent", "device_no_removal_duration": scenario.hold, "handover_timeout": 15.0,
             "hold_timeout": HOLD_TIMEOUT, "placement_timeout": PLACEMENT_TIMEOUT, "gone_node_duration": 60.0,
             "gone_node_power": scenario.gone_node_power,

@@ -144,7 +144,8 @@ class ControllerManager:
         # Told of each watched change, on the watch's thread; for the live page, which only reads.
         self.listeners: list[OnChange] = []
         self.stopping, self.progress = threading.Event(), Progress()
-        self.fabric_looks = FabricLooks(fabric, state, reporter, config.scan_interval, self.stopping, self._seen)
+        self.fabric_looks = FabricLooks(fabric, state, reporter, config.scan_interval,
+                                        config.fabric.attach_timeout, self.stopping, self._seen)
 
     @property
     def gates(self) -> bool:

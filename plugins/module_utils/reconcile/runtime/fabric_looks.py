@@ -12,8 +12,9 @@ import typing as t
 from collections.abc import Callable, Iterable, Mapping
 
 from ...fabric.api import FabricManager, FabricSnapshot, Machine
-from ...fabric.errors import FabricError
+from ...fabric.errors import FabricError, Unavailable
 from ...fabric.packed_devices import packed
+from ...kube.objects import cohdi
 from ..keys import Key, NodeKey
 from ..state.cluster_state import ClusterState
 from .event_mapping import fabric_keys
@@ -30,12 +31,12 @@ OLD_SECONDS: t.Final = 120.0
 
 class FabricLooks:
     """Each ``interval`` seconds, sooner where somebody sets ``soon``. ``changed`` is told the keys that a look concerns
-    after each that succeeded."""
+    after each that succeeded. ``at_work``: the seconds for which the CDI Manager may be at work on a request."""
 
     def __init__(self, fabric: FabricManager, state: ClusterState, reporter: EventReporter, interval: float,
-                 stopping: threading.Event, changed: Callable[[Iterable[Key]], None]) -> None:
+                 at_work: float, stopping: threading.Event, changed: Callable[[Iterable[Key]], None]) -> None:
         self._fabric, self._state, self._reporter = fabric, state, reporter
-        self._interval, self._changed = interval, changed
+        self._interval, self._at_work, self._changed = interval, at_work, changed
         self.stopping, self.soon = stopping, threading.Event()
         self._succeeded = time.monotonic()
 
@@ -76,16 +77,33 @@ class FabricLooks:
             began = began if old else self._state.clock()
             shown = self._fabric.snapshot(models)
             new = dataclasses.replace(shown, taken=began, read=self._state.clock(), shared=_shared(shown.machines))
+            if old is None or new.machines.keys() != before:
+                new = self._with_machines_at_work(old, new)
         except Exception as error:  # an answer that nobody expected must not end the looking
             self._note(str(error) if isinstance(error, FabricError) else f"{type(error).__name__}: {error}")
             return
         self._succeeded = time.monotonic()
         self._note("; ".join(sorted(set(new.problems.values()))))
-        if new.machines.keys() != before:
+        if shown.machines.keys() != before:
             new = dataclasses.replace(new, unconfirmed=OTHERS)
             self.soon.set()
         self._state.snapshot = new = _with_known(old, new)
         self._changed([*fabric_keys(self._state, old, new), *map(NodeKey, sorted(self._state.note_departures()))])
+
+    def _with_machines_at_work(self, old: FabricSnapshot | None, new: FabricSnapshot) -> FabricSnapshot:
+        """Keep what the last inventory showed of machines that this one leaves out while a device is on its way there.
+
+        Raise Unavailable if no inventory showed them. A pod would be planned anew, and a second device requested.
+        """
+        asked = {machine for machine, at, _present in map(cohdi.read_intent, self._state.resources.list())
+                 if machine and self._state.clock() - at < self._at_work}
+        left_out = asked - new.machines.keys()
+        shown = old.machines if old else {}
+        if unknown := sorted(left_out - shown.keys()):
+            self.soon.set()
+            raise Unavailable(f"the CDI Manager does not show machine {', '.join(unknown)}, and a device is on its way "
+                              "there")
+        return dataclasses.replace(new, machines={**new.machines, **{uid: shown[uid] for uid in left_out}})
 
     def _note(self, problem: str) -> None:
         self._state.fabric_problem = problem

@@ -22,6 +22,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
     SHORTEST_LOOK,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.observed import observed
+from ansible_collections.composable.infra.tests.unit.reconcile import objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
 from ansible_collections.composable.infra.tests.unit.reconcile.fake_fabric import device
 
@@ -152,3 +153,34 @@ def test_device_that_returned_is_seen_soon_after_a_look_that_took_long(
     engine.fabric_looks.soon.set()
     engine.fabric_looks.run()
     assert rests == [pytest.approx(rest)]
+
+
+@pytest.mark.parametrize("shown_before", [True, False])
+def test_inventory_without_a_machine_to_which_a_device_is_on_its_way(quiet: Live, shown_before: bool) -> None:
+    """A CDI Manager at work may leave the machine out, in two readings in a row as well."""
+    engine, bench = quiet
+    timeout = engine.config.fabric.attach_timeout
+    engine.state.snapshot = None
+    bench.fabric.others = ("machine-1",) if shown_before else ()
+    if shown_before:
+        engine.fabric_looks.look(time.time())
+        bench.fabric.others = ()
+    bench.put(objects.resource(machine="machine-1", asked=timeout - 5, node="node-1"))
+    for _unused in range(3):
+        engine.fabric_looks.look(time.time())
+    if shown_before:
+        assert engine.state.snapshot is not None
+        assert (set(engine.state.snapshot.machines), bool(engine.state.snapshot.unconfirmed)) == (
+            {"machine-0", "machine-1"}, True)
+    else:
+        assert engine.state.snapshot is None
+        assert engine.problems() == [
+            "the CDI Manager does not show machine machine-1, and a device is on its way there"]
+
+    # no reply comes any more: what the CDI Manager shows is believed
+    bench.put(objects.resource(machine="machine-1", asked=timeout + 5, node="node-1"))
+    engine.fabric_looks.look(time.time())
+    engine.fabric_looks.look(time.time())
+    assert engine.state.snapshot is not None
+    assert (set(engine.state.snapshot.machines), engine.state.snapshot.unconfirmed) == ({"machine-0"}, "")
+    assert engine.problems() == []

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import re
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 
 from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
+from ansible.module_utils.common.validation import check_type_dict
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 
 from ansible_collections.composable.infra.plugins.module_utils.environment import problem
@@ -89,6 +91,25 @@ def unset_blank(definitions: Mapping[str, Json]) -> None:
                 del os.environ[variable["name"]]
 
 
+@contextlib.contextmanager
+def texts_of_mappings(definitions: Mapping[str, Json]) -> Iterator[dict[str, str]]:
+    """Yield the texts of variables of options that are mappings. Meanwhile the variables are unset.
+
+    Ansible reads a mapping of a plugin from a file only, and refuses the text of a variable.
+    Source: ansible/ansible, ``ensure_type`` in lib/ansible/config/manager.py.
+
+    Args:
+        definitions: Options of the plugin by name.
+    """
+    variables = {name: variable["name"] for name, definition in definitions.items() if definition.get("type") == "dict"
+                 for variable in definition.get("env") or () if variable["name"] in os.environ}
+    texts = {name: os.environ.pop(variable) for name, variable in variables.items()}
+    try:
+        yield texts
+    finally:
+        os.environ.update({variables[name]: text for name, text in texts.items()})
+
+
 def _as_arguments(definitions: Mapping[str, Json]) -> dict[str, Json]:
     """Return options of a plugin in the form of options of a module."""
     return {name: {**definition, "fallback": (None, [each["name"] for each in definition.get("env") or ()])}
@@ -138,7 +159,11 @@ class HostsPlugin(BaseInventoryPlugin, Constructable, Cacheable):
         """Read the file and the options' variables. Raises AnsibleParserError, which names a variable that is wrong."""
         me: t.Any = self
         try:
-            return t.cast(Mapping[str, t.Any], me._read_config_data(path))
+            with texts_of_mappings(me.option_definitions) as texts:
+                found = t.cast(Mapping[str, t.Any], me._read_config_data(path))
+            for name in texts.keys() - found.keys():
+                me.set_option(name, check_type_dict(texts[name]))
+            return found
         except (AnsibleError, ValueError, TypeError):
             given = me.loader.load_from_file(path, cache="none") or {}
             if words := problem(_as_arguments(me.option_definitions), given):

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Modules, inventory, controller and rulebook use a driver whose collection is installed beside ours from archives.
 
-The example `examples/acme/toy` is that collection. Nothing of ours knows it.
+The example `examples/acme/toy` is that collection. Nothing of ours knows it. The quick part is a module in both ways and
+the inventory.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ def folder(user: User, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
         user.run(f"{EMULATOR} -e composable_emulator_state=stopped", found)
 
 
-def connection(folder: Path, **more: t.Any) -> Json:
+def connection(folder: Path) -> Json:
     endpoint = (folder / "state" / "endpoint").read_text(encoding="utf-8").strip()
     return {"manager": MANAGER, "endpoint": endpoint, "ca_path": str(folder / "state" / "ca.pem"),
-            "username": "composer", "password": "s3cret-of-toy", "driver_options": {"rack": "r1"}, **more}
+            "username": "composer", "password": "s3cret-of-toy", "driver_options": {"rack": "r1"}}
 
 
 def task(user: User, folder: Path, module: str, args: Json, **keywords: t.Any) -> Json:
@@ -84,6 +85,7 @@ def test_our_modules_use_the_driver(user: User, folder: Path, keywords: Json) ->
     assert (gone["changed"], gone["count"]) == (True, 0)
 
 
+@pytest.mark.slow
 def test_the_conformance_checks_take_it(user: User, folder: Path) -> None:
     found = task(user, folder, "composable.infra.fabric_conformance",
                  {"machine": machine_uuid("node-0"), "model": "T-800", "patience": 5.0, "attach_timeout": 2.0})
@@ -91,12 +93,14 @@ def test_the_conformance_checks_take_it(user: User, folder: Path) -> None:
     assert "0 failed" in found["summary"]
 
 
+@pytest.mark.slow
 def test_a_module_that_its_collection_lacks_is_named(user: User, folder: Path) -> None:
     found = task(user, folder, "composable.infra.fabric_plan", {"layout": {"node-0": {"T-800": 1}}}, **OF_ITS_OWN)
     assert found["failed"]
     assert "needs the module acme.toy.fabric_plan, which is not installed" in found["msg"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("args", "said"), [
     ({"driver_options": {"rak": "r1"}}, "driver_options.rak: 'r1' is not allowed; allowed are rack"),
     ({"manager": "acme.absent.toy"}, "manager: 'acme.absent.toy' is not allowed; the collection acme.absent is not "),
@@ -111,8 +115,10 @@ def test_bad_input_is_one_sentence(user: User, folder: Path, args: Json, said: s
 
 def test_the_inventory_uses_the_driver(user: User, folder: Path) -> None:
     source = {"plugin": "composable.infra.fabric", "models": ["T-800"], **connection(folder)}
+    del source["driver_options"]
     (folder / "toy.fabric.yml").write_text(yaml.safe_dump(source), encoding="utf-8")
-    graph = user.run("ansible-inventory -i toy.fabric.yml --graph", folder)
+    rack = {"COMPOSABLE_DRIVER_OPTIONS": '{"rack": "r1"}'}
+    graph = user.run("ansible-inventory -i toy.fabric.yml --graph", folder, **rack)
     assert "@fabric_1:" in graph
     assert "--node-1" in graph.split("@free_t_800:")[1]
 
@@ -135,6 +141,7 @@ def served(place: Prepared, name: str) -> bool:
     return bool(json.loads(said).get("status", {}).get("allocation"))
 
 
+@pytest.mark.slow
 def test_a_playbook_serves_a_claim(place: Prepared) -> None:
     wait(place, "one", "default")
     place.user.run("ansible-playbook composable.infra.attach -e composable_config_path=config.yml", place.folder,
@@ -142,6 +149,7 @@ def test_a_playbook_serves_a_claim(place: Prepared) -> None:
     installed.until(lambda: served(place, "one"))
 
 
+@pytest.mark.slow
 def test_the_controller_serves_a_claim(place: Prepared) -> None:
     wait(place, "two", "default")
     command = "python -m ansible_collections.composable.infra.controller --config config.yml"
@@ -150,6 +158,7 @@ def test_the_controller_serves_a_claim(place: Prepared) -> None:
     installed.until(lambda: served(place, "two"))
 
 
+@pytest.mark.slow
 def test_the_rulebook_serves_a_claim(place: Prepared) -> None:
     wait(place, "three", "default")
     for name in ("inventory.yml", "vars.yml"):

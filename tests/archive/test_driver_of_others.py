@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Modules, inventory, controller and rulebook use a driver whose collection is installed beside ours from archives.
 
-The example `examples/acme/toy` is that collection. Nothing of ours knows it. The quick part is a module in both ways and
-the inventory.
+The example `examples/acme/toy` is that collection. Nothing of ours knows it. The quick part is a module in both ways,
+and the inventory.
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ import typing as t
 
 import pytest
 
+from ansible_collections.composable.infra.controller.agent import node_state
 from ansible_collections.composable.infra.controller.agent.node_state import NodeState, trimmed_pod
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import ApiResource
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.node.evidence import Evidence
 from ansible_collections.composable.infra.tests.unit.controller.agent.fake_hands import NAMESPACE, pod
@@ -26,6 +28,21 @@ def seeing(*devices: dict[str, object]) -> NodeState:
     raw["spec"]["devices"] += devices
     made.slices.upsert(raw)
     return made
+
+
+def test_pods_and_slices_of_other_nodes_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RBAC knows no field selectors, so the agent itself has to keep from other nodes' pods."""
+    asked: dict[str, dict[str, str]] = {}
+
+    def reflector(_client: object, resource: ApiResource, *_others: object, **selectors: str) -> None:
+        asked[resource.plural] = selectors
+
+    monkeypatch.setattr(node_state, "Reflector", reflector)
+    seeing()
+    assert asked == {
+        "pods": {"field_selector": "spec.nodeName=node-0"},
+        "resourceslices": {"field_selector": "spec.nodeName=node-0"},
+        "composableresources": {"label_selector": "composable.infra/target-node=node-0"}}
 
 
 def test_a_gpu_is_shown_by_its_uuid() -> None:

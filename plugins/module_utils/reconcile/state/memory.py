@@ -215,7 +215,7 @@ class Returns(Memory[Return]):
         """Those that a look at the fabric which began then may not show, by uid."""
         with self._lock:
             self._known = {uid: each for uid, each in self._known.items()
-                              if not each.gone or each.when >= taken - self.KEPT_SECONDS}
+                           if not each.gone or each.when >= taken - self.KEPT_SECONDS}
             return {uid: each for uid, each in self._known.items() if each.when >= taken}
 
 
@@ -282,7 +282,7 @@ class Handovers(Memory[tuple[float, tuple[str, ...]]]):
         """A ComposableResource is gone; its name may come again."""
         with self._lock:
             self._known = {uid: (at, tuple(each for each in names if each != name))
-                          for uid, (at, names) in self._known.items()}
+                           for uid, (at, names) in self._known.items()}
 
     def vain(self, claim: str) -> dict[str, str]:
         """Which of them the scheduler did not take, and how often."""

@@ -24,18 +24,18 @@ ANSWERS = {"str": "text", "path": "text", "int": "integer", "float": "float", "b
 HEAD = """\
 # Configuration
 
-Everything that the engine can be told. The controller's file, the option `config` of the modules `scale`, `claim_info`
-and `device_pool`, the variable `config` of the playbooks, the rulebook's `config_path` and `controllers_config` of the
-role `controllers` all take these keys. `ansible-doc composable.infra.scale` shows the same text. This page is made
-from it by `make configuration-page`; tests hold every key, default, choice and range against the code.
+This page lists every key of the configuration. It is for platform administrators. The same keys are in the file of the
+controllers, the option `config` of the modules `scale`, `claim_info` and `device_pool`, the variable `config` of the
+playbooks, the file `config_path` of the rulebook, and `controllers_config` of the role `controllers`.
+`make configuration-page` writes the page from the text of `ansible-doc composable.infra.scale`.
 
-An unknown key, and a value that is not allowed, is refused with one sentence that names the key, the value and what is
-allowed.
+If a key is unknown or a value is not allowed, the configuration is refused with one sentence that names the key, the
+value and what is allowed.
 
-The column *Survey* has the type of question by which an AWX survey can ask for the key. A survey sets a variable of
-its own, and `config` takes it: `config: "{{ my_config | combine({'hold_timeout': survey_hold_timeout}) }}"`. The
-answer of a `textarea` is YAML: `survey_quotas | from_yaml`. A survey asks for nothing of `fabric`, since who answers
-would decide where secrets go; the credential of the role `awx` has these.
+To let an AWX survey ask for a key, use the type of question in the column *Survey*. A survey sets a variable of its
+own, and `config` takes it: `config: "{{ my_config | combine({'hold_timeout': survey_hold_timeout}) }}"`. The answer of
+a `textarea` is YAML: `survey_quotas | from_yaml`. Don't ask for keys of `fabric`, because a respondent could redirect
+credentials. Use the credential type that the role `awx` creates.
 """
 EXAMPLE = """\
 ## Smallest configuration

@@ -16,11 +16,11 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "playbooks.md"
 HEAD = """\
 # Playbooks
 
-Every playbook of the collection with its variables. Run one as `ansible-playbook composable.infra.attach -e
-composable_config_path=config.yml`. Add `--check` to see what it would do.
+This page lists every playbook of the collection with its variables. It is for Ansible users. Run a playbook with
+`ansible-playbook composable.infra.attach -e composable_config_path=config.yml`. To see what it would do, add `--check`.
 
-A variable with the prefix `composable_` that is not on this page is refused when it is given with `-e`. So is a value
-that is not allowed. This page is made by `make playbooks-page`.
+A variable with the prefix `composable_` that is not on this page is refused if you give it with `-e`. So is a value
+that is not allowed. `make playbooks-page` writes this page.
 """
 Table = dict[str, t.Any]
 
@@ -44,7 +44,7 @@ def section(name: str, table: Table) -> str:
         rows = [row(each, table["variables"][each]) for each in names]
         parts.append("\n".join(["| Variable | Type | Default | Meaning |", "|---|---|---|---|", *rows]))
     for stat, text in book.get("returns", {}).items():
-        parts.append(f"It sets the statistic `{stat}`: {text}. Automation controllers show it as an artefact.")
+        parts.append(f"It sets the statistic `{stat}`: {text}. Automation controllers show it as an artifact.")
     return "\n\n".join(parts) + "\n"
 
 

@@ -55,7 +55,7 @@ def serve(state: State, headers: Mapping[str, str] | None = None) -> ThreadingHT
                 status, body = refused.status, refused.body
             self._send(status, b"" if body is None else json.dumps(body).encode())
 
-        do_GET = do_POST = do_PATCH = do_DELETE = _do
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _do
 
         def _send(self, status: int, data: bytes) -> None:
             self.send_response(status)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
-from ansible_collections.composable.infra.tests.integration.awx import rest_stub
+from ansible_collections.composable.infra.tests.integration.awx import rest_stub, rules
 from ansible_collections.composable.infra.tests.integration.awx.rest_stub import Refused
 from ansible_collections.composable.infra.tests.integration.awx.shapes import MODULES, REFERENCES, Json, shapes
 
@@ -49,19 +49,6 @@ DEFINITIONS = {"JobTemplate Execute": "job_templates", "JobTemplate Admin": "job
 # Source: ansible/awx, awx/main/constants.py, ACTIVE_STATES.
 ACTIVE = ("new", "pending", "waiting", "running")
 
-_NOTIFIED = tuple(f"notification_templates_{moment}" for moment in ("started", "success", "error"))
-# What is below an object of a kind; everything else is 404. Source: ansible/awx, awx/api/urls/*.py.
-BELOW: dict[str, tuple[str, ...]] = {
-    "organizations": (*_NOTIFIED, "notification_templates_approvals", "galaxy_credentials", "instance_groups"),
-    "projects": _NOTIFIED, "inventories": ("instance_groups", "input_inventories"),
-    "inventory_sources": (*_NOTIFIED, "credentials"),
-    "job_templates": (*_NOTIFIED, "credentials", "labels", "instance_groups", "survey_spec", "launch"),
-    "workflow_job_templates": (*_NOTIFIED, "notification_templates_approvals", "labels", "survey_spec", "launch"),
-    "workflow_job_template_nodes": ("success_nodes", "failure_nodes", "always_nodes", "credentials", "labels",
-                                    "instance_groups", "create_approval_template"),
-    "workflow_approval_templates": ("notification_templates_approvals",),
-    "schedules": ("credentials", "labels", "instance_groups")}
-
 
 class Awx:
     """The state, and what was asked of it. `project`: the folder whose playbooks the project has; `gateway`: it is a
@@ -86,44 +73,50 @@ class Awx:
     def answer(self, method: str, path: str, query: dict[str, str], body: Json) -> tuple[int, t.Any]:
         """Status and body. Raises Refused."""
         if not path.startswith(self.api):
-            raise Refused(404, {"detail": "The requested resource could not be found."})
+            raise rules.not_found()
         parts = path.removeprefix(self.api).strip("/").split("/")
         if method != "GET":
             self.writes.append((method, path))
         if self.gateway:
             refuse_behind_gateway(method, parts[0])
-        if parts[0] == "config":
-            return 200, {"version": VERSION}
-        if parts[0] in ("unified_jobs", "jobs"):
-            wanted = query.get("status__in", "").split(",") if "status__in" in query else None
-            return 200, page([job for job in self.jobs if wanted is None or job["status"] in wanted])
         if len(parts) == 1:
+            rules.allow(method, rules.LISTS.get(parts[0]))
             return self._collection(method, parts[0], query, body)
-        if parts[0] == "roles":
-            return self._association(method, path, "teams", body)
+        if not parts[1].isdecimal() or parts[0] not in rules.OBJECTS:
+            raise rules.not_found()
         return self._within(method, path, parts, body)
 
     def _within(self, method: str, path: str, parts: list[str], body: Json) -> tuple[int, t.Any]:
-        """What belongs to one object."""
-        item = self._item(parts[0], int(parts[1]))
-        if len(parts) == 2:
-            return self._one(method, parts[0], item, body)
-        if len(parts) > 3 or parts[2] not in BELOW.get(parts[0], ()):
-            raise Refused(404, {"detail": "The requested resource could not be found."})
-        if parts[2] == "survey_spec":
-            return self._survey(method, item["id"], body)
-        if parts[2] == "create_approval_template":
-            return self._approval(item, body)
-        if parts[2] == "launch":
-            return self._launch(item, body)
-        return self._association(method, path, parts[2], body)
+        """An object, or what belongs to it."""
+        kind, number = parts[0], int(parts[1])
+        below = "/".join(parts[2:])
+        if not below:
+            rules.allow(method, rules.OBJECTS[kind])
+        elif below in rules.ASSOCIATED.get(kind, {}):
+            rules.allow(method, rules.LIST)
+        else:
+            rules.allow(method, rules.ACTIONS.get(kind, {}).get(below))
+        item = self._item(kind, number)
+        if not below:
+            return self._one(method, kind, item, body)
+        if below == "survey_spec":
+            return self._survey(method, number, body)
+        if below == "create_approval_template":
+            return self._approval(method, item, body)
+        if below == "launch":
+            return self._launch(method, item, body)
+        return self._association(method, path, rules.ASSOCIATED[kind][below], body)
 
     def _collection(self, method: str, name: str, query: dict[str, str], body: Json) -> tuple[int, t.Any]:
+        if name == "config":
+            return 200, {"version": VERSION}
+        if name in ("unified_jobs", "jobs"):
+            return 200, page([job for job in self.jobs if active(job, query)])
         if method == "GET":
             found = [self._shown(kind, item) for kind in (UNIFIED if name == "unified_job_templates" else (name,))
-                     for item in self.items[kind].values() if matches(item, query)]
+                     for item in self.items.get(kind, {}).values() if matches(item, query)]
             return 200, page(found)
-        self._check(name, body)
+        self._check(name, body, body)
         return 201, self._shown(name, self.create(name, body))
 
     def create(self, name: str, body: Json) -> Json:
@@ -136,14 +129,17 @@ class Awx:
         return item
 
     def _one(self, method: str, name: str, item: Json, body: Json) -> tuple[int, t.Any]:
-        if method == "PATCH":
-            self._check(name, {**item, **body})
+        if method in ("PATCH", "PUT"):
+            self._check(name, {**item, **body}, {**item, **body} if method == "PATCH" else body)
             item.update({k: v for k, v in body.items() if v is not None})
+        if method == "DELETE" and name == "jobs":
+            self.jobs.remove(item)
+            return 204, None
         if method == "DELETE":
             self._refuse_in_use(name, item)
             self._delete(name, item["id"])
             return 204, None
-        return 200, self._shown(name, item)
+        return 200, item if name in ("jobs", "roles") else self._shown(name, item)
 
     def _refuse_in_use(self, name: str, item: Json) -> None:
         """As AWX: awx/api/generics.py, RelatedJobsPreventDeleteMixin; awx/api/views, InventoryDetail."""
@@ -165,7 +161,15 @@ class Awx:
             for other in [i for i in self.items[kind].values() if any(i.get(field) == number for field in owners)]:
                 self._delete(kind, other["id"])
 
-    def _check(self, name: str, body: Json) -> None:
+    def _check(self, name: str, body: Json, given: Json) -> None:
+        """``body``: the object as it would be. ``given``: where the required fields must be."""
+        others = [item for number, item in self.items[name].items() if number != body.get("id")]
+        faults = rules.missing(name, given) or rules.taken(name, body, others)
+        if faults:
+            raise Refused(400, faults)
+        self._check_values(name, body)
+
+    def _check_values(self, name: str, body: Json) -> None:
         own = ("id", "url") if name == "workflow_job_template_nodes" else ("id", "url", "type")
         faults = self.shapes[name].faults({k: v for k, v in body.items() if k not in own})
         for field, kind in REFERENCES.items():
@@ -193,9 +197,17 @@ class Awx:
         return any(number in self.items[name] for name in (UNIFIED if kind == "unified_job_templates" else (kind,)))
 
     def _item(self, name: str, number: int) -> Json:
-        if number not in self.items.get(name, {}):
+        """An object, a job, or a role: see `_shown` for the numbers of roles."""
+        if name == "roles":
+            owner, role = divmod(number, 100)
+            found = [{"id": number}] if role < len(ROLES) and any(owner in of for of in self.items.values()) else []
+        elif name == "jobs":
+            found = [job for job in self.jobs if job["id"] == number]
+        else:
+            found = [self.items[name][number]] if number in self.items[name] else []
+        if not found:
             raise Refused(404, {"detail": "Not found."})
-        return self.items[name][number]
+        return found[0]
 
     def _survey(self, method: str, number: int, body: Json) -> tuple[int, t.Any]:
         if method == "POST":
@@ -204,13 +216,19 @@ class Awx:
             self.surveys.pop(number, None)
         return 200, self.surveys.get(number, {}) if method == "GET" else {}
 
-    def _approval(self, node: Json, body: Json) -> tuple[int, t.Any]:
+    def _approval(self, method: str, node: Json, body: Json) -> tuple[int, t.Any]:
+        if method == "GET":
+            return 200, {}
+        if faults := rules.missing("workflow_approval_templates", body):
+            raise Refused(400, faults)
         template = self.create("workflow_approval_templates", body)
         node["unified_job_template"] = template["id"]
         return 201, self._shown("workflow_approval_templates", template)
 
-    def _launch(self, template: Json, body: Json) -> tuple[int, t.Any]:
+    def _launch(self, method: str, template: Json, body: Json) -> tuple[int, t.Any]:
         """As AWX: variables that neither the survey nor a prompt asks for are ignored."""
+        if method == "GET":
+            return 200, {}
         given = body.get("extra_vars") or {}
         survey = self.surveys.get(template["id"], {}) if template.get("survey_enabled") else {}
         asked = {question["variable"] for question in survey.get("spec", ())}
@@ -219,16 +237,21 @@ class Awx:
         number = len(self.jobs) + 1
         self.jobs.append({"id": number, "url": f"{self.api}jobs/{number}/", "status": "successful", "type": "job",
                           "created": datetime.now(UTC).isoformat(), "name": template["name"], "extra_vars": kept,
-                          "ignored_fields": {}})
+                          "ignored_fields": {}, "organization": template.get("organization")})
         return 201, self.jobs[-1]
 
     def _association(self, method: str, path: str, kind: str, body: Json) -> tuple[int, t.Any]:
+        """As awx/api/generics.py, SubListCreateAttachDetachAPIView: to repeat it changes nothing."""
         linked = self.linked.setdefault(path, [])
         if method == "GET":
             return 200, page([{"id": number} for number in linked])
-        if body.get("disassociate"):
-            linked.remove(body["id"])
-        else:
+        if not isinstance(body.get("id"), int):
+            raise Refused(400, {"msg": '"id" field must be an integer.'})
+        if not self._exists(kind, body["id"]):
+            raise Refused(400, {"detail": f"{kind} matching query does not exist."})
+        if "disassociate" in body:
+            self.linked[path] = [number for number in linked if number != body["id"]]
+        elif body["id"] not in linked:
             linked.append(body["id"])
         return 204, None
 
@@ -268,6 +291,13 @@ def page(found: list[Json]) -> Json:
 def matches(item: Json, query: dict[str, str]) -> bool:
     """Whether an item fits the search."""
     return all(str(item.get(field)) == value for field, value in query.items() if value != "None")
+
+
+def active(job: Json, query: dict[str, str]) -> bool:
+    """Whether a job fits the filters of the list of jobs. Source: awx/api/filters.py."""
+    wanted = query.get("status__in", job["status"]).split(",")
+    return job["status"] in wanted and query.get("organization", str(job.get("organization"))) == str(
+        job.get("organization"))
 
 
 def serve(awx: Awx) -> ThreadingHTTPServer:

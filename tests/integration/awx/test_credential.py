@@ -164,7 +164,8 @@ def test_templates_ask_for_nothing_that_leads_elsewhere() -> None:
 def test_the_stub_keeps_only_what_a_survey_asks_for() -> None:
     """AWX ignores other variables where the template does not prompt for them."""
     awx = Awx(ROOT)
-    body = {"name": "pass", "playbook": "playbooks/attach.yml", "survey_enabled": True}
+    project = awx.create("projects", {"name": "Repository"})
+    body = {"name": "pass", "playbook": "playbooks/attach.yml", "project": project["id"], "survey_enabled": True}
     _status, template = awx.answer("POST", "/api/v2/job_templates/", {}, body)
     question = {"question_name": "Seconds", "variable": "composable_timeout", "type": "integer", "required": False}
     awx.answer("POST", f"{template['url']}survey_spec/", {}, {"name": "", "description": "", "spec": [question]})

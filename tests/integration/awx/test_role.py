@@ -151,19 +151,6 @@ def test_inventory_files_exist_and_name_our_plugins(awx: Awx, made: Played) -> N
         assert (ROOT / "plugins" / "inventory" / f"{plugin.removeprefix('composable.infra.')}.py").is_file()
 
 
-@pytest.mark.parametrize(("kind", "body", "field"), [
-    ("job_templates", {"playbook": "playbooks/no_such.yml"}, "playbook"),
-    ("job_templates", {"playbook": "playbooks/plan.yml", "invented": 1}, "invented"),
-    ("job_templates", {"playbook": "playbooks/plan.yml", "inventory": 4711}, "inventory"),
-    ("job_templates", {"playbook": "playbooks/plan.yml", "job_type": "guess"}, "job_type"),
-    ("notification_templates", {"notification_type": "pigeon"}, "notification_type"),
-    ("projects", {"name": 7}, "name")])
-def test_the_stub_refuses_what_awx_refuses(awx: Awx, kind: str, body: Json, field: str) -> None:
-    with pytest.raises(Refused) as refused:
-        awx.answer("POST", f"/api/v2/{kind}/", {}, body)
-    assert (refused.value.status, list(refused.value.body)) == (400, [field])
-
-
 def test_a_schedule_must_answer_the_survey(awx: Awx, made: Played) -> None:
     detach = named(awx, "job_templates")["Composable detach"]["id"]
     body = {"name": "nightly", "unified_job_template": detach, "rrule": "DTSTART:20260101T000000Z RRULE:FREQ=DAILY"}

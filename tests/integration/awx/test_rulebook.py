@@ -45,11 +45,12 @@ def awx() -> Awx:
     """An AWX with the job templates that the rulebooks name by default, and surveys that take their variables."""
     awx = Awx(ROOT)
     _status, organization = awx.answer("POST", "/api/v2/organizations/", {}, {"name": ORGANIZATION})
+    project = awx.create("projects", {"name": "Repository", "organization": organization["id"]})
     for name, variables in ((TEMPLATE, ["composable_timeout"]),
                             (NODES, ["node_action", "node_group", "node_count", "node_name"])):
         _status, template = awx.answer("POST", "/api/v2/job_templates/", {}, {
             "name": name, "playbook": "playbooks/attach.yml", "organization": organization["id"],
-            "survey_enabled": True})
+            "project": project["id"], "survey_enabled": True})
         awx.answer("POST", f"{template['url']}survey_spec/", {}, {"name": "", "description": "", "spec": [
             {"question_name": each, "variable": each, "type": "text", "required": False} for each in variables]})
     return awx

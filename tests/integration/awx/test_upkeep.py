@@ -85,7 +85,9 @@ def test_approvers_approve_and_do_not_start(awx: Awx, run: Run) -> None:
 
 
 def test_nothing_is_removed_while_a_job_runs(awx: Awx, run: Run) -> None:
-    awx.jobs.append({"id": 1, "type": "job", "status": "running", "name": "Composable attach"})
+    (organization,) = awx.items["organizations"]
+    awx.jobs.append({"id": 1, "type": "job", "status": "running", "name": "Composable attach",
+                     "organization": organization})
     count = {kind: len(items) for kind, items in awx.items.items()}
     for options in (("--check",), ()):
         refused = run(*options, awx_state="absent")

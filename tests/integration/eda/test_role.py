@@ -151,8 +151,8 @@ def test_an_organisation_that_does_not_exist_is_named_first(tmp_path: Path, opti
     eda = Eda(ROOT, "Default", f"{ORGANIZATION} of others")
     with running(eda, tmp_path) as run:
         refused = run(*options)
-    assert refused.failures == [f"eda_organization: {ORGANIZATION} does not exist in the EDA controller. Create it there "
-                                "(ansible.platform.organization), or name one that exists"]
+    assert refused.failures == [f"eda_organization: {ORGANIZATION} does not exist in the EDA controller. Create it "
+                                "there (ansible.platform.organization), or name one that exists"]
     assert eda.writes == [], "nothing was created before"
     assert [word for word in (*SECRETS, TOKEN) if word in refused.output] == []
 

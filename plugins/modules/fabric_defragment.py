@@ -176,53 +176,7 @@ says:
   sample: move 1 x A100 40G from node node-1, then 4 x A100 40G on one node for claim training/large fits on node node-0
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.composable.infra.plugins.module_utils import engine_module
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.idle_release import Releases
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif import capture
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.room.asks import (
-    BadAsk,
-    asked,
-    check_id,
-)
-from ansible_collections.composable.infra.plugins.module_utils.reconcile.whatif.room.question import room
-
-OPTIONS = {"claim": {"type": "str"}, "model": {"type": "str"}, "count": {"type": "int", "default": 1},
-           "node_labels": {"type": "dict"}, "proposal": {"type": "str"}, "wait": {"type": "bool", "default": True},
-           "wait_timeout": {"type": "float", "default": 300.0}}
-
-
-def work(module: AnsibleModule) -> dict[str, object]:
-    """Propose, and outside check mode carry the named proposal out.
-
-    Returns ``changed``, ``proposal``, ``says`` and ``diff``. Raises BadConfig, ApiError or FabricError.
-    """
-    params, client, config = module.params, engine_module.cluster(module.params), engine_module.config(module)
-    if not (module.check_mode or params["proposal"]):
-        raise BadAsk("proposal", params["proposal"], "look at the proposal in check mode, and give its id")
-    found = room(capture.take(client, config), asked(params))
-    result = {"changed": bool(found.moves), "proposal": found.as_data(), "says": found.sentence,
-              "diff": found.difference()}
-    if module.check_mode:
-        return result
-    check_id(found, params["proposal"])
-    releases = Releases(client, config.settings)
-    releases.release(found)
-    if params["wait"]:
-        releases.wait(found, params["wait_timeout"])
-    return result | {"changed": releases.changed}
-
-
-def main() -> None:
-    """Entry of the module."""
-    rules = {**engine_module.CONFIG_RULES,
-             "mutually_exclusive": [*engine_module.CONFIG_RULES["mutually_exclusive"], ("claim", "model"),
-                                    ("claim", "node_labels")],
-             "required_one_of": [*engine_module.CONFIG_RULES["required_one_of"], ("claim", "model")]}
-    options = {**engine_module.CONFIG_OPTIONS, **engine_module.CLUSTER_OPTIONS, **OPTIONS}
-    engine_module.run(engine_module.EngineModule(options, supports_check_mode=True, **rules), work)
-
+from ansible_collections.composable.infra.plugins.module_utils.bodies.fabric_defragment import main
 
 if __name__ == "__main__":
     main()

@@ -1,0 +1,54 @@
+# Copyright (c) 2026 composable.infra contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Body of the module ``fabric_defragment``, which the collection of a driver can offer under its own name."""
+
+from __future__ import annotations
+
+from .. import engine_module
+from ..module_base import TaskContext
+from ..reconcile.oneshot.idle_release import Releases
+from ..reconcile.whatif import capture
+from ..reconcile.whatif.room.asks import (
+    BadAsk,
+    asked,
+    check_id,
+)
+from ..reconcile.whatif.room.question import room
+
+OPTIONS = {"claim": {"type": "str"}, "model": {"type": "str"}, "count": {"type": "int", "default": 1},
+           "node_labels": {"type": "dict"}, "proposal": {"type": "str"}, "wait": {"type": "bool", "default": True},
+           "wait_timeout": {"type": "float", "default": 300.0}}
+SPEC = {
+    "argument_spec": {**engine_module.CONFIG_OPTIONS, **engine_module.CLUSTER_OPTIONS, **OPTIONS},
+    "supports_check_mode": True,
+    "mutually_exclusive": [*engine_module.CONFIG_RULES["mutually_exclusive"], ("claim", "model"),
+                           ("claim", "node_labels")],
+    "required_one_of": [*engine_module.CONFIG_RULES["required_one_of"], ("claim", "model")],
+}
+
+
+def work(task: TaskContext) -> dict[str, object]:
+    """Propose, and outside check mode carry the named proposal out.
+
+    Returns ``changed``, ``proposal``, ``says`` and ``diff``. Raises BadConfig, ApiError or FabricError.
+    """
+    params, client, config = task.params, engine_module.cluster(task.params), engine_module.config(task)
+    if not (task.check_mode or params["proposal"]):
+        raise BadAsk("proposal", params["proposal"], "look at the proposal in check mode, and give its id")
+    found = room(capture.take(client, config), asked(params))
+    result = {"changed": bool(found.moves), "proposal": found.as_data(), "says": found.sentence,
+              "diff": found.difference()}
+    if task.check_mode:
+        return result
+    check_id(found, params["proposal"])
+    releases = Releases(client, config.settings)
+    releases.release(found)
+    if params["wait"]:
+        releases.wait(found, params["wait_timeout"])
+    return result | {"changed": releases.changed}
+
+
+def main() -> None:
+    """Entry of the module."""
+    engine_module.main(SPEC, work)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import itertools
 import sys
 import textwrap
@@ -14,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.plugins.module_utils.fabric import external
+from ansible_collections.composable.infra.plugins.module_utils.fabric import api, external
 from ansible_collections.composable.infra.plugins.module_utils.fabric.api import FabricManager
 from ansible_collections.composable.infra.plugins.module_utils.fabric.config import FabricConfig
 from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
@@ -41,6 +43,35 @@ register("NAME", ManagerEntry(auth=("none", "basic"), schemes=("http", "https"),
          Driver, interface=1)
 """
 Write = Callable[[str], str]
+# What a driver of interface 1 offers, and what it must give to make what it returns. Drivers of other collections rely on
+# it: raise INTERFACE with a change that makes such a driver fail.
+PROOFS = "started: 'Started | None' = None, proof: 'Proof | None' = None"
+OFFERED = {
+    "machines": "(self) -> 'tuple[Machine, ...]'",
+    "machine": "(self, uid: 'str') -> 'Machine'",
+    "free": "(self, machine_uid: 'str', model: 'str') -> 'int'",
+    "snapshot": "(self, models: 'Iterable[str]') -> 'FabricSnapshot'",
+    "devices": "(self) -> 'tuple[Device, ...]'",
+    "attach": "(self, machine_uid: 'str', model: 'str', count: 'int' = 1, token: 'str | None' = None, "
+              f"kind: 'str' = 'gpu', {PROOFS}) -> 'Task'",
+    "detach": f"(self, machine_uid: 'str', device_uid: 'str', {PROOFS}) -> 'Task'",
+    "resume": "(self, handles: 'tuple[str, ...]') -> 'Task'",
+    "close": "(self) -> 'None'",
+}
+NEEDED = {api.Device: ["uid", "model"], api.Machine: ["uid", "name", "fabric"], api.Task: ["done"],
+          api.FabricSnapshot: ["machines", "free", "taken"], api.Capabilities: ["asynchronous", "batch"],
+          ManagerEntry: ["auth"], DriverOption: []}
+
+
+def test_the_interface_is_the_one_that_drivers_are_written_for() -> None:
+    methods = {name: str(inspect.signature(made)) for name, made in vars(FabricManager).items()
+               if not name.startswith("_") and inspect.isfunction(made)}
+    assert methods == OFFERED
+    for kind, names in NEEDED.items():
+        required = [each.name for each in dataclasses.fields(kind)
+                    if each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING]
+        assert required == names, kind
+    assert external.INTERFACE == 1
 
 
 @pytest.fixture

@@ -14,6 +14,9 @@ from ansible_collections.composable.infra.plugins.filter.checked_autoscaler_grou
 from ansible_collections.composable.infra.plugins.filter.checked_config import FilterModule as Checked
 from ansible_collections.composable.infra.plugins.filter.fabric_inputs_problem import FilterModule as Inputs
 from ansible_collections.composable.infra.plugins.filter.with_environment import FilterModule as Completed
+from ansible_collections.composable.infra.plugins.module_utils.fabric import external
+from ansible_collections.composable.infra.plugins.module_utils.fabric.connect import connect
+from ansible_collections.composable.infra.plugins.module_utils.fabric.registry import DriverOption, ManagerEntry
 
 Json = dict[str, t.Any]
 checked_groups = Groups().filters()["checked_autoscaler_groups"]
@@ -51,6 +54,15 @@ class TestChecked:
     def test_a_manager_without_a_login_needs_no_secret(self) -> None:
         config = {**CONFIG, "fabric": {"manager": "nec", "endpoint": "http://cdim.example.com"}}
         assert checked_config(config) == config
+
+    def test_the_driver_of_another_collection_says_which_secrets_it_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        entry = ManagerEntry(auth=("basic",), options={"rack": DriverOption(required=True)})
+        monkeypatch.setitem(external._DRIVERS, "acme.checked.box", external.ExternalDriver(entry, connect, 1))
+        config = altered(manager="acme.checked.box", tenant=None, driver_options={"rack": "r1"})
+        assert checked_config(config) == config
+        with pytest.raises(AnsibleFilterError, match=r"username: None is not allowed; it is required"):
+            checked_config(altered(manager="acme.checked.box", tenant=None, driver_options={"rack": "r1"},
+                                   credentials_dir=None))
 
     @pytest.mark.parametrize(("config", "words"), [
         ([], "must be a mapping of settings, is list"),

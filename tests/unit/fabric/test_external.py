@@ -43,8 +43,8 @@ register("NAME", ManagerEntry(auth=("none", "basic"), schemes=("http", "https"),
          Driver, interface=1)
 """
 Write = Callable[[str], str]
-# What a driver of interface 1 offers, and what it must give to make what it returns. Drivers of other collections rely on
-# it: raise INTERFACE with a change that makes such a driver fail.
+# What a driver of interface 1 offers, and what it must give to make what it returns. Drivers of other collections rely
+# on it: raise INTERFACE with a change that makes such a driver fail.
 PROOFS = "started: 'Started | None' = None, proof: 'Proof | None' = None"
 OFFERED = {
     "machines": "(self) -> 'tuple[Machine, ...]'",

@@ -55,7 +55,7 @@ class TestChecked:
         config = {**CONFIG, "fabric": {"manager": "nec", "endpoint": "http://cdim.example.com"}}
         assert checked_config(config) == config
 
-    def test_the_driver_of_another_collection_says_which_secrets_it_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_driver_of_another_collection_says_what_it_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         entry = ManagerEntry(auth=("basic",), options={"rack": DriverOption(required=True)})
         monkeypatch.setitem(external._DRIVERS, "acme.checked.box", external.ExternalDriver(entry, connect, 1))
         config = altered(manager="acme.checked.box", tenant=None, driver_options={"rack": "r1"})

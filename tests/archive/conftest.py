@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import pytest
 from ansible_collections.composable.infra.tests.archive import installed
 from ansible_collections.composable.infra.tests.archive.installed import User
 from ansible_collections.composable.infra.tests.archive.settings import EXAMPLE, World, block_of
+from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 from ansible_collections.composable.infra.tools.gates.build import build
 from ansible_collections.composable.infra.tools.gates.other_core import chosen
 
@@ -44,6 +46,28 @@ def user_of(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Callable
         return user
 
     return made
+
+
+@pytest.fixture(scope="session")
+def reader_of(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Callable[[str, str, str], User]:
+    """Return the user of a core and a Python, who has installed what a page says, and the archive."""
+
+    @functools.cache
+    def made(core: str, python: str, page: str) -> User:
+        if not runs(python):
+            pytest.skip(f"{python} does not run on this machine")
+        home = tmp_path_factory.mktemp("home")
+        user = installed.new_user(home, core, python, packages_of(page))
+        user.run(f"ansible-galaxy collection install --offline {archive}", home)
+        return user
+
+    return made
+
+
+def packages_of(page: str) -> list[str]:
+    """Return what a page has its reader install beside ansible-core."""
+    (line,) = re.findall(r"^pip install ansible-core(.*)$", (ROOT / page).read_text(encoding="utf-8"), re.M)
+    return str(line).split()
 
 
 @pytest.fixture(scope="session")

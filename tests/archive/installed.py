@@ -65,11 +65,18 @@ class User:
                 stop(process)
 
 
-def new_user(home: Path, core: str, python: str) -> User:
-    """Return a user whose home has the collections that ours needs, but not ours. Raises NoSuchCore."""
-    lines = (ROOT / "requirements/runtime.txt").read_text(encoding="utf-8").splitlines()
-    packages = [line for line in lines if line and not line.startswith(("#", "ansible-core"))]
-    folder = other_core.programs(CACHE / "composable-infra" / "ansible-core", core, python, packages)
+def new_user(home: Path, core: str, python: str, packages: t.Collection[str] | None = None) -> User:
+    """Return a user whose home has the collections that ours needs, but not ours. Raises NoSuchCore.
+
+    `packages`: Python packages beside ansible-core, and no others. None means all that the collection can use.
+    """
+    if packages is None:
+        lines = (ROOT / "requirements/runtime.txt").read_text(encoding="utf-8").splitlines()
+        every = [line for line in lines if line and not line.startswith(("#", "ansible-core"))]
+        folder = other_core.programs(CACHE / "composable-infra" / "ansible-core", core, python, every)
+    else:
+        folder = other_core.programs(CACHE / "composable-infra" / "-".join(["ansible-core", *packages]), core, python,
+                                     packages, alone=True)
     for name in others.NAMES:
         target = home / HERE / name.replace(".", "/")
         target.parent.mkdir(parents=True, exist_ok=True)

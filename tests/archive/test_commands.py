@@ -8,11 +8,12 @@ The quick part is README, quickstart and tutorials with the newest ansible-core.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.composable.infra.tests.archive.installed import QUICK, REST
+from ansible_collections.composable.infra.tests.archive.installed import QUICK, REST, User
 from ansible_collections.composable.infra.tests.archive.settings import SETTINGS, Prepared, World, prepare
 from ansible_collections.composable.infra.tests.unit.roles.guides import (
     FIRST,
@@ -54,11 +55,13 @@ def test_it_runs(world: World, pair: tuple[str, str], block: Block, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("pair", "page"), tutorials())
-def test_a_tutorial_runs_from_its_first_block_to_its_last(world: World, pair: tuple[str, str], page: str, tmp_path: Path
-                                                         ) -> None:
+def test_a_tutorial_runs_from_its_first_block_to_its_last(
+    world: World, reader_of: Callable[[str, str, str], User], pair: tuple[str, str], page: str, tmp_path: Path
+) -> None:
+    """With the packages that it names, and no others."""
     folder, output = tmp_path / "work", ""
     folder.mkdir()
-    place = Prepared(world, world.user_of(*pair), pair, folder)
+    place = Prepared(world, reader_of(*pair, page), pair, folder)
     with place.ends:
         place.ends.callback(stop_emulator, place)
         for block in [block for block in blocks() if block.page == page]:

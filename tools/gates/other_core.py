@@ -30,17 +30,20 @@ class NoSuchCore(Exception):
     """The core cannot be installed here; the message says why."""
 
 
-def programs(home: Path, core: str, python: str = "", packages: Collection[str] = ()) -> Path:
+def programs(home: Path, core: str, python: str = "", packages: Collection[str] = (), *,
+             alone: bool = False) -> Path:
     """Return the folder of the programs of ansible-core `core`, such as 2.16, below `home`. Raises NoSuchCore.
 
-    `python` is the name of a Python program on PATH. `packages` are installed besides.
+    `python` is the name of a Python program on PATH. `packages` are installed besides, and BESIDE unless they
+    are to be `alone`.
     """
     folder = home / (f"{core}-{python}" if python else core)
     wanted, kept = "\n".join(packages), folder / "packages.txt"
     with locked(home / f"{folder.name}.lock"):
         made = (folder / "bin" / "ansible-test").exists()
         if not made or wanted != (kept.read_text(encoding="utf-8") if kept.exists() else ""):
-            _make(folder, core, [found] if (found := shutil.which(python)) else _pythons(), packages)
+            _make(folder, core, [found] if (found := shutil.which(python)) else _pythons(),
+                  [*packages, *([] if alone else beside())])
             kept.write_text(wanted, encoding="utf-8")
     return folder / "bin"
 
@@ -87,7 +90,7 @@ def _make(folder: Path, core: str, pythons: Collection[str], packages: Collectio
         if new.returncode == 0:
             # Most of it is never imported here, so Python compiles what it imports.
             new = subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-compile",
-                                  f"ansible-core{version}", *beside(), *packages], capture_output=True, text=True,
+                                  f"ansible-core{version}", *packages], capture_output=True, text=True,
                                  check=False)
         if new.returncode == 0:
             return

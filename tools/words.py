@@ -49,6 +49,12 @@ class Figures:
                        self.inverted + other.inverted, self.colons + other.colons,
                        self.semicolons + other.semicolons, self.you + other.you)
 
+    def __sub__(self, other: Figures) -> Figures:
+        """Return the counts without those of ``other``, which are part of them."""
+        return Figures(self.words - other.words, self.sentences - other.sentences,
+                       self.inverted - other.inverted, self.colons - other.colons,
+                       self.semicolons - other.semicolons, self.you - other.you)
+
     def share(self, count: int) -> float:
         """Return ``count`` as a percentage of the sentences, 0 if there is no sentence."""
         return 100 * count / self.sentences if self.sentences else 0.0
@@ -162,8 +168,11 @@ def table(texts: Mapping[str, str]) -> Iterator[str]:
     """Yield the figures of each page, and of all pages, as the rows of a table."""
     yield f"{'page':40} {'words':>6} {'inverted':>9} {'colon':>7} {'semicolon':>10} {'you':>6}"
     measured = {page: measure(text) for page, text in texts.items()}
-    guides = (found for page, found in measured.items() if page.startswith("docs/guides/"))
-    sums = {"docs/guides": sum(guides, Figures()), "all": sum(measured.values(), Figures())}
+    groups = {"how-to": ("docs/guides/",), "contributors": ("docs/contributors/",)}
+    sums = {name: sum((found for page, found in measured.items() if page.startswith(begins)), Figures())
+            for name, begins in groups.items()}
+    whole = sum(measured.values(), Figures())
+    sums |= {"users": whole - sums["contributors"], "all": whole}
     for name, found in {**measured, **sums}.items():
         counts = (found.inverted, found.colons, found.semicolons, found.you)
         shares = [f"{found.share(count):.1f}%" for count in counts]

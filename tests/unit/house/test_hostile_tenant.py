@@ -21,5 +21,5 @@ def test_each_way_has_one_test() -> None:
 
 
 def test_each_way_is_on_the_page() -> None:
-    page = (ROOT / "docs/guides/tenants.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/contributors/hostile-tenant.md").read_text(encoding="utf-8")
     assert [f"{int(number):02}" for number in ROW.findall(page)] == WAYS

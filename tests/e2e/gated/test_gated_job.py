@@ -56,7 +56,9 @@ class Working(Awx):
         config = stage.config()
         self.environment = {f"COMPOSABLE_{name.upper()}": str(value) for name, value in config.pop("fabric").items()}
         _status, owner = self.answer("POST", "/api/v2/organizations/", {}, {"name": "Composable infrastructure"})
+        project = self.create("projects", {"name": "Repository", "organization": owner["id"]})
         _status, template = self.answer("POST", "/api/v2/job_templates/", {}, {
+            "project": project["id"],
             "name": "Composable scale pass", "playbook": "playbooks/attach.yml", "organization": owner["id"],
             "survey_enabled": True, "extra_vars": json.dumps({"composable_config": config})})
         self.answer("POST", f"{template['url']}survey_spec/", {}, {"name": "", "description": "", "spec": [QUESTION]})

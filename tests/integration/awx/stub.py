@@ -104,7 +104,7 @@ class Awx:
         if below == "create_approval_template":
             return self._approval(method, item, body)
         if below == "launch":
-            return self._launch(method, item, body)
+            return (200, {}) if method == "GET" else self._launch(item, body)
         return self._association(method, path, rules.ASSOCIATED[kind][below], body)
 
     def _collection(self, method: str, name: str, query: dict[str, str], body: Json) -> tuple[int, t.Any]:
@@ -178,7 +178,7 @@ class Awx:
         if name == "job_templates" and not (self.project / str(body.get("playbook"))).is_file():
             faults["playbook"] = ["Playbook not found for project."]
         if name == "schedules":
-            faults.update(self._unanswered(body))
+            faults.update(self._unanswered(body["unified_job_template"], body.get("extra_data") or {}))
         if name == "role_team_assignments" and not faults:
             about = DEFINITIONS[self.items["role_definitions"][body["role_definition"]]["name"]]
             if body.get("object_id") not in self.items[about]:
@@ -186,11 +186,10 @@ class Awx:
         if faults:
             raise Refused(400, faults)
 
-    def _unanswered(self, schedule: Json) -> dict[str, list[str]]:
-        survey = self.surveys.get(schedule["unified_job_template"], {})
-        given = schedule.get("extra_data") or {}
+    def _unanswered(self, template: int, given: Json) -> dict[str, list[str]]:
+        survey = self.surveys.get(template, {})
         missing = [q["variable"] for q in survey.get("spec", ())
-                   if q["required"] and not q["default"] and q["variable"] not in given]
+                   if q["required"] and not q.get("default") and given.get(q["variable"]) in (None, "")]
         return {"variables_needed_to_start": [f"'{name}' value missing" for name in missing]} if missing else {}
 
     def _exists(self, kind: str, number: object) -> bool:
@@ -225,11 +224,14 @@ class Awx:
         node["unified_job_template"] = template["id"]
         return 201, self._shown("workflow_approval_templates", template)
 
-    def _launch(self, method: str, template: Json, body: Json) -> tuple[int, t.Any]:
-        """As AWX: variables that neither the survey nor a prompt asks for are ignored."""
-        if method == "GET":
-            return 200, {}
+    def _launch(self, template: Json, body: Json) -> tuple[int, t.Any]:
+        """As AWX: variables that neither the survey nor a prompt asks for are ignored.
+
+        Source: awx/api/serializers.py, JobLaunchSerializer.validate, and awx/main/models/mixins.py, survey errors.
+        """
         given = body.get("extra_vars") or {}
+        if template.get("survey_enabled") and (missing := self._unanswered(template["id"], given)):
+            raise Refused(400, missing)
         survey = self.surveys.get(template["id"], {}) if template.get("survey_enabled") else {}
         asked = {question["variable"] for question in survey.get("spec", ())}
         prompts = template.get("ask_variables_on_launch")
@@ -295,7 +297,7 @@ def matches(item: Json, query: dict[str, str]) -> bool:
 
 def active(job: Json, query: dict[str, str]) -> bool:
     """Whether a job fits the filters of the list of jobs. Source: awx/api/filters.py."""
-    wanted = query.get("status__in", job["status"]).split(",")
+    wanted = query.get("status__in", str(job["status"])).split(",")
     return job["status"] in wanted and query.get("organization", str(job.get("organization"))) == str(
         job.get("organization"))
 

@@ -109,6 +109,20 @@ def test_a_caller_of_the_api_leaves_out_what_has_a_default(awx: Awx, made: Playe
     assert needed == set()
 
 
+@pytest.mark.parametrize(("template", "answers", "missing"), [
+    ("Composable defragment proposal", {}, "composable_defragment_claim"),
+    ("Composable defragment proposal", {"composable_defragment_claim": ""}, "composable_defragment_claim"),
+    ("Composable detach", {}, "composable_detach_nodes"),
+    ("Composable defragment", {"composable_defragment_claim": "training/large"}, "composable_defragment_proposal")])
+def test_a_template_is_not_launched_without_the_answers_that_its_playbook_needs(
+    awx: Awx, made: Played, template: str, answers: Json, missing: str
+) -> None:
+    url = named(awx, "job_templates")[template]["url"]
+    with pytest.raises(Refused) as refused:
+        awx.answer("POST", f"{url}launch/", {}, {"extra_vars": answers})
+    assert refused.value.body == {"variables_needed_to_start": [f"'{missing}' value missing"]}
+
+
 @pytest.mark.parametrize("damage", [{"type": "number"}, {"variable": "with space"}, {"question_name": ""},
                                     {"type": "multiplechoice", "choices": []}, {"surprise": 1}])
 def test_the_survey_schema_refuses(awx: Awx, made: Played, damage: Json) -> None:

@@ -66,9 +66,11 @@ def serve(api: FakeApi, sick: str = "", absent: str = "", **holds: list[Json]) -
         found = {"kind": "APIResourceList", "groupVersion": group, "resources": resources}
         api.on(f"GET {path}", status(503, "ServiceUnavailable") if group == sick else found)
         for name, kind, items in KINDS[group]:
-            listed = {"kind": f"{kind}List", "apiVersion": group, "metadata": {"resourceVersion": "1"},
-                      "items": holds.get(name, items)}
+            own = holds.get(name, items)
+            listed = {"kind": f"{kind}List", "apiVersion": group, "metadata": {"resourceVersion": "1"}, "items": own}
             api.on(f"GET {path}/{name}", listed)
+            for item in own if name == "nodes" else ():
+                api.on(f"GET {path}/{name}/{item['metadata']['name']}", {"kind": kind, "apiVersion": group, **item})
     for name, _kind, _items in KINDS[CRO] if absent != CRO else ():
         crd = {"apiVersion": CRDS, "kind": "CustomResourceDefinition", "metadata": {"name": f"{name}.{GROUP}"}}
         api.on(f"GET /apis/{CRDS}/customresourcedefinitions/{name}.{GROUP}", crd)

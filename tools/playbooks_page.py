@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -22,16 +24,27 @@ This page lists every playbook of the collection with its variables. It is for A
 A variable with the prefix `composable_` that is not on this page is refused if you give it with `-e`. So is a value
 that is not allowed. `make playbooks-page` writes this page.
 """
+COMMON = "Variables of several playbooks"
+COLUMNS = ("| Variable | Type | Default | Meaning |", "|---|---|---|---|")
 Table = dict[str, t.Any]
 
 
 def page(table: Table) -> str:
     """Return the whole page."""
-    return "\n".join([HEAD, *(section(name, table) for name in table["playbooks"])])
+    common = shared(table)
+    rows = [row(name, table["variables"][name]) for name in common]
+    head = f"## {COMMON}\n\nThe sections of the playbooks name those that they take.\n\n" + "\n".join([*COLUMNS, *rows])
+    return "\n".join([HEAD, head + "\n", *(section(name, table, common) for name in table["playbooks"])])
 
 
-def section(name: str, table: Table) -> str:
-    """Return the section of a playbook."""
+def shared(table: Table) -> list[str]:
+    """Return the variables that at least three playbooks take, in the order of the table."""
+    counts = Counter(name for book in table["playbooks"] for name in takes(book, table))
+    return [name for name in table["variables"] if counts[name] > 2]
+
+
+def section(name: str, table: Table, common: Sequence[str] = ()) -> str:
+    """Return the section of a playbook. The variables ``common`` are described elsewhere on the page."""
     book = table["playbooks"][name]
     parts = [f"## {name}", f"{book['description']} With `--check` it {book['check']}."]
     if roles := book.get("roles"):
@@ -40,9 +53,12 @@ def section(name: str, table: Table) -> str:
                      f"Its variables are the options of the role {links}.")
     if tags := book.get("tags"):
         parts.append(f"Tags: {', '.join(f'`{tag}`' for tag in tags)}.")
-    if names := takes(name, table):
-        rows = [row(each, table["variables"][each]) for each in names]
-        parts.append("\n".join(["| Variable | Type | Default | Meaning |", "|---|---|---|---|", *rows]))
+    names = takes(name, table)
+    if named := [f"`composable_{each}`" for each in names if each in common]:
+        link = f"[{COMMON}](#{COMMON.lower().replace(' ', '-')})"
+        parts.append(f"{link}: {', '.join(named)}.")
+    if rows := [row(each, table["variables"][each]) for each in names if each not in common]:
+        parts.append("\n".join([*COLUMNS, *rows]))
     for stat, text in book.get("returns", {}).items():
         parts.append(f"It sets the statistic `{stat}`: {text}. Automation controllers show it as an artifact.")
     return "\n\n".join(parts) + "\n"

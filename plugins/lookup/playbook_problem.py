@@ -7,12 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: playbook_problem
-short_description: What is wrong with the extra variables of a playbook of this collection
+short_description: What is wrong with the variables of a playbook of this collection
 version_added: 0.1.0
 description:
-  - Returns one sentence about an extra variable that begins with C(composable_) and that no playbook of this collection
-    takes, or whose value is not allowed. Returns an empty text when there is none.
-  - Only extra variables count (C(-e)). An inventory may have variables of its own with this prefix.
+  - Returns one sentence about a variable that begins with C(composable_) and that no playbook of this collection takes,
+    or whose value is not allowed. Returns an empty text when there is none.
+  - Extra variables count (C(-e)), and those of the play and of every host of the inventory, also from files of
+    C(group_vars) and C(host_vars). What the inventory plugins and the statistics of this collection are called is
+    allowed.
 author:
   - composable.infra contributors (@composable-infra)
 options:
@@ -59,14 +61,25 @@ class LookupModule(LookupBase):
         """Return the sentence, or an empty text."""
         (playbook,) = terms
         loader: t.Any = self._loader
-        return [problem(playbook, load_extra_vars(loader), yaml.safe_load(TABLE.read_text(encoding="utf-8")))]
+        table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+        found = problem(playbook, load_extra_vars(loader), table)
+        known = variables or {}
+        found = found or problem(playbook, {name: known[name] for name in known if name.startswith(PREFIX)}, table)
+        hosts = known.get("hostvars")
+        for host in known.get("groups", {}).get("all", []) if hosts is not None and not found else ():
+            if wrong := problem(playbook, hosts.raw_get(host), table):
+                return [f"{wrong}. It is a variable of the host {host}"]
+        return [found]
 
 
 def problem(playbook: str, given: Mapping[str, t.Any], table: Mapping[str, t.Any]) -> str:
     """Return one sentence about the variables ``given`` to a playbook, by the table of arguments."""
     known = {PREFIX + name: option for name, option in table["variables"].items()}
+    # AWX hands the statistics of a job to the next job of its workflow as extra variables.
+    set_by_us = {PREFIX + name for name in table["inventory"]} | {
+        name for each in table["playbooks"].values() for name in each.get("returns", ())}
     for name, value in given.items():
-        if not name.startswith(PREFIX):
+        if not name.startswith(PREFIX) or name in set_by_us - set(known):
             continue
         if name not in known:
             return f"{name}: is no variable of the playbooks of composable.infra. {advice(name, playbook, table)}"

@@ -82,9 +82,18 @@ def test_the_page_is_made_of_the_table(table: Json) -> None:
     assert playbooks_page.PAGE.read_text(encoding="utf-8") == playbooks_page.page(table), "run make playbooks-page"
 
 
+def test_variables_of_the_inventory_are_those_that_its_plugins_set(table: Json) -> None:
+    """They name them as texts, or as arguments of a call that adds the prefix."""
+    text = "".join((ROOT / "plugins/inventory" / f"{name}.py").read_text(encoding="utf-8")
+                   for name in ("cluster", "fabric"))
+    named = set(re.findall(r"\bcomposable_([a-z]+)\b", text)) - set(table["variables"])
+    assert set(table["inventory"]) == named
+
+
 @pytest.mark.parametrize(("given", "words"), [
     ({}, ""), ({"composable_config_path": "x", "site_variable": 1}, ""),
     ({"composable_bootstrap_parts": ["nfd", "{{ more }}"]}, ""),
+    ({"composable_plan": {}, "composable_devices": [], "composable_whatif": {}}, ""),
     ({"composable_conf_path": "x"}, "composable_conf_path: is no variable of the playbooks of composable.infra. "
                                     "Did you mean composable_config_path?"),
     ({"composable_xyzzy": 1}, "composable_xyzzy: is no variable of the playbooks of composable.infra. "

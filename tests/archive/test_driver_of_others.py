@@ -35,10 +35,11 @@ EMULATOR = ("ansible-playbook composable.infra.emulator -e composable_emulator_d
 OF_ITS_OWN: Json = {"environment": {"ANYTHING": "x"}}
 
 
-@pytest.fixture(scope="module")
-def user(toy_user_of: t.Callable[[str, str], User]) -> User:
-    """Return a user who has both collections."""
-    return toy_user_of(*installed.QUICK)
+@pytest.fixture(scope="module", ids="-".join,
+                params=[installed.QUICK, pytest.param(installed.REST[0], marks=pytest.mark.slow)])
+def user(toy_user_of: t.Callable[[str, str], User], request: pytest.FixtureRequest) -> User:
+    """Return a user who has both collections, with the newest and the oldest ansible-core."""
+    return toy_user_of(*request.param)
 
 
 @pytest.fixture(scope="module")

@@ -24,15 +24,21 @@ def merged(old: t.Any, patch: t.Any) -> t.Any:
 
 
 def strategic(old: Json, patch: Json) -> Json:
-    """Strategic merge patch, for the lists that the engine sends: scheduling gates by name, and finalizers as a set."""
+    """Strategic merge patch, for the lists that the engine sends: scheduling gates by name, conditions by type, and
+    finalizers as a set."""
     body = {key: dict(value) if isinstance(value, dict) else value for key, value in patch.items()}
     gates = body.get("spec", {}).pop("schedulingGates", [])
     finalizers = body.get("metadata", {}).pop("finalizers", [])
+    told = body.get("status", {}).pop("conditions", [])
     new: Json = merged(old, body)
     if gates:
         gone = {gate["name"] for gate in gates if gate.get("$patch") == "delete"}
         left = [gate for gate in new["spec"].get("schedulingGates") or [] if gate["name"] not in gone]
         new["spec"] = merged(new["spec"], {"schedulingGates": left or None})
+    if told:
+        had = new["status"].get("conditions") or []
+        by_type = {condition["type"]: condition for condition in [*had, *told]}
+        new["status"] = {**new["status"], "conditions": [*by_type.values()]}
     if finalizers:
         had = new["metadata"].get("finalizers") or []
         new["metadata"] = {**new["metadata"], "finalizers": [*had, *(f for f in finalizers if f not in had)]}

@@ -230,9 +230,17 @@ class FakeApi:
                 body = {k: v for k, v in body.items() if k != "status"}
             return self._stored(res, _merged(old, body))
 
-    def strategic_patch(self, res: ApiResource, name: str, body: Json, namespace: str | None = None) -> Json:
-        """Only what removes scheduling gates, and what adds finalizers."""
-        self._called("strategic_patch", res.plural, name, body)
+    def strategic_patch(self, res: ApiResource, name: str, body: Json, namespace: str | None = None,
+                        subresource: str | None = None) -> Json:
+        """Only what removes scheduling gates, what adds finalizers, and what sets conditions of the status."""
+        self._called("strategic_patch", res.plural, name, body, subresource)
+        if subresource == "status":
+            with self._lock:
+                old = self._found(res, name, namespace)
+                _check(old, body)
+                told = [*(old.get("status") or {}).get("conditions", ()), *body["status"]["conditions"]]
+                by_type = {each["type"]: each for each in told}
+                return self._stored(res, _merged(old, {"status": {"conditions": [*by_type.values()]}}))
         gone = {g["name"] for g in body.get("spec", {}).get("schedulingGates", ()) if g["$patch"] == "delete"}
         added = body["metadata"].get("finalizers", [])
         with self._lock:

@@ -31,6 +31,8 @@ _UNREAD: t.Final = ("containers", "initContainers", "ephemeralContainers", "volu
 _STATUS: t.Final = ("phase", "nominatedNodeName", "resourceClaimStatuses", "extendedResourceClaimStatus", "resources",
                     "allocatedResources")
 _OWNER: t.Final = ("apiVersion", "kind", "name", "uid", "controller")
+# Condition of a pod whose gate was removed without devices.
+SERVED: t.Final = "composable.infra/Served"
 _CONDITION: t.Final = ("type", "status", "reason", "message")
 RESIZE_PENDING: t.Final = "PodResizePending"
 _RESIZED: t.Final = ("name", "resources", "allocatedResources")
@@ -149,6 +151,21 @@ def job(pod: Json) -> Json | None:
 def removal(uid: str) -> Json:
     """A strategic merge patch that takes our gate and no other from the pod with this uid."""
     return {"metadata": {"uid": uid}, "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
+
+
+def not_served(uid: str, reason: str, now: str) -> Json:
+    """A strategic merge patch of the status of the pod with this uid: its gate was removed without devices, and why.
+
+    A condition, since an annotation could be written by whoever may create pods. ``now``: RFC 3339.
+    """
+    told = {"type": SERVED, "status": "False", "reason": "GateReleased", "message": reason, "lastTransitionTime": now}
+    return {"metadata": {"uid": uid}, "status": {"conditions": [told]}}
+
+
+def why_not_served(pod: Json) -> str:
+    """Why the gate of a pod was removed without devices, empty if it was not."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return next((str(each.get("message") or "") for each in conditions if each.get("type") == SERVED), "")
 
 
 def trimmed(pod: Json) -> Json:

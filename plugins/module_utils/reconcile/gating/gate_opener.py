@@ -77,7 +77,7 @@ class GateOpener:
             claims = self._state.claims_of_pod(raw) if raw else ()
             known = [claim for ref in claims if (claim := self._state.claim(ref.uid))]
             if release.unschedulable:
-                self._state.releases.note(release.pod.uid, release.reason)
+                self._writer.tell_not_served(release.pod, release.reason)
             self._hops.metrics.count("gate_released_total",
                                      reason="unserved" if release.unschedulable else "not_judged")
             self._reporter.about_pod(release.pod, "GateReleased", release.reason, claims=claims)

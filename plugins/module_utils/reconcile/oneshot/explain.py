@@ -71,7 +71,7 @@ def as_planned(engine: ControllerManager) -> dict[str, WaitReason]:
 
 class _Judge:
     """Why claims without a plan are not served: ``refusals`` by the selectors and the devices that there are, then the
-    planner's reasons by the pod's uid, where it was asked, and those of earlier releases. Read when first needed."""
+    planner's reasons by the pod's uid, where it was asked, and those on released pods. Read when first needed."""
 
     def __init__(self, engine: ControllerManager, *, plan: bool = False) -> None:
         self._state, self._plan = engine.state, plan
@@ -89,7 +89,7 @@ class _Judge:
         if self._plan and self._planned is None:
             self._planned = refused_pods(self._state)
         uid = pod["metadata"]["uid"]
-        return self._planned.get(uid, "") if self._planned is not None else self._state.releases.of(uid)
+        return self._planned.get(uid, "") if self._planned is not None else pods.why_not_served(pod)
 
 
 def _said(name: str, claim: Json, pod: Json) -> WaitReason:

@@ -43,7 +43,6 @@ from .memory import (
     LastUses,
     OperationsUnderWay,
     RecentAttaches,
-    Releases,
     Returns,
     Rival,
     ShownDevices,
@@ -109,7 +108,6 @@ class ClusterState:
         self.operations, self.last_uses = OperationsUnderWay(), LastUses()
         self.blocks, self.rival = AttachBlocks(clock=clock), Rival(clock)
         self.held, self.returns, self.attaches = HeldPods(), Returns(), RecentAttaches()
-        self.releases = Releases()
         self.shares, self.floor_shares = NodeShares(), FloorShares()
         # Shared with copies, since they are read from the stores alone.
         self.used_devices = UsedDevices(self.resources, self.slices, self.claims, self.users)
@@ -145,7 +143,6 @@ class ClusterState:
         other.last_uses, other.tainted = self.last_uses.copy(), dict(self.tainted)
         other.held, other.returns, other.attaches = self.held.copy(), self.returns.copy(), self.attaches.copy()
         other.shares, other.floor_shares = self.shares.copy(), self.floor_shares.copy()
-        other.releases = self.releases.copy()
         return other
 
     def forget(self, resource: str) -> None:

@@ -161,25 +161,6 @@ class HeldPods(Memory[HeldPod]):
                 self._known[pod] = replace(old, spent=old.spent + max(0.0, seconds), failures=old.failures + 1)
 
 
-class Releases(Memory[str]):
-    """Why pods were released without devices, by the pod's uid: the newest KEPT of them."""
-
-    KEPT: t.Final = 1024
-
-    def note(self, pod: str, reason: str) -> None:
-        """A pod (its uid) was released."""
-        with self._lock:
-            self._known.pop(pod, None)
-            self._known[pod] = reason
-            if len(self._known) > self.KEPT:
-                del self._known[next(iter(self._known))]
-
-    def of(self, pod: str) -> str:
-        """Return the reason for a pod (its uid), empty if none is known."""
-        with self._lock:
-            return self._known.get(pod, "")
-
-
 @dataclass(frozen=True, slots=True)
 class Return:
     """A device of a model that came back from a node. ``when``: in seconds since the epoch; ``gone``: its

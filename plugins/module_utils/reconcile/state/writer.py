@@ -379,6 +379,13 @@ class Writer:
         self._changes += 1
         return True
 
+    def tell_not_served(self, pod: PodRef, reason: str) -> None:
+        """Write the condition Served of a pod whose gate was removed without devices; one that is gone is fine."""
+        body = pods.not_served(pod.uid, reason, format_time(self.client.server_time()))
+        with contextlib.suppress(NotFound, Conflict):
+            self.state.pods.upsert(self.client.strategic_patch(PODS, pod.name, body, namespace=pod.namespace,
+                                                               subresource="status"))
+
     def mark_claim(self, action: MarkClaim) -> bool:
         """Write a condition onto the allocation it was decided for; False when that allocation is no more."""
         raw = self.state.claims.first("uid", action.claim)

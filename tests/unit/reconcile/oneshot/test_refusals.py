@@ -11,11 +11,16 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
 from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
+from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.keys import GatesKey
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.explain import as_planned, explain
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.oneshot.run import wait_reason_result
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.controller_manager import (
+    ControllerManager,
+)
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_reporter import EventReporter
 from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
@@ -50,6 +55,14 @@ def refused_by_the_scheduler() -> dict[str, t.Any]:
     raw["status"]["conditions"] = [
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": SAID}]
     return raw
+
+
+def tell_by_the_scheduler(bench: Bench) -> None:
+    """Have kube-scheduler write its condition beside those that the pod has."""
+    raw = bench.api.one(PODS, "train", "default")
+    mine = refused_by_the_scheduler()["status"]["conditions"]
+    others = [each for each in raw["status"]["conditions"] if each["type"] != "PodScheduled"]
+    bench.put({**raw, "status": {**raw["status"], "conditions": [*others, *mine]}})
 
 
 def both(quiet: Quiet) -> Iterator[WaitReason]:
@@ -134,10 +147,30 @@ def test_reason_of_the_release_is_kept_for_the_claim(served: Quiet) -> None:
     held_pods.ask(bench)
     bench.reconcile(GatesKey())
     (why,) = [each["message"] for each in engine.reporter.history if each["reason"] == "GateReleased"]
-    bench.put(refused_by_the_scheduler())
+    tell_by_the_scheduler(bench)
     found = as_planned(engine)["default/train"]
     assert found.waits_for.startswith(f"{why}; pool a100-fabric1 has")
     assert why.startswith("1 x A100 40G: 0/1 nodes: 1 were unschedulable")
+
+
+def test_another_process_says_the_reason_of_the_release_too(served: Quiet) -> None:
+    """After a restart, and on a replica that does not lead: the reason is a condition of the pod."""
+    engine, bench = served
+    bench.put({**held_pods.node(), "spec": {**held_pods.node()["spec"], "unschedulable": True}})
+    held_pods.ask(bench)
+    bench.reconcile(GatesKey())
+    (why,) = [each["message"] for each in engine.reporter.history if each["reason"] == "GateReleased"]
+    released = bench.api.one(PODS, "train", "default")
+    (told,) = [each for each in released["status"]["conditions"] if each["type"] == pods.SERVED]
+    tell_by_the_scheduler(bench)
+    assert (told["status"], told["reason"], told["message"]) == ("False", "GateReleased", why)
+    other = ControllerManager(bench.api.client, bench.fabric, engine.config, events=False, metrics=bench.metrics)
+    for store, kept in zip(other.state.stores.values(), engine.state.stores.values(), strict=True):
+        for raw in kept.list():
+            store.upsert(raw)
+    other.state.snapshot = engine.state.snapshot
+    assert as_planned(other)["default/train"].waits_for.startswith(f"{why}; pool a100-fabric1 has")
+    other.stop()
 
 
 def test_release_is_an_event_on_pod_and_claim(held: Bench) -> None:

@@ -53,8 +53,6 @@ def html(into: Path) -> int:
     source, log = WORK / "source", WORK / "warnings"
     plugins = source / "plugins"
     plugins.mkdir(mode=0o700, parents=True)
-    settings = f"{SETTINGS}redirects = {redirects()!r}\n"
-    (source / "conf.py").write_text(settings, encoding="utf-8")
     try:
         write(source, COPY)
     except DeadLink as dead:
@@ -63,6 +61,8 @@ def html(into: Path) -> int:
     status = run(["antsibull-docs", "collection", "--use-current", "--squash-hierarchy", "--no-breadcrumbs",
                   "--fail-on-error", "--dest-dir", str(plugins), NAME],
                  ANSIBLE_COLLECTIONS_PATH=str(WORK), ANSIBLE_LOCAL_TEMP=str(WORK / "tmp"))
+    settings = f"{SETTINGS}redirects = {redirects(path.stem for path in plugins.glob('*.rst'))!r}\n"
+    (source / "conf.py").write_text(settings, encoding="utf-8")
     status = status or run(["sphinx-build", "-Q", "-b", "html", "-w", str(log), str(source), str(into)])
     found = faults(log.read_text(encoding="utf-8")) if log.is_file() else []
     print("\n".join(found) or f"docsite: {len(list(into.rglob('*.html')))} pages in {into.name}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..address import current
@@ -52,13 +52,15 @@ def listed() -> list[str]:
     return ["index", *(page for pages in SECTIONS.values() for page in pages)]
 
 
-def redirects() -> dict[str, str]:
+def redirects(plugins: Iterable[str] = ()) -> dict[str, str]:
     """Return the address to which each old address of the site leads, relative to the old one.
 
-    Until version 1 of the site, ``guides/air-gap`` was ``docsite/air_gap``.
+    The first site had ``guides/air-gap`` at ``docsite/air_gap``, and the pages of ``plugins`` at
+    its root.
     """
     former = {f"docsite/{page.rpartition('/')[2].replace('-', '_')}": page for page in listed()}
-    return {old: os.path.relpath(f"{page}.html", Path(old).parent) for old, page in {**former, **MOVED}.items()}
+    moved = {**former, **MOVED, **{name: f"plugins/{name}" for name in plugins if name not in listed()}}
+    return {old: os.path.relpath(f"{page}.html", Path(old).parent) for old, page in moved.items()}
 
 
 def write(into: Path, root: Path = ROOT) -> None:

@@ -56,6 +56,8 @@ def test_a_link_that_leads_nowhere_is_refused(link: str) -> None:
 def test_an_old_address_leads_to_the_page_that_has_its_text() -> None:
     found = pages.redirects()
     assert found["docsite/air_gap"] == "../guides/air-gap.html"
+    assert pages.redirects(["index", "scale_module"])["scale_module"] == "plugins/scale_module.html"
+    assert "index" not in pages.redirects(["index"])
     for old, target in found.items():
         page = (ROOT / "docs" / old).parent.joinpath(target.partition("#")[0]).resolve().with_suffix(".md")
         assert page.is_file(), f"{old} leads to {target}"

@@ -136,6 +136,9 @@ request = partial(merged, COMPOSABILITY_REQUESTS, "request-1")
 
 GRANTED: list[tuple[str, str, Try]] = [
     ("scaler", "the node tried first", pod(body={"status": {"nominatedNodeName": "node-0"}}, subresource="status")),
+    ("scaler", "why it is not served", lambda client: client.strategic_patch(
+        PODS, "held", {"status": {"conditions": [{"type": pods.SERVED, "status": "False", "reason": "GateReleased",
+                                                  "message": "no node"}]}}, HERE, "status")),
     ("scaler", "a label of CoHDI's", node(body={"metadata": {"labels": {"cohdi.io/a100": "true"}}})),
     ("scaler", "its condition", claim(body={"status": {"devices": [{**DEVICE, "conditions": [CONDITION]}]}},
                                       subresource="status")),
@@ -186,6 +189,8 @@ POLICY: dict[str, tuple[str, Try]] = {
         {"apiVersion": "v1", "kind": "Node", "name": "node-0", "uid": "0"}]}})),
     "a pod's phase": ("scaler", pod(body={"status": {"phase": "Failed"}}, subresource="status")),
     "a pod's conditions": ("scaler", pod(body={"status": {"conditions": []}}, subresource="status")),
+    "another condition of a pod": ("scaler", lambda client: client.strategic_patch(
+        PODS, "held", {"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}}, HERE, "status")),
     "a pod's claims": ("scaler", pod(body={"status": {"resourceClaimStatuses": [
         {"name": "gpu", "resourceClaimName": "other"}]}}, subresource="status")),
     "a node's role": ("scaler", node(body={"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}})),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from functools import partial
 
+from ...kube.errors import Forbidden
 from ...kube.objects import claims as claims_of
 from ...planning.device_info import GATED
 from ...planning.node.snapshot import PodRef
@@ -76,14 +77,22 @@ class GateOpener:
         if self._writer.ungate(release.pod):
             claims = self._state.claims_of_pod(raw) if raw else ()
             known = [claim for ref in claims if (claim := self._state.claim(ref.uid))]
-            if release.unschedulable:
-                self._writer.tell_not_served(release.pod, release.reason)
             self._hops.metrics.count("gate_released_total",
                                      reason="unserved" if release.unschedulable else "not_judged")
             self._reporter.about_pod(release.pod, "GateReleased", release.reason, claims=claims)
             for claim in (each for each in known if not claims_of.results(each)):
                 self._reporter.about_claim(claim, "GateReleased", release.reason)
             self._hops.over(known, release.reason)
+            if release.unschedulable:
+                self._tell(release)
+
+    def _tell(self, release: Release) -> None:
+        """Write the reason on the pod. A policy of an older version forbids it, which keeps no other pod waiting."""
+        try:
+            self._writer.tell_not_served(release.pod, release.reason)
+            self._reporter.once("served", "")
+        except Forbidden as error:
+            self._reporter.once("served", f"why pods are not served cannot be written on them: {error}")
 
 
 def namespace_labels(state: ClusterState) -> dict[str, dict[str, str]]:

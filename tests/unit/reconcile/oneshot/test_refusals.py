@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.api_resources import PODS
+from ansible_collections.composable.infra.plugins.module_utils.kube.errors import Forbidden
 from ansible_collections.composable.infra.plugins.module_utils.kube.event_recorder import Recorder
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects import pods
 from ansible_collections.composable.infra.plugins.module_utils.planning.actions import WaitReason
@@ -22,6 +23,7 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
     ControllerManager,
 )
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.event_reporter import EventReporter
+from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.writer import Writer
 from ansible_collections.composable.infra.tests.unit.planning.builders import DRIVER
 from ansible_collections.composable.infra.tests.unit.reconcile import held_pods, objects
 from ansible_collections.composable.infra.tests.unit.reconcile.bench import Bench
@@ -171,6 +173,22 @@ def test_another_process_says_the_reason_of_the_release_too(served: Quiet) -> No
     other.state.snapshot = engine.state.snapshot
     assert as_planned(other)["default/train"].waits_for.startswith(f"{why}; pool a100-fabric1 has")
     other.stop()
+
+
+def test_policy_of_an_older_version_keeps_no_release_back(served: Quiet, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, bench = served
+
+    def refuse(*_args: object) -> None:
+        raise Forbidden(403, "Forbidden", "of a pod's status the controllers only set nominatedNodeName")
+
+    monkeypatch.setattr(Writer, "tell_not_served", refuse)
+    bench.put({**held_pods.node(), "spec": {**held_pods.node()["spec"], "unschedulable": True}})
+    held_pods.ask(bench)
+    bench.reconcile(GatesKey())
+    told = {each["reason"]: each["message"] for each in engine.reporter.history}
+    assert "GateReleased" in told
+    assert told["Trouble"].startswith("why pods are not served cannot be written on them: ")
+    assert engine.gating.passes.problem() == ""
 
 
 def test_release_is_an_event_on_pod_and_claim(held: Bench) -> None:

@@ -32,6 +32,9 @@ class FakeClient:
     def list(self, resource: object, field_selector: str | None = None, label_selector: str | None = None) -> t.Any:
         return type("Found", (), {"items": []})
 
+    def server_time(self) -> float:
+        return 0.0
+
     def close(self) -> None:
         self.closed = True
 

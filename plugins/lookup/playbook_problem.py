@@ -65,7 +65,7 @@ class LookupModule(LookupBase):
         found = problem(playbook, load_extra_vars(loader), table)
         known = variables or {}
         found = found or problem(playbook, {name: known[name] for name in known if name.startswith(PREFIX)}, table)
-        hosts = known.get("hostvars")
+        hosts: t.Any = known.get("hostvars")
         for host in known.get("groups", {}).get("all", []) if hosts is not None and not found else ():
             if wrong := problem(playbook, hosts.raw_get(host), table):
                 return [f"{wrong}. It is a variable of the host {host}"]

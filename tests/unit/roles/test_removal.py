@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What roles remove, in which order, and what stands in the way before anything is removed.
+"""What roles remove, in which order, and what stands in the way before anything is removed or installed.
 
 What a role removes that the cluster removes as well goes before what the cluster removes it for.
 kube-controller-manager deletes the Secret of a token when its ServiceAccount is gone, and kubernetes.core.k8s fails on
@@ -97,3 +97,65 @@ def with_includes(path: Path) -> t.Iterator[dict[str, t.Any]]:
         included = task.get("ansible.builtin.include_tasks")
         if isinstance(included, str):
             yield from with_includes(path.parent / included)
+
+
+# The playbook bootstrap asks first for everything that one of its parts refuses later.
+PLAYS: list[dict[str, t.Any]] = yaml.safe_load((ROOT / "playbooks/bootstrap.yml").read_text(encoding="utf-8"))
+PLAY = {play["name"]: play for play in PLAYS}
+FIRST = PLAY["Ask for everything that a part would refuse, before the first part changes anything"]
+INSTALL = PLAY["Install the GPU stack and the controllers"]
+REFUSES = ("ansible.builtin.assert", "ansible.builtin.fail")
+# What cannot be known before: hosts are prepared by the first part, which reads all of them before it changes one; what
+# the chart was to bring is looked for when it has been installed; and the findings of verify are those of its end.
+AFTERWARDS = {("cohdi", "Fail when a component is not there")}
+ITSELF = {"verify"}
+
+
+def parts(play: dict[str, t.Any]) -> list[str]:
+    """Roles that a play imports, in order."""
+    return [task["ansible.builtin.import_role"]["name"].removeprefix("composable.infra.")
+            for task in play["tasks"] if "ansible.builtin.import_role" in task]
+
+
+def tasks_of(path: Path) -> t.Iterator[dict[str, t.Any]]:
+    """The tasks of a file, and of those of its folder that it includes to install."""
+    for task in yaml.safe_load(path.read_text(encoding="utf-8")):
+        yield from task.get("block", [task])
+        included = task.get("ansible.builtin.include_tasks")
+        name = included["file"] if isinstance(included, dict) else included
+        files = path.parent.glob("*_present.yml") if name and "{{" in name else [path.parent / name] if name else []
+        for file in files:
+            if file.stem not in ("absent", "manifests", "paused", "resumed"):
+                yield from tasks_of(file)
+
+
+def refusals(role: str, file: str) -> set[tuple[str, str]]:
+    """Role and name of the tasks that refuse, from a file of tasks on."""
+    path = ROOT / "roles" / role / "tasks" / file
+    return {(role, task["name"]) for task in tasks_of(path) if set(REFUSES) & set(task)} if path.is_file() else set()
+
+
+@pytest.mark.parametrize("role", [part for part in parts(INSTALL) if part not in ITSELF])
+def test_what_a_part_refuses_is_asked_first(role: str) -> None:
+    asked = refusals(role, "asked.yml") if role in parts(FIRST) else set()
+    assert refusals(role, "main.yml") - asked == {each for each in AFTERWARDS if each[0] == role}
+
+
+def test_parts_that_refuse_are_asked_with_their_own_condition_and_tag() -> None:
+    assert {"controllers", "cohdi", "nvidia_dra_driver", "gpu_sharing"} <= set(parts(FIRST))
+    for task in FIRST["tasks"]:
+        if role := task.get("ansible.builtin.import_role", {}).get("name", "").removeprefix("composable.infra."):
+            assert refusals(role, "asked.yml"), role
+            assert task["ansible.builtin.import_role"]["tasks_from"] == "asked.yml"
+            assert (task["when"], task["tags"]) == (f"'{role}' in bootstrap_chosen", [role])
+
+
+def test_nothing_is_changed_before() -> None:
+    names = [play["name"] for play in PLAYS]
+    assert names.index(FIRST["name"]) < names.index("Prepare the hosts") < names.index(INSTALL["name"])
+    assert FIRST["vars"] == INSTALL["vars"]
+    for role in parts(FIRST):
+        modules = {name for task in tasks_of(ROOT / "roles" / role / "tasks" / "asked.yml") for name in task
+                   if "." in name}
+        assert modules <= {*REFUSES, "ansible.builtin.include_tasks", "ansible.builtin.set_fact",
+                           "kubernetes.core.k8s_info", "composable.infra.stack_info"}

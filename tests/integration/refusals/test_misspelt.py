@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ PLACES = {"group_vars/all.yml": "", "group_vars/composable_nodes.yml": ". It is 
           "host_vars/worker-1.yml": ". It is a variable of the host worker-1", "host_vars/localhost.yml": ""}
 
 
-def inventory(folder: Path, place: str, variables: dict[str, object]) -> str:
+def inventory(folder: Path, place: str, variables: Mapping[str, object]) -> str:
     """Write an inventory with a file of variables. Return its path."""
     (folder / place).parent.mkdir(parents=True)
     (folder / place).write_text(yaml.safe_dump(variables), encoding="utf-8")

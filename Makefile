@@ -194,9 +194,10 @@ molecule-%: setup
 	@$(if $(filter $*,gpu_stack operations),$(PROGRAM).lab.binaries.helm .venv/bin)
 	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m molecule test -s $*
 
-lint: setup ## ruff on all Python, and the language of README.md and docs/
+lint: setup ## ruff on all Python, and the language of pages, docstrings and comments
 	@$(VENV_PYTHON) -m ruff check
 	@$(VENV_PYTHON) -m tools.words --check
+	@$(VENV_PYTHON) -m tools.docstrings --check
 
 types: setup ## mypy --strict on all Python
 	@$(VENV_PYTHON) -m tools.gates.types

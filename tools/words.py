@@ -65,12 +65,14 @@ class Rules:
     """The data of ``tools/words.yml``.
 
     ``banned`` maps a pattern to the words to use instead. ``allowed`` maps a page to parts of its
-    sentences, each with a reason. ``waiting`` names the pages that are not checked yet.
+    sentences, each with a reason. ``waiting`` names the pages that are not checked yet, and
+    ``code`` the folders of Python files that are checked already.
     """
 
     banned: Mapping[re.Pattern[str], str]
     allowed: Mapping[str, Mapping[str, str]]
     waiting: frozenset[str]
+    code: tuple[str, ...] = ()
 
 
 def rules(path: Path = RULES) -> Rules:
@@ -84,7 +86,7 @@ def rules(path: Path = RULES) -> Rules:
         if lacking := [line for line, reason in lines.items() if not reason]:
             raise ValueError(f"{path.name}: {page} has no reason for {lacking[0]!r}")
     banned = {re.compile(pattern): instead for pattern, instead in data["banned"].items()}
-    return Rules(banned, allowed, frozenset(data["waiting"] or ()))
+    return Rules(banned, allowed, frozenset(data["waiting"] or ()), tuple(data.get("code") or ()))
 
 
 def pages(root: Path = ROOT) -> list[str]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every CDI Manager must offer, and what is said of machines, devices and free devices."""
+"""Interface that every CDI Manager driver offers, with the data types of machines and devices."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A composable device. ``uid`` is the manager's, ``serial`` what the node sees (a GPU's UUID).
+    """A composable device.
 
-    ``kind``: ``gpu``, ``memory``, …; ``state``: ``free``, ``attaching``, ``attached``, ``detaching`` or
-    ``unavailable``; ``health``: ``OK``, ``Warning``, ``Critical`` or ``Unknown``; ``machine``: uid of the machine that
-    has it; ``size``: MiB of a memory device; ``box``: the manager's id of the chassis that it sits in, None where the
-    manager does not tell it. ``shared``: the manager shows that another machine has it too.
+    ``uid`` is the id that the CDI Manager uses. ``serial`` is the id that the node sees, for
+    example the UUID of a GPU. ``kind`` is ``gpu``, ``memory`` and so on. ``state`` is ``free``,
+    ``attaching``, ``attached``, ``detaching`` or ``unavailable``. ``health`` is ``OK``,
+    ``Warning``, ``Critical`` or ``Unknown``. ``machine`` is the uid of the machine that has the
+    device. ``size`` is the size of a memory device in MiB. ``box`` is the manager's id of the
+    chassis, or None if the manager does not report it. ``shared`` is true if the manager shows the
+    device on another machine too.
     """
 
     uid: str
@@ -36,10 +39,11 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine of the tenant and the composable devices attached to it; ``fabric`` None: on no fabric. ``devices``: a
-    tuple, or packed (``packed_devices.py``).
+    """A machine of the tenant with its composable devices.
 
-    ``power``: On, Off, PoweringOn, PoweringOff or Paused; None where the manager does not tell it.
+    ``fabric`` is None if the machine is on no fabric. ``devices`` is a tuple, or packed
+    (``packed_devices.py``). ``power`` is On, Off, PoweringOn, PoweringOff or Paused, or None if the
+    manager does not report it.
     """
 
     uid: str
@@ -51,7 +55,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many devices of a model one machine must and may have; None: not limited."""
+    """Limits to the devices of one model on one machine. None means no limit."""
 
     minimum: int | None
     maximum: int | None
@@ -59,10 +63,13 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What one end of a switch's ports is: ``kind`` machine, box, switch, or device where its box is not told.
+    """The ports of a switch that lead to one neighbor.
 
-    ``to``: uid of a machine or a device, id of a box or a switch. ``ports``: how many ports of the switch lead there,
-    ``down``: those of them whose link is not up. ``gbps``: what the others carry one way, in Gbit/s; 0.0: not told.
+    ``kind`` is the kind of the neighbor: machine, box, switch, or device if its box is not
+    reported. ``to`` is the uid of a machine or device, or the id of a box or switch. ``ports`` is
+    the number of ports that lead there. ``down`` counts the ports with a link that is not up.
+    ``gbps`` is the bandwidth of the other ports in one direction in Gbit/s, or 0.0 if it is not
+    reported.
     """
 
     kind: str
@@ -74,7 +81,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A switch of a fabric and what it is linked to; ``uid``: the manager's id of it."""
+    """A switch of a fabric and its links. ``uid`` is the manager's id of the switch."""
 
     uid: str
     fabric: int
@@ -85,15 +92,17 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class FabricSnapshot:
-    """What a manager showed: ``machines`` by uid, ``free`` devices by (model, fabric).
+    """The inventory that one poll of a CDI Manager returned.
 
-    A count that could not be had is absent from ``free``; the reason is in ``problems`` under
-    ``"<model>/<fabric>"``. ``taken``: seconds since the epoch, before the first question was asked; ``read``: after
-    the last answer, 0 when nobody noted it. ``sizes``: by machine uid and model, where the manager limits them.
-    ``free_in_boxes``: of the ``free`` ones those whose box the manager told, by (model, fabric, box). ``switches``:
-    those that the manager tells; ``switches_of``: uids of the switches that a device is linked to, by its uid.
-    ``unconfirmed``: why the list of machines may be incomplete; empty when two readings in a row show the same ones.
-    ``shared``: uids of the machines by uid of a device that several have, as far as these machines are shown.
+    ``machines`` are by uid, and ``free`` counts devices by (model, fabric). If a count cannot be
+    read, it is absent from ``free``, and ``problems`` has the reason under ``"<model>/<fabric>"``.
+    ``taken`` is the time before the first request in seconds since the epoch. ``read`` is the time
+    after the last answer, or 0 if it was not recorded. ``sizes`` has the limits by machine uid and
+    model, if the manager sets limits. ``free_in_boxes`` counts free devices in known boxes by
+    (model, fabric, box). ``switches`` are the reported switches. ``switches_of`` has the uids of
+    the linked switches by device uid. ``unconfirmed`` says why the list of machines may be
+    incomplete. It is empty if two readings in a row show the same machines. ``shared`` has the uids
+    of the machines by the uid of a device that several of these machines have.
     """
 
     machines: Mapping[str, Machine]
@@ -111,12 +120,14 @@ class FabricSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a manager can do, as data that plans are made with.
+    """Abilities of a CDI Manager, as input for planning.
 
-    ``asynchronous``: accepts before the device is attached, so a caller need not wait for the end. ``batch``: attaches
-    several devices by one request. ``lists_free``: lists free devices one by one. ``counts_free``: says how many are
-    free; where it does not, nothing is refused beforehand for want of devices. ``kinds``: of devices that it attaches.
-    ``powers``: switches machines on and off, see ``PowerManager``.
+    ``asynchronous``: the manager accepts a request before the device is attached, so a caller need
+    not wait for the end. ``batch``: one request attaches several devices. ``lists_free``: the
+    manager lists each free device. ``counts_free``: the manager counts free devices. If it does
+    not, callers cannot refuse a request in advance for lack of devices. ``kinds``: the kinds of
+    devices that the manager attaches. ``powers``: the manager switches machines on and off
+    (``PowerManager``).
     """
 
     asynchronous: bool
@@ -131,8 +142,8 @@ class Capabilities:
 class Task:
     """Outcome of attach, detach or resume.
 
-    ``devices`` that came or left. ``handles``: texts by which an asynchronous manager knows the operations, one for
-    each; empty where it answered at once.
+    ``devices`` are the attached or detached devices. ``handles`` are the names of the operations of
+    an asynchronous manager. They are empty if the manager answered at once.
     """
 
     done: bool
@@ -142,10 +153,12 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class MachinePower:
-    """Power of one machine. ``state``: On, Off, PoweringOn, PoweringOff or Paused, empty where it is not shown.
+    """Power of one machine.
 
-    ``reset_types``: the resets that the machine offers, in Redfish's words (Resource.ResetType). ``last_reset``: when
-    it last came on, in the manager's own form; empty where it is not told.
+    ``state`` is On, Off, PoweringOn, PoweringOff or Paused, or empty if it is not shown.
+    ``reset_types`` are the resets that the machine offers, as values of Redfish's
+    Resource.ResetType. ``last_reset`` is the time of the last power-on in the manager's own format,
+    or empty if it is not reported.
     """
 
     machine: str
@@ -155,91 +168,101 @@ class MachinePower:
     last_reset: str = ""
 
 
-# Hears the handles of the operations that a manager has accepted.
+# Receives the handles of the operations that a manager has accepted.
 Started = t.Callable[[tuple[str, ...]], None]
-# Called right before a manager is asked for a change, each time, on any thread; what it raises (Withdrawn) ends the
-# operation, and the manager is not asked.
+# Called on any thread right before each request that changes something. If it raises Withdrawn, the
+# operation ends and the manager gets no request.
 Proof = t.Callable[[], None]
 
 
 class FabricManager(t.Protocol):
-    """One CDI Manager, for one tenant where it knows tenants.
+    """One CDI Manager, for one tenant if the manager supports tenants.
 
-    All calls block, and may be made from any number of threads at once. All raise FabricError; its class says what a
-    caller may do: ask again (Unavailable, Busy), give up (Refused, Missing, Unauthorized), or look before anything
-    else (Uncertain: the change may have happened). Devices and machines are named by the manager's uids. The
-    protocols behind it are described with each driver.
+    All calls block, and any number of threads may call at once. All raise FabricError. The class of
+    the error tells a caller what to do: repeat the request (Unavailable, Busy), give up (Refused,
+    Missing, Unauthorized), or read the state first (Uncertain, because the change may have
+    happened). Devices and machines are named by the manager's uids. Each driver describes the
+    protocol of its manager.
     """
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this manager can do. May become more exact with the first call; asks nothing by itself."""
+        """Return the abilities of this manager without a request. The first call of another method
+        may make them more exact.
+        """
 
     def machines(self) -> tuple[Machine, ...]:
-        """All machines of the tenant, each once, with the composable devices attached to it."""
+        """Return each machine of the tenant once, with its attached composable devices."""
 
     def machine(self, uid: str) -> Machine:
-        """One machine, read anew, with its devices. Raises Missing when the manager does not know it."""
+        """Read one machine with its devices again. Raise Missing if the manager does not know it.
+        """
 
     def free(self, machine_uid: str, model: str) -> int:
-        """How many devices of ``model`` (the manager's own name of it) could be attached to the machine now.
+        """Return how many devices of ``model`` (the manager's name) can be attached to the machine
+        now.
 
-        Raises Missing for an unknown machine, Refused where free devices are not counted (``counts_free``).
+        Raise Missing for an unknown machine, and Refused if free devices are not counted
+        (``counts_free``).
         """
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
-        """All machines, and how many devices of each of ``models`` are free on each fabric.
+        """Return all machines, and the number of free devices of each of ``models`` on each fabric.
 
-        A count that fails is a problem of the snapshot and no error; only machines that cannot be listed are one.
+        If a count fails, add it to ``problems`` of the snapshot. Raise FabricError only if the
+        machines cannot be listed.
         """
 
     def devices(self) -> tuple[Device, ...]:
-        """Every device that the manager shows: the attached ones, and the free ones where ``lists_free``."""
+        """Return all attached devices, and the free devices too if the manager ``lists_free``."""
 
     def attach(
         self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu",
         started: Started | None = None, proof: Proof | None = None,
     ) -> Task:
-        """Attach ``count`` devices of ``model`` and ``kind``; returns with them when all are attached.
+        """Attach ``count`` devices of ``model`` and ``kind``. Return when all are attached.
 
-        ``token``: a text of the caller's for this one attach, by which a manager that can recognises a repeated one.
-        ``started`` is called once, on the caller's thread or another, with the handles that an asynchronous manager
-        gave, before their end is waited for; a manager that answers when it is done never calls it. ``proof`` is asked
-        right before each request that changes something, however long the operation waited for others.
+        ``token`` is the caller's name for this attach. A manager that supports tokens recognizes a
+        repeated request by it. ``started`` is called once, on any thread, with the handles of an
+        asynchronous manager, before the wait for their end. A manager that answers at the end never
+        calls it. ``proof`` is called right before each request that changes something, however long
+        the operation waited.
 
-        Raises Refused (``exhausted``: no free device is left; ``device``: it was attached all the same and must be
-        detached), Missing for an unknown machine, Busy and Unavailable when nothing was done, Uncertain when the reply
-        was lost or the end was not seen in time. When only some of several came the error has them as ``devices``.
+        Raise Refused (``exhausted`` means that no device is free, ``device`` is a device that was
+        attached all the same and must be detached), Missing for an unknown machine, Busy and
+        Unavailable if nothing was done, and Uncertain if the reply was lost or the end was not seen
+        in time. If only some of several devices were attached, the error has them as ``devices``.
         """
 
     def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
                proof: Proof | None = None) -> Task:
-        """Detach one device; returns when it is gone. A device that is not on the machine is done.
+        """Detach one device and return when it is gone. Do nothing if the machine does not have it.
 
-        ``started``, ``proof``: as for ``attach``. Raises Refused, Busy, Unavailable when the device stays, Uncertain
-        when that is not known.
+        ``started`` and ``proof`` are as for ``attach``. Raise Refused, Busy or Unavailable if the
+        device stays, and Uncertain if the outcome is unknown.
         """
 
     def resume(self, handles: tuple[str, ...]) -> Task:
-        """Wait for operations that an earlier process began; returns with what they attached, as far as it is known.
+        """Wait for operations of an earlier process. Return the devices they attached, if known.
 
-        ``handles``: as ``started`` told them. Raises Missing when the manager knows one no more or it is none of its
-        handles, and else what the operation failed with.
+        ``handles`` are those that ``started`` received. Raise Missing if the manager does not know
+        a handle, and otherwise the error of the operation.
         """
 
     def close(self) -> None:
-        """Log out where there was a login, and close all connections. Calls under way may fail."""
+        """Log out if there was a login, and close all connections. Calls in flight may fail."""
 
 
 @t.runtime_checkable
 class PowerManager(t.Protocol):
-    """What a manager with the capability ``powers`` offers beside. Both calls raise FabricError as the others do."""
+    """Extra calls of a manager with the capability ``powers``. Both raise FabricError."""
 
     def power(self, machine_uid: str) -> MachinePower:
-        """Power of a machine, read anew. Raises Missing."""
+        """Read the power of a machine again. Raise Missing if the machine is unknown."""
 
     def reset(self, machine_uid: str, reset_type: str) -> None:
-        """Ask for a reset in Redfish's words; returns when it is accepted, which says nothing about the power yet.
+        """Request a reset of a Redfish reset type. Return when it is accepted, before power
+        changes.
 
-        Raises Refused, Busy when the machine is switching, Uncertain when the reply was lost.
+        Raise Refused, Busy if the machine is switching, and Uncertain if the reply was lost.
         """

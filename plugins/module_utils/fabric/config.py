@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How to reach a CDI Manager: checked once, so that a typing error is named here and not by a failing call."""
+"""The connection to a CDI Manager, checked once so that an error names the wrong option."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ from .registry import CREDENTIALS_OF, ManagerEntry
 CREDENTIALS: t.Final = CREDENTIALS_OF["password_grant"]
 SECRETS: t.Final = ("password", "client_secret", "ca_pem")
 ENDPOINTS: t.Final = ("endpoint", "layout_endpoint")
-# Options that only some managers, or some ways to log in, have a use for.
+# Options that only some managers or some login methods use.
 PARTICULAR: t.Final = ("tenant", "cluster", "layout_endpoint", "machines", "driver_options", *CREDENTIALS)
-# Uid of a machine that the user names, as in a node's providerID, and the path of the endpoint or zone it is behind.
+# The uid of a machine as in a node's providerID, and the path of its endpoint or zone.
 _MACHINE: t.Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 _HOST_PORT: t.Final = re.compile(r"/redfish/v1/Fabrics/[^/\s]+/(Endpoints|Zones)/[^/\s]+")
-# Composable DRA Driver refuses credentials of 1000 bytes and more; a Secret must serve both.
+# Composable DRA Driver refuses credentials of 1000 bytes and more. A Secret must serve both.
 LONGEST_CREDENTIAL: t.Final = 999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricConfig:
-    """Connection to one CDI Manager. Timeouts in seconds; what a manager has no use for is empty.
+    """Connection to one CDI Manager. Timeouts are in seconds. Options without use are empty.
 
-    ``external.entry_of`` says what each manager requires and allows. ``driver_options``: those that only the driver of
-    another collection takes, with their defaults. ``layout_endpoint``: where NEC CDIM takes layout changes.
-    ``client_key_path`` may be left out when the certificate's file holds the key too.
-    ``credentials_dir``: a mounted Secret with CoHDI's keys (``username, password, realm, client_id,
-    client_secret, certificate``); it fills what is not given otherwise. ``machines``: paths of endpoints or zones by
-    uid of the machine behind them, where a Redfish service has no ComputerSystem for it.
+    ``external.entry_of`` returns which options each manager requires and allows. ``driver_options``
+    are the options of a driver of another collection, with their defaults. ``layout_endpoint`` is
+    the URL to which NEC CDIM takes layout changes. ``client_key_path`` may be left out if the file
+    of the certificate also holds the key. ``credentials_dir`` is a mounted Secret with CoHDI's keys
+    (``username, password, realm, client_id, client_secret, certificate``). It supplies the options
+    that are not set otherwise. ``machines`` has the paths of endpoints or zones by the uid of the
+    machine behind them, for a Redfish service without a ComputerSystem for that machine.
     """
 
     endpoint: str
@@ -68,7 +69,10 @@ class FabricConfig:
 
     @classmethod
     def from_dict(cls, options: Mapping[str, t.Any]) -> FabricConfig:
-        """Check ``options`` (None counts as absent) and build; BadConfiguration names the field."""
+        """Check ``options`` and build the configuration. None counts as absent.
+
+        Raise BadConfiguration with the name of the wrong option.
+        """
         given = {key: value for key, value in options.items() if value is not None}
         _refuse_unknown(given)
         name = given.get("manager", "fm")
@@ -85,14 +89,15 @@ class FabricConfig:
         return cls(**checked, given=given)
 
     def refreshed(self) -> FabricConfig:
-        """The same with ``credentials_dir`` read again: a mounted Secret may have been renewed."""
+        """Return the configuration with ``credentials_dir`` read again, as a Secret may be renewed.
+        """
         return FabricConfig.from_dict(self.given) if self.credentials_dir else self
 
 
 def _checked(key: str, value: t.Any, manager: ManagerEntry) -> t.Any:
     if key in ENDPOINTS:
         return _endpoint(key, value, manager.schemes)
-    # What a manager itself requires, a tenant and a cluster, it knows by UUID.
+    # Tenant and cluster are UUIDs if the manager requires them.
     return (_uuid if key in manager.requires else _CHECKS[key])(key, value)
 
 
@@ -124,7 +129,7 @@ def _refuse_unknown(given: Mapping[str, t.Any]) -> None:
 
 
 def _refuse_useless(given: Mapping[str, t.Any], useful: tuple[str, ...], who: str) -> None:
-    """What would be ignored is refused: a password that nobody asks for is a mistake about who is spoken to."""
+    """Refuse options that the manager ignores, because they show a mistake in the configuration."""
     for key in PARTICULAR:
         if key in given and key not in useful:
             shown = "…" if key in SECRETS else given[key]
@@ -195,7 +200,7 @@ def _uuid(key: str, value: t.Any) -> str:
 
 
 def _machines(key: str, value: t.Any) -> Mapping[str, str]:
-    """Each machine a path of its own: two machines behind one host port could not be told apart."""
+    """Check that each machine has its own path, as the path tells machines apart."""
     if not isinstance(value, Mapping):
         raise BadConfiguration(key, value, "it must map the uid of each machine to the path of an endpoint or a zone")
     found: dict[str, str] = {}

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes the driver that a configuration names, and puts together those that are made of several.
+"""Make the driver that a configuration names.
 
-A driver is imported when it is asked for: a module run for one manager does not load the others.
+Drivers are imported on demand, so a module run for one manager does not load the others.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .external import connected
 
 
 def connect(config: FabricConfig) -> FabricManager:
-    """The driver for ``config.manager``; nothing is sent yet, connections open with the first call.
+    """Return the driver for ``config.manager``. The first call opens the connections.
 
-    The caller closes it (``close``). Raises BadConfiguration for a manager that is not known, and for files of the
+    The caller must ``close`` it. Raise BadConfiguration for an unknown manager and for files of the
     configuration (certificates, credentials) that cannot be used.
     """
     make = _DRIVERS.get(config.manager)
@@ -33,7 +33,8 @@ def _fm(config: FabricConfig) -> FabricManager:
 
 
 def _cm(config: FabricConfig) -> FabricManager:
-    """CM, with the Fabric Manager that stands behind it at the same address with the same login."""
+    """Return the driver for CM, which also uses the Fabric Manager at the same address and login.
+    """
     from .drivers.cm.driver import CmDriver
     from .drivers.fm.driver import FmDriver
     from .drivers.shared import fsas
@@ -56,7 +57,7 @@ def _redfish(config: FabricConfig) -> FabricManager:
 
 
 def _sunfish(config: FabricConfig) -> FabricManager:
-    """Sunfish with agents is a Redfish service like any other; without them devices are asked for by number."""
+    """Return the Sunfish driver: a Redfish driver, and requests by count if there are no agents."""
     from .drivers.redfish.driver import RedfishDriver
     from .drivers.sunfish.counts import Counts
     from .drivers.sunfish.driver import SunfishDriver

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What may go wrong with a CDI Manager, as classes: callers decide by class, never by text."""
+"""Errors of a CDI Manager. Callers decide by class and never by text."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ if t.TYPE_CHECKING:
 class FabricError(Exception):
     """Base of all errors of the fabric side.
 
-    ``message`` is one clear sentence without secrets. ``code`` is the manager's own error code (FM: ``E02…``),
-    ``detail`` the manager's own text, ``status`` that of its HTTP reply. ``device`` is a device that the fabric
-    attached although the call failed: it must be compensated. ``devices`` are those that a request for several
-    did attach, ``errors`` why the others were not.
+    ``message`` is one clear sentence without secrets. ``code`` is the manager's own error code (FM:
+    ``E02…``), ``detail`` is the manager's own text, and ``status`` is the HTTP status. ``device``
+    is a device that the fabric attached although the call failed. The caller must detach it.
+    ``devices`` are the devices that a request for several did attach, and ``errors`` are the
+    failures of the others.
     """
 
     def __init__(self, message: str, *, code: str | None = None, detail: str | None = None) -> None:
@@ -32,11 +33,14 @@ class FabricError(Exception):
 
 
 class Missing(FabricError):
-    """The manager knows no such machine, tenant or device."""
+    """The manager does not know the machine, tenant or device."""
 
 
 class Busy(FabricError):
-    """The manager cannot take the request now (HTTP 409, 423, 429); ``retry_after`` in seconds when it said."""
+    """The manager cannot take the request now (HTTP 409, 423, 429).
+
+    ``retry_after`` is in seconds, if the manager sent it.
+    """
 
     def __init__(self, message: str, *, retry_after: float | None = None, **more: t.Any) -> None:
         super().__init__(message, **more)
@@ -44,11 +48,11 @@ class Busy(FabricError):
 
 
 class Changed(Busy):
-    """What was read is no longer so (HTTP 412, 428): nothing was done; read again, then decide."""
+    """The state changed since it was read, so nothing was done (HTTP 412, 428). Read it again."""
 
 
 class Refused(FabricError):
-    """The manager said no for good; ``exhausted`` when the reason is that no free device is left."""
+    """The manager refused for good. ``exhausted`` means that no device is free."""
 
     def __init__(self, message: str, *, exhausted: bool = False, **more: t.Any) -> None:
         super().__init__(message, **more)
@@ -56,13 +60,14 @@ class Refused(FabricError):
 
 
 class Unauthorized(FabricError):
-    """User, password, client or rights are not what the manager wants (HTTP 401, 403)."""
+    """The manager rejects the user, password, client or rights (HTTP 401, 403)."""
 
 
 class Unavailable(FabricError):
-    """For certain not processed: safe to repeat. ``http_status`` says of which statuses that is certain.
+    """The request was certainly not processed, so it is safe to repeat.
 
-    ``passing``: worth repeating at once. ``retry_after``: seconds, when the manager said (HTTP 503).
+    ``http_status`` lists the statuses for which this is certain. ``passing`` means that an
+    immediate repeat may succeed. ``retry_after`` is in seconds, if the manager sent it (HTTP 503).
     """
 
     def __init__(
@@ -74,11 +79,11 @@ class Unavailable(FabricError):
 
 
 class Withdrawn(FabricError):
-    """The caller took it back right before the manager would have been asked: nothing was done."""
+    """The caller withdrew the request right before it was sent. Nothing was done."""
 
 
 class Uncertain(FabricError):
-    """The request was sent and its outcome is not known: it may have taken effect. Look before repeating."""
+    """The request was sent, and it may have taken effect. Read the state before you repeat it."""
 
 
 class BadConfiguration(FabricError):
@@ -91,12 +96,12 @@ class BadConfiguration(FabricError):
         self.allowed = allowed
 
 
-# Which of several errors a request for several devices ends with: the one that asks most of the caller.
+# Order in which ``gravest`` selects among the errors of a request for several devices.
 _GRAVITY: t.Final = (Uncertain, Refused, Missing, Unauthorized, Busy, Unavailable)
 
 
 def gravest(errors: tuple[FabricError, ...], devices: tuple[Device, ...]) -> FabricError:
-    """One error for a request for several devices: with those that were attached, and all that went wrong."""
+    """Return the most serious error, with the attached ``devices`` and all ``errors``."""
     first = min(errors, key=lambda e: next((i for i, c in enumerate(_GRAVITY) if isinstance(e, c)), len(_GRAVITY)))
     first.devices, first.errors = devices, errors
     return first

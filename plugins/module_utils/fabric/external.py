@@ -1,11 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Drivers of CDI Managers from other collections, named ``namespace.collection.name`` in configuration.
+"""Drivers of CDI Managers from other collections, named ``namespace.collection.name``.
 
-Such a driver is the file ``plugins/module_utils/fabric_manager/NAME.py`` of its collection. When it is imported, it
-calls ``register``. The file is imported when a configuration names it, so it must be found by the Python that runs:
-installed beside this collection, or packed with a module of the other collection that imports it.
+Such a driver is the file ``plugins/module_utils/fabric_manager/NAME.py`` of its collection. The
+file is imported when a configuration names it, and then calls ``register``. The running Python must
+find the file. Install the other collection beside this collection, or let a module of the other
+collection import the file, so that Ansible packs it.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from .api import FabricManager
 from .errors import BadConfiguration
 from .registry import CREDENTIALS_OF, MANAGERS, DriverOption, ManagerEntry
 
-# Raised when a change of the interface (api.py, errors.py, FabricConfig) breaks a driver that satisfied it before.
+# Increased when a change of the interface (api.py, errors.py, FabricConfig) breaks a driver.
 INTERFACE: t.Final = 1
 FOLDER: t.Final = "plugins/module_utils/fabric_manager"
 NAME: t.Final = re.compile(r"([a-z][a-z0-9_]*\.[a-z][a-z0-9_]*)\.([a-z][a-z0-9_]*)")
 ALLOWED: t.Final = f"{', '.join(MANAGERS)}, or namespace.collection.name for a driver of another collection"
-# Options beside the login that an entry may require or take. All others have their place in ``ManagerEntry.options``.
+# Options that an entry may require or take. ``ManagerEntry.options`` has a driver's own options.
 CONNECTION: t.Final = ("tenant", "cluster", "layout_endpoint")
 _TYPES: t.Final[Mapping[str, tuple[tuple[type[t.Any], ...], str]]] = {
     "str": ((str,), "a text"), "int": ((int,), "a whole number"), "float": ((int, float), "a number"),
@@ -35,7 +36,8 @@ _TYPES: t.Final[Mapping[str, tuple[tuple[type[t.Any], ...], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ExternalDriver:
-    """A driver as its collection registered it. ``make`` takes the FabricConfig. ``interface``: the one it is for."""
+    """A registered driver. ``make`` takes the FabricConfig. ``interface`` is its interface version.
+    """
 
     entry: ManagerEntry
     make: Callable[[t.Any], FabricManager]
@@ -97,13 +99,14 @@ def entry_of(name: object) -> ManagerEntry:
 
 
 def driver_of(name: str) -> ExternalDriver:
-    """Return a driver of another collection, imported if it is not known yet.
+    """Return a driver of another collection. Import it if it is not registered yet.
 
     Args:
         name: ``namespace.collection.name``.
 
     Raises:
-        BadConfiguration: The collection or its driver is missing, does not load, or is for another interface.
+        BadConfiguration: The collection or its driver is missing, does not load, or is for another
+            version of the interface.
     """
     if name not in _DRIVERS:
         _load(name)
@@ -124,7 +127,7 @@ def connected(name: str, config: object) -> FabricManager:
         config: The checked FabricConfig.
 
     Raises:
-        BadConfiguration: As ``driver_of``, or the driver lacks something that every CDI Manager must offer.
+        BadConfiguration: As ``driver_of``, or the driver lacks a method of ``FabricManager``.
     """
     made = driver_of(name).make(config)
     lacking = [part for part in vars(FabricManager) if not part.startswith("_") and not hasattr(made, part)]
@@ -137,7 +140,7 @@ def checked_options(options: Mapping[str, DriverOption], given: object) -> dict[
     """Return the options of a driver with their defaults.
 
     Args:
-        options: What the driver takes, by name.
+        options: The options that the driver takes, by name.
         given: Value of the option ``driver_options``.
 
     Raises:
@@ -182,7 +185,7 @@ def _load(name: str) -> None:
 
 
 def _missing(name: str, collection: str, module: str, absent: str) -> str:
-    """Return what is missing: the collection, its driver, or something that the driver imports."""
+    """Name the missing part: the collection, its driver, or a module that the driver imports."""
     if f"{collection}.".startswith(f"{absent}."):
         return f"the collection {collection_of(name)} is not found where this runs: install it beside composable.infra"
     if f"{module}.".startswith(f"{absent}."):

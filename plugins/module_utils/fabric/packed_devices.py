@@ -1,8 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The devices of a machine in an eighth of their bytes: a look at a large fabric shows tens of thousands, and nearly
-all that is said of them is said of many."""
+"""Store the devices of a machine in an eighth of their memory.
+
+An inventory of a large fabric has tens of thousands of devices. Nearly all of their attributes are
+the same for many devices, so machines share these attributes.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,17 @@ from dataclasses import replace
 from ..net.uuids import lengthened, shortened
 from .api import Device, Machine
 
-# Between the texts of a device. One that has it is not packed.
+# Separates the texts of devices. A device with this character in a text is not packed.
 _BETWEEN: t.Final = "\0"
-# How many kinds of machines are remembered, by what their devices have alike.
+# Number of sets of common attributes that the cache keeps.
 _KINDS: t.Final = 1000
 
 
 class PackedDevices(Sequence[Device]):
-    """As a tuple of devices, and equal to one; each look makes the devices anew.
+    """A sequence equal to a tuple of devices, which builds the devices at each access.
 
-    ``alike``: the devices without what is their own, one tuple for all machines that have the same; ``own``: uid,
-    serial and name of each.
+    ``alike`` are the devices without uid, serial and name. Machines with the same devices share one
+    such tuple. ``own`` holds the uid, serial and name of each device as compressed text.
     """
 
     __slots__ = ("_alike", "_machine", "_own")
@@ -67,7 +70,10 @@ class PackedDevices(Sequence[Device]):
 
 
 def packed(machine: Machine) -> Machine:
-    """The same machine with its devices packed; as it is where they are not as those of a machine should be."""
+    """Return the machine with packed devices.
+
+    Return it unchanged if a device names another machine or cannot be packed.
+    """
     if not machine.devices or isinstance(machine.devices, PackedDevices):
         return machine
     own = [text for device in machine.devices for text in (device.uid, device.serial or "", device.name or "")]
@@ -79,7 +85,7 @@ def packed(machine: Machine) -> Machine:
 
 
 def _without_own(device: Device) -> Device:
-    """Empty texts stand for those that are there, None for those that are not."""
+    """Replace present texts by empty texts. None stays None."""
     return replace(device, uid="", machine=None, serial=None if device.serial is None else "",
                    name=None if device.name is None else "")
 

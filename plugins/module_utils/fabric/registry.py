@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CDI Managers that are known, by the name used in configuration, and how each may be reached. The only such table.
+"""The known CDI Managers by their name in the configuration, and how each is reached.
 
-A new manager of this collection is a row in ``MANAGERS``, and one in ``connect`` that makes its driver. Those of other
-collections are in ``external``.
+To add a manager to this collection, add a row to ``MANAGERS`` and a function to ``connect`` that
+makes its driver. ``external`` handles the drivers of other collections.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# Which credentials each way to log in needs; no way uses any other.
+# The only credentials that each login method uses.
 CREDENTIALS_OF: t.Final[Mapping[str, tuple[str, ...]]] = {
     "password_grant": ("username", "password", "realm", "client_id", "client_secret"),
     "session": ("username", "password"),
@@ -24,9 +24,10 @@ CREDENTIALS_OF: t.Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverOption:
-    """An option that only one driver has. ``type``: ``str``, ``int``, ``float`` or ``bool``.
+    """An option of one driver only. ``type`` is ``str``, ``int``, ``float`` or ``bool``.
 
-    ``default``: what the driver gets where the option is not given. ``choices``: the allowed values, all if empty.
+    ``default`` is the value if the option is not set. ``choices`` are the allowed values. If empty,
+    all values are allowed.
     """
 
     type: str = "str"
@@ -37,11 +38,12 @@ class DriverOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerEntry:
-    """How one manager is reached.
+    """How to reach one manager.
 
-    ``auth``: ways to log in, the default first. ``schemes`` of its URLs. ``requires`` and ``takes``: options beside
-    the endpoint and the credentials that it must and may have; others of its kind are refused. ``options``: those that
-    only this driver has, given as ``driver_options``.
+    ``auth`` lists the login methods, the default first. ``schemes`` are the allowed URL schemes.
+    ``requires`` and ``takes`` are the required and the optional options beside endpoint and
+    credentials. All other such options are refused. ``options`` are the options of this driver
+    only, set as ``driver_options``.
     """
 
     auth: tuple[str, ...]

@@ -17,7 +17,7 @@ from .reading import NO_MODEL, counted
 from .steady import Gained, adopt, gain, give_back, held, patiently, refusal_of, refused_attach
 from .subject import Skipped, Subject, Unsupported, given, listed, must
 
-# How long the asker that dies is given to get its request out.
+# Seconds that the dying client has to send its request.
 BLINK: t.Final = 1.0
 
 
@@ -34,7 +34,7 @@ def a_device_is_attached_and_detached(subject: Subject) -> str:
 
 
 def _free(subject: Subject) -> int:
-    """0 where nobody counts."""
+    """Return the number of free devices, or 0 if the manager does not count them."""
     if not subject.fabric.capabilities.counts_free:
         return 0
     return patiently(subject, lambda: subject.fabric.free(subject.on, subject.wanted))
@@ -98,14 +98,15 @@ def parallel_attaches_get_different_devices(subject: Subject) -> str:
 
 
 class Told(t.NamedTuple):
-    """What one request was told: devices, and whether its reply got lost, so that one may still come."""
+    """The answer to one request. If its reply was ``lost``, one more device may still be attached.
+    """
 
     devices: tuple[Device, ...]
     lost: bool = False
 
 
 def _may_come(told: Sequence[Told]) -> int:
-    """Devices that were named or may still come."""
+    """Return the number of devices that were named or may still be attached."""
     return len({d.uid for each in told for d in each.devices}) + sum(each.lost for each in told)
 
 
@@ -117,7 +118,8 @@ def _attach_once(subject: Subject, token: str | None = None) -> Told:
 
 
 def a_repeated_token_loses_no_device(subject: Subject) -> str:
-    """Of two attaches with one token, the manager recognises the second, or the caller finds all that came."""
+    """If a caller attaches twice with one token, the manager recognizes it, or no device is lost.
+    """
     token = str(uuid.uuid4())
     before = held(subject, subject.wanted)
     told = [_attach_once(subject, token) for _unused in range(2)]
@@ -149,7 +151,7 @@ def a_crash_loses_no_device(subject: Subject) -> str:
 
 
 def _die_asking(subject: Subject) -> tuple[tuple[str, ...], threading.Thread]:
-    """Ask with a client of its own, and know nothing but the operation's handles afterwards."""
+    """Attach with a separate client, and return only the handles of the operation."""
     accepted: list[str] = []
     over = threading.Event()
 

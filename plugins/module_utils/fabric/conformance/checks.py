@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All checks as data, and one run of them: what a CDI Manager supports, proven by asking it."""
+"""All conformance checks as data, and one run of them against a CDI Manager."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ PASSED, FAILED, UNSUPPORTED, SKIPPED = "passed", "failed", "unsupported", "skipp
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """``work`` raises Failed, Unsupported or Skipped; what it returns is how the manager does it."""
+    """A check. ``work`` returns how the manager does it, or raises Failed, Unsupported or Skipped.
+    """
 
     name: str
     work: Callable[[Subject], str]
@@ -34,13 +35,13 @@ class Check:
 
     @property
     def means(self) -> str:
-        """What holds where it passes."""
+        """The statement that is true if the check passes."""
         return " ".join((self.work.__doc__ or "").split())
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Outcome of one check; ``words``: how the manager does it, or why it did not pass."""
+    """Outcome of one check. ``words`` say how the manager does it, or why it did not pass."""
 
     check: Check
     outcome: str
@@ -71,12 +72,12 @@ CHECKS: t.Final = (
 
 
 def run(subject: Subject, checks: Iterable[Check] = CHECKS) -> list[Result]:
-    """Every check; one that fails or cannot be made does not stop the others."""
+    """Run all checks. A check that fails or cannot run does not stop the others."""
     return [examine(subject, check) for check in checks]
 
 
 def examine(subject: Subject, check: Check) -> Result:
-    """One check; whatever it left on the machine is given back, and fails it."""
+    """Run one check. If it leaves devices on the machine, detach them and fail the check."""
     started = time.monotonic()
     outcome, words = _outcome(subject, check)
     return Result(check, outcome, words, time.monotonic() - started)
@@ -100,7 +101,7 @@ def _outcome(subject: Subject, check: Check) -> tuple[str, str]:
 
 
 def _alone(subject: Subject, check: Check) -> str:
-    """The check's words; with everything given back that it attached."""
+    """Run a check and detach the devices that it left. Return the check's words."""
     if not check.changes:
         return check.work(subject)
     before = {device.uid for device in _shown(subject)}
@@ -121,5 +122,5 @@ def _shown(subject: Subject) -> tuple[Device, ...]:
 
 
 def reachable(subject: Subject) -> None:
-    """Raise FabricError when the manager cannot be asked at all: no check would tell more."""
+    """Raise FabricError if the manager cannot be reached, because then no check is useful."""
     patiently(subject, subject.fabric.machines)

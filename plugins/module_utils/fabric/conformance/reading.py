@@ -54,7 +54,7 @@ def _reads_the_same(listed_so: Machine, alone: Machine) -> None:
 
 
 def _sample(subject: Subject, machines: tuple[Machine, ...]) -> list[Machine]:
-    """A few machines, the one to be changed and some with devices among them."""
+    """Return a few machines, first the machine for changes and machines with devices."""
     first = sorted(machines, key=lambda m: (m.uid != subject.machine, not m.devices, m.uid))
     return first[:SAMPLE]
 
@@ -115,7 +115,8 @@ def free_devices_are_counted(subject: Subject) -> str:
 
 
 def counted(subject: Subject) -> None:
-    """Raise Unsupported where the manager does not say how many devices are free; it was asked something before."""
+    """Raise Unsupported if the manager does not count free devices. Call it after another request.
+    """
     if not subject.fabric.capabilities.counts_free:
         raise Unsupported("it does not say how many are free")
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The outcome of a run as Markdown for people and as JUnit XML for whatever collects test results."""
+"""Report of a conformance run as Markdown for people and as JUnit XML for CI systems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEGEND: t.Final = "✔ passed, ✘ failed, – not offered by this manager, · 
 
 
 def markdown(manager: str, endpoint: str, results: Sequence[Result]) -> str:
-    """One manager's report."""
+    """Return the report on one manager as Markdown."""
     lines = [
         f"# Conformance of {manager} at {endpoint}", "", summary(results), "",
         "| | Check | How, or why not | Seconds |", "|---|---|---|---:|",
@@ -28,18 +28,18 @@ def markdown(manager: str, endpoint: str, results: Sequence[Result]) -> str:
 
 
 def summary(results: Iterable[Result]) -> str:
-    """How many of each outcome."""
+    """Return the number of checks for each outcome."""
     found = [result.outcome for result in results]
     return ", ".join(f"{found.count(outcome)} {outcome}" for outcome in SIGNS)
 
 
 def cell(text: str) -> str:
-    """A text that stays in its cell."""
+    """Escape a text for one cell of a Markdown table."""
     return " ".join(text.replace("|", "\\|").split())
 
 
 def junit(manager: str, results: Sequence[Result]) -> str:
-    """JUnit XML: one suite, one case per check."""
+    """Return JUnit XML with one suite, and one case for each check."""
     outcomes = [r.outcome for r in results]
     head = (
         f'<testsuite name={quoteattr(f"conformance.{manager}")} tests="{len(results)}" '

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rule by which every front door lives with a manager that may misbehave: look, then adopt or ask.
+"""Change a machine although its CDI Manager may fail: read first, then adopt or request.
 
-What was for certain not processed is asked again; after a lost reply the machine is looked at first; what came twice is
-given back.
+If a request was certainly not processed, repeat it. After a lost reply, read the machine first.
+Detach surplus devices.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..desired.executor import attach_missing, detach_present, of_model
 from ..errors import Busy, FabricError, Missing, Refused, Unavailable, Uncertain
 from .subject import Failed, Subject
 
-# A manager that tried and could not may do better with another device.
+# A manager that failed with one device may succeed with another device.
 REFUSALS: t.Final = 3
 PUT_OFF: t.Final = (Unavailable, Busy, Uncertain)
 
@@ -29,14 +29,17 @@ V = t.TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Gained:
-    """Devices that were asked for and came, and how many more came with them and were given back."""
+    """The devices that a request attached. ``surplus`` counts further devices, already detached."""
 
     devices: tuple[Device, ...]
     surplus: int = 0
 
 
 def patiently(subject: Subject, work: Callable[[], V]) -> V:
-    """What ``work`` gives; tried again while the manager is away, busy, or its reply got lost. Only for what may be."""
+    """Return the result of ``work``. Repeat it after Unavailable, Busy or Uncertain.
+
+    Use it only for work that may be repeated.
+    """
     deadline = time.monotonic() + subject.patience
     while True:
         try:
@@ -48,13 +51,13 @@ def patiently(subject: Subject, work: Callable[[], V]) -> V:
 
 
 def held(subject: Subject, model: str, machine: str | None = None) -> dict[str, Device]:
-    """Devices of the model on the machine, by uid."""
+    """Return the devices of the model on the machine, by uid."""
     uid = machine or subject.on
     return {d.uid: d for d in of_model(patiently(subject, lambda: subject.fabric.machine(uid)), model)}
 
 
 def gain(subject: Subject, model: str, count: int, kind: str = "gpu", machine: str | None = None) -> Gained:
-    """``count`` more devices on the machine, whatever goes wrong on the way. Raises Failed, FabricError."""
+    """Attach ``count`` more devices whatever fails in between. Raise Failed, FabricError."""
     uid = machine or subject.on
     before = held(subject, model, uid)
     new: list[Device] = []
@@ -82,7 +85,7 @@ def _new(subject: Subject, model: str, machine: str, before: t.Container[str]) -
 
 
 def give_back(subject: Subject, devices: t.Iterable[Device], machine: str | None = None) -> None:
-    """Detach until the machine has none of them. Raises Failed, FabricError."""
+    """Detach until the machine has none of the devices. Raise Failed, FabricError."""
     uid = machine or subject.on
     for device in devices:
         _return(subject, device, uid)
@@ -107,8 +110,11 @@ def _return(subject: Subject, device: Device, machine: str) -> None:
 def adopt(
     subject: Subject, model: str, before: t.Container[str], handles: tuple[str, ...] = (), count: int = 1
 ) -> list[Device]:
-    """What attaches brought whose asker is gone or whose reply got lost: wait for their operations if they are known,
-    else look until ``count`` came, or no more may come."""
+    """Return the devices of attaches with a lost caller or a lost reply.
+
+    Wait for the operations if ``handles`` are known. Then read the machine until ``count`` devices
+    are there, or ``attach_deadline`` is over.
+    """
     if handles:
         with contextlib.suppress(Missing, Refused):
             patiently(subject, lambda: subject.fabric.resume(handles))
@@ -119,7 +125,10 @@ def adopt(
 
 
 def refused_attach(subject: Subject, model: str, machine: str | None = None) -> FabricError | None:
-    """The error by which an attach is refused for good; None: it was done. What a lost reply left is given back."""
+    """Return the error that refuses an attach for good, or None if the attach succeeded.
+
+    Detach the devices that an attach with a lost reply brought.
+    """
     uid = machine or subject.on
 
     def ask() -> FabricError | None:
@@ -139,7 +148,7 @@ def refused_attach(subject: Subject, model: str, machine: str | None = None) -> 
 
 
 def refusal_of(subject: Subject, work: Callable[[FabricManager], object]) -> FabricError | None:
-    """The error by which the manager says no for good; None: it did what was asked."""
+    """Return the error by which the manager refuses ``work`` for good, or None on success."""
 
     def ask() -> FabricError | None:
         try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is examined: a CDI Manager, and what of it may be touched."""
+"""The CDI Manager under test, and the parts that a test may change."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from ..api import Device, FabricManager
 
 
 class Failed(Exception):
-    """The manager did not do what every manager must do; the text says what it did."""
+    """The manager did not do what every manager must do. The text says what it did."""
 
 
 class Unsupported(Exception):
-    """The manager does not offer this, which it may."""
+    """The manager does not offer an optional function."""
 
 
 class Skipped(Exception):
-    """There is nothing here to try it with; the text says what is missing."""
+    """The check cannot run here. The text says what is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A manager under examination. Times in seconds.
+    """A manager under test. Times are in seconds.
 
-    ``connect`` makes a further client of the same manager, as after a crash. ``machine`` and ``model``: where devices
-    may be attached, and of what; without both, or without ``changes``, nothing is changed. ``at_most``: how many
-    devices at once. ``memory``, ``scarce``, ``sick``: models of memory, of few enough devices to attach all, and of
-    unhealthy ones. ``foreign``: uid of a machine of another tenant, where the manager knows ``tenants``. ``names`` of
-    machines and ``devices`` at least that the manager has to show. ``attach_deadline``: how long a request without
-    an answer may still take effect. ``patience``: how long a call that the manager puts off is tried again, every
-    ``pause``.
+    ``connect`` makes another client of the same manager, as after a crash. Checks attach devices of
+    ``model`` to ``machine``, at most ``at_most`` at once. Without both, or without ``changes``,
+    they change nothing. ``memory``, ``scarce`` and ``sick`` are models: a memory model, a model
+    with so few devices that all can be attached, and a model with unhealthy devices. ``foreign`` is
+    the uid of a machine of another tenant, if the manager supports ``tenants``. The manager must
+    show machines with these ``names`` and at least ``devices`` devices. ``attach_deadline`` is the
+    time in which a request without an answer may still take effect. ``patience`` is the time for
+    which a failed call is repeated, every ``pause``.
     """
 
     fabric: FabricManager
@@ -56,19 +57,19 @@ class Subject:
 
     @property
     def on(self) -> str:
-        """The machine. Raises Skipped."""
+        """The machine. Raise Skipped if it is not set."""
         return given(self.machine, "machine")
 
     @property
     def theirs(self) -> str:
-        """A machine of another tenant. Raises Unsupported, Skipped."""
+        """A machine of another tenant. Raise Unsupported or Skipped if there is none."""
         if not self.tenants:
             raise Unsupported("it knows no tenants")
         return given(self.foreign, "foreign")
 
     @property
     def wanted(self) -> str:
-        """The model. Raises Skipped."""
+        """The model. Raise Skipped if it is not set."""
         return given(self.model, "model")
 
 
@@ -76,18 +77,18 @@ V = t.TypeVar("V")
 
 
 def given(value: V | None, name: str) -> V:
-    """The value of an option. Raises Skipped when it was not given."""
+    """Return the value of an option. Raise Skipped if it is not set."""
     if value is None:
         raise Skipped(f"{name} is not given")
     return value
 
 
 def must(holds: bool, otherwise: str) -> None:
-    """Raise Failed with the text unless it holds."""
+    """Raise Failed with the text ``otherwise`` unless ``holds``."""
     if not holds:
         raise Failed(otherwise)
 
 
 def listed(devices: t.Iterable[Device]) -> str:
-    """Uids for a message."""
+    """Return the uids for a message."""
     return ", ".join(sorted(device.uid for device in devices)) or "none"

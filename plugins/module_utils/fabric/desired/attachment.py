@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One wanted attachment and what became of it; what is wrong about several before anybody is asked."""
+"""A wanted attachment with its result, and the checks of attachments before any request."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from .listing import device_row
 
 @dataclass(frozen=True, slots=True)
 class AttachmentSpec:
-    """What is wanted of one machine.
+    """The wanted state of one machine.
 
-    ``machine``: a uid or a name. ``state`` ``attached``: the machine has at least ``count`` devices (None: 1) of
-    ``model`` and ``kind``, with ``exact`` no more; with ``handle`` instead (the written form, see
-    ``operations.handles``) the operations that an earlier task began have ended. ``state`` ``detached``: ``device`` (a
-    uid), or every device of ``model``, is not on the machine. ``where``: what errors put before the name of an option.
+    ``machine`` is a uid or a name. With ``state`` ``attached`` the machine gets at least ``count``
+    devices (None means 1) of ``model`` and ``kind``, and no more with ``exact``. With ``handle``
+    (see ``operations.handles``) the task waits for the operations of an earlier task instead. With
+    ``state`` ``detached`` the machine loses ``device`` (a uid) or every device of ``model``. Errors
+    put ``where`` before the name of an option.
     """
 
     machine: str
@@ -37,20 +38,20 @@ class AttachmentSpec:
 
     @property
     def total(self) -> int:
-        """How many devices of the model are wanted."""
+        """Number of wanted devices of the model."""
         return 0 if self.state == "detached" else 1 if self.count is None else self.count
 
     @property
     def limits(self) -> bool:
-        """Whether devices that are too many leave."""
+        """Whether surplus devices are detached."""
         return self.exact or self.state == "detached"
 
 
 @dataclass(frozen=True, slots=True)
 class AttachmentResult:
-    """What became of a spec; ``before`` and ``after`` count the devices of ``model`` on the machine.
+    """Result of a spec. ``before`` and ``after`` count the devices of ``model`` on the machine.
 
-    ``handles``: operations that the manager still works on; ``seconds``: how long it took.
+    ``handles`` are operations in flight. ``seconds`` is the duration.
     """
 
     spec: AttachmentSpec
@@ -65,12 +66,12 @@ class AttachmentResult:
 
     @property
     def changed(self) -> bool:
-        """Whether the machine has more or fewer devices than before, or will have."""
+        """Whether the number of devices on the machine changes."""
         return self.before != self.after
 
 
 def refuse_incomplete(spec: AttachmentSpec) -> None:
-    """Raise BadConfiguration for a spec that lacks what its state needs, or has what only the other takes."""
+    """Raise BadConfiguration if a spec lacks a required option or has one of the other state."""
     if spec.state == "detached":
         _refuse_detach(spec)
     else:
@@ -100,7 +101,7 @@ def _refuse_attach(spec: AttachmentSpec) -> None:
 
 
 def refuse_doubles(planned: Iterable[AttachmentResult]) -> None:
-    """Raise BadConfiguration for two specs about one thing: whichever came second would decide."""
+    """Raise BadConfiguration for two specs about one object, as their order would decide."""
     planned = list(planned)
     asked = Counter((one.machine.uid, one.spec.device or one.spec.handle or one.model or "")
                     for one in planned if one.machine)
@@ -116,7 +117,7 @@ def refuse_doubles(planned: Iterable[AttachmentResult]) -> None:
 def counts(
     results: Iterable[AttachmentResult], attribute: t.Literal["before", "after"]
 ) -> Mapping[str, Mapping[str, int]]:
-    """Devices per machine name and model, before or after: one side of a diff."""
+    """Return one side of a diff: the devices by machine name and model, before or after."""
     before: dict[tuple[str, str], int] = {}
     moved: Counter[tuple[str, str]] = Counter()
     for one in results:
@@ -131,7 +132,7 @@ def counts(
 
 
 def as_result(results: Sequence[AttachmentResult]) -> dict[str, t.Any]:
-    """What a module returns: a row for each spec, and a failure when one of them failed."""
+    """Return the result of a module: a row for each spec, and a failure if a spec failed."""
     rows = [_row(one) for one in results]
     failed = [one for one in results if one.error]
     result: dict[str, t.Any] = {

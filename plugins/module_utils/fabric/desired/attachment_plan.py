@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Wanted attachments, many at once: what each would change, and carrying it out with one result for each.
+"""Plan and apply many wanted attachments, with one result for each.
 
-What check mode says (``foresee``) and what ``apply`` does come from the same plan.
+Check mode (``foresee``) and ``apply`` use the same plan.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from .step import ATTACH, DETACH, RESUME, Step, StepOutcome, together
 
 @dataclass(slots=True)
 class AttachmentPlan:
-    """Wanted attachments against one manager.
+    """Wanted attachments at one manager.
 
-    ``attach_deadline``: seconds in which an attach without a reply may still take effect. ``wait``: whether ``apply``
-    waits for what an asynchronous manager has accepted. ``say`` hears after each attachment how many are done.
+    ``attach_deadline`` is the time in seconds in which an attach without a reply may still take
+    effect. With ``wait``, ``apply`` waits for the operations of an asynchronous manager. ``say``
+    receives the number of finished attachments after each attachment.
     """
 
     fabric: FabricManager
@@ -37,10 +38,11 @@ class AttachmentPlan:
     say: Say = lambda text: None
 
     def plan(self, specs: Sequence[AttachmentSpec]) -> list[AttachmentResult]:
-        """What each spec would change, by reading only: one result for each, in their order.
+        """Return the changes of each spec in their order. Only read.
 
-        A machine that is not known, or cannot be read, is the ``error`` of its result. Raises BadConfiguration for a
-        spec that is incomplete and for two about one thing, and FabricError when the machines cannot be listed.
+        If a machine is unknown or cannot be read, its result has the ``error``. Raise
+        BadConfiguration for an incomplete spec and for two specs about one object, and FabricError
+        if the machines cannot be listed.
         """
         for spec in specs:
             refuse_incomplete(spec)
@@ -53,7 +55,10 @@ class AttachmentPlan:
         return ordered
 
     def foresee(self, specs: Sequence[AttachmentSpec]) -> list[AttachmentResult]:
-        """The plan, with the refusals that ``apply`` would meet for want of free devices. Only reads; raises as it."""
+        """Return the plan with the refusals that ``apply`` would get for lack of free devices.
+
+        Only read. Raise as ``plan``.
+        """
         planned = self.plan(specs)
         left: Counter[tuple[int | None, str]] = Counter()
         for one in planned:
@@ -62,9 +67,10 @@ class AttachmentPlan:
         return [self._short(one, left) if one.after > one.before else one for one in planned]
 
     def apply(self, specs: Sequence[AttachmentSpec]) -> list[AttachmentResult]:
-        """Carry out: one result for each spec, in their order, with its ``error`` when it failed. Raises as ``plan``.
+        """Apply each spec and return the results in their order, with ``error`` on failure.
 
-        Asking for what is so already does nothing, so it may be repeated however it ended.
+        Raise as ``plan``. A spec that is already satisfied changes nothing, so a caller may repeat
+        ``apply``.
         """
         planned = self.plan(specs)
         todo = [n for n, one in enumerate(planned) if one.error is None and (one.changed or one.spec.handle)]
@@ -76,7 +82,8 @@ class AttachmentPlan:
         return planned
 
     def _finder(self, specs: Sequence[AttachmentSpec]) -> Callable[[AttachmentSpec], Machine]:
-        """One question for a single machine, one listing for several."""
+        """Return a function that finds a machine. Read one machine alone, or list all for several.
+        """
         if len({spec.machine for spec in specs}) == 1:
             return lambda spec: lookup.machine(self.fabric, spec.machine, f"{spec.where}machine")
         machines = self.fabric.machines()
@@ -84,7 +91,7 @@ class AttachmentPlan:
 
     def _planned(self, find: Callable[[AttachmentSpec], Machine], spec: AttachmentSpec,
                  leaving: frozenset[str] = frozenset()) -> AttachmentResult:
-        """``leaving``: uids of devices that other specs detach."""
+        """Plan one spec. ``leaving`` are the uids of devices that other specs detach."""
         try:
             machine = find(spec)
             if spec.state == "detached":
@@ -100,7 +107,10 @@ class AttachmentPlan:
         return AttachmentResult(spec, machine, spec.model, have, have if spec.handle else max(have, spec.total))
 
     def _leaving(self, spec: AttachmentSpec, machine: Machine) -> AttachmentResult:
-        """A device that is elsewhere is away from here; one that does not exist at all is a mistake."""
+        """Plan the detach of one device. Raise Missing if the fabric has no such device.
+
+        A device that is on another machine needs no change.
+        """
         found = next((d for d in machine.devices if d.uid == spec.device), None)
         if found is not None:
             have = len(of_model(machine, found.model))
@@ -111,7 +121,10 @@ class AttachmentPlan:
         return AttachmentResult(spec, machine)
 
     def _without_model(self, spec: AttachmentSpec, machine: Machine) -> AttachmentResult:
-        """A machine without a device of the model is as it shall be; a model that nobody has is a mistake."""
+        """Plan the detach of all devices of a model. Raise BadConfiguration for an unknown model.
+
+        A machine without a device of a known model needs no change.
+        """
         model = t.cast(str, spec.model)
         if not of_model(machine, model) and self.fabric.capabilities.lists_free:
             known = lookup.models(self.fabric.devices())
@@ -120,7 +133,11 @@ class AttachmentPlan:
         return _exactly(spec, machine, frozenset())
 
     def _short(self, one: AttachmentResult, left: Counter[tuple[int | None, str]]) -> AttachmentResult:
-        """The result with the refusal that it would meet; ``left``: what detaching gives back, and is used up."""
+        """Return the result with the refusal that it would get, if any.
+
+        ``left`` counts the devices that detaching frees. Subtract the devices that this result
+        uses.
+        """
         if not self.fabric.capabilities.counts_free:
             return one
         machine, model = t.cast(Machine, one.machine), t.cast(str, one.model)
@@ -137,7 +154,10 @@ class AttachmentPlan:
         return replace(one, after=one.before, error=lookup.not_enough(self.fabric, model, refusal))
 
     def _result(self, planned: AttachmentResult, outcome: StepOutcome) -> AttachmentResult:
-        """After a failure the machine is looked at: the manager may have attached some of several devices."""
+        """Combine plan and outcome. After a failure, count the devices on the machine again.
+
+        The manager may have attached some of several devices.
+        """
         planned = replace(planned, seconds=outcome.seconds)
         if outcome.error is None:
             return replace(planned, devices=outcome.devices, handles=outcome.handles)
@@ -150,7 +170,7 @@ class AttachmentPlan:
 
 
 def _exactly(spec: AttachmentSpec, machine: Machine, leaving: frozenset[str]) -> AttachmentResult:
-    """As many as are wanted and no more; those in bad health leave first."""
+    """Plan the exact number of devices. Unhealthy devices leave first."""
     staying = [d for d in of_model(machine, spec.model or "") if d.state != "detaching" and d.uid not in leaving]
     surplus = sorted(staying, key=dispensable)[:max(len(staying) - spec.total, 0)]
     return AttachmentResult(spec, machine, spec.model, len(staying), spec.total, tuple(surplus))

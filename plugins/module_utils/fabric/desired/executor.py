@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Carries out the steps of a wanted state, so that none is done twice and one failure hides no other.
+"""Execute the steps of a wanted state, each at most once and each with its own outcome.
 
-Devices are taken away before any is attached, so that a step may use what another gives back. Otherwise all steps are
-carried out at the same time.
+All detaches run before any attach, so that an attach can use the freed devices. Otherwise all steps
+run in parallel.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ Say = Callable[[str], object]
 
 @dataclass(slots=True)
 class Executor:
-    """Carries out steps against one manager; each caller makes its own.
+    """Executes steps at one manager. Each caller makes its own executor.
 
-    ``attach_deadline``: seconds in which an attach without a reply may still take effect. ``wait``: whether to wait
-    for the end of an operation that an asynchronous manager has accepted. ``say`` hears after each step, on any
-    thread, how many are done, in the words ``said_of_each``.
+    ``attach_deadline`` is the time in seconds in which an attach without a reply may still take
+    effect. ``wait`` is whether to wait for the operations of an asynchronous manager. ``say``
+    receives after each step, on any thread, how many steps are done, with the words
+    ``said_of_each``.
     """
 
     fabric: FabricManager
@@ -46,7 +47,7 @@ class Executor:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def carry_out(self, steps: Sequence[Step]) -> list[StepOutcome]:
-        """Do all steps; one outcome for each, in their order. Never raises FabricError: an outcome holds it."""
+        """Do all steps and return the outcomes in their order. A FabricError is in its outcome."""
         found: dict[int, StepOutcome] = {}
         self._done, self._total = 0, len(steps)
         for detaching in (True, False):
@@ -73,7 +74,7 @@ class Executor:
         return StepOutcome(devices, handles, round(time.monotonic() - began, 3), failure)
 
     def _carry_out(self, step: Step) -> tuple[tuple[Device, ...], tuple[str, ...]]:
-        """Devices that came or left, and handles of what still goes on."""
+        """Return the attached or detached devices, and the handles of operations in flight."""
         uid = step.machine.uid
         if step.action == RESUME:
             return self.fabric.resume(step.handles).devices, ()
@@ -86,7 +87,8 @@ class Executor:
         return tuple(new), ()
 
     def _begin(self, step: Step) -> tuple[tuple[Device, ...], tuple[str, ...]]:
-        """Ask, and return as soon as the manager has accepted: it goes on without us."""
+        """Request an attach and return when the manager has accepted it. It continues without us.
+        """
         sizes = [step.count] if self.fabric.capabilities.batch else [1] * step.count
         attaches = [BackgroundAttach(self.fabric, step.machine.uid, step.model, size, step.kind) for size in sizes]
         for attach in attaches:
@@ -99,19 +101,20 @@ class Executor:
 
 
 def of_model(machine: Machine, model: str) -> list[Device]:
-    """Devices of one model on a machine, by uid."""
+    """Return the devices of one model on a machine, sorted by uid."""
     return sorted((d for d in machine.devices if d.model == model), key=lambda d: d.uid)
 
 
 def attach_missing(fabric: FabricManager, machine_uid: str, model: str, count: int, attach_deadline: float,
                    kind: str = "gpu") -> list[Device]:
-    """Attach until the machine has ``count`` devices of the model; returns the new ones, by uid.
+    """Attach until the machine has ``count`` devices of the model. Return the new ones by uid.
 
-    ``attach_deadline``: seconds after its request in which an attach without a reply may still take effect. So long
-    the machine is watched after a lost reply before anything is asked again, and that only ``LOST_REPLIES`` times in
-    a row. Raises FabricError. What was attached until then stays attached and is counted by the next call, except for
-    a device that the manager attached although it refused, and for one that another machine has too: these are given
-    back.
+    ``attach_deadline`` is the time in seconds after a request in which an attach without a reply
+    may still take effect. After a lost reply, read the machine for this time before the next
+    request, and give up after ``LOST_REPLIES`` lost replies in a row. Raise FabricError. Devices
+    that were attached before the error stay, and the next call counts them. Only two kinds of
+    devices are detached: a device that the manager attached although it refused, and a device that
+    another machine has too.
     """
     machine = fabric.machine(machine_uid)
     known = {d.uid for d in of_model(machine, model)}
@@ -126,7 +129,8 @@ def attach_missing(fabric: FabricManager, machine_uid: str, model: str, count: i
             if lost >= LOST_REPLIES:
                 raise
         except FabricError as error:
-            # A manager may name a device that the machine had before. It is in use, and it stays.
+            # A manager may name a device that the machine had before. The device is in use, so keep
+            # it.
             if error.device is not None and error.device.uid not in there | known:
                 fabric.detach(machine_uid, error.device.uid)
             raise
@@ -140,10 +144,10 @@ def attach_missing(fabric: FabricManager, machine_uid: str, model: str, count: i
 
 
 def detach_present(fabric: FabricManager, machine_uid: str, device_uid: str, attach_deadline: float) -> Device | None:
-    """Detach a device if the machine has it; returns what was detached, None when it was not there.
+    """Detach a device if the machine has it. Return the device, or None if it was not there.
 
-    After a lost reply the machine is watched for up to ``attach_deadline`` seconds, and asked again if it kept the
-    device. Raises FabricError.
+    After a lost reply, read the machine for up to ``attach_deadline`` seconds. If the device is
+    still there, request again. Raise FabricError.
     """
     found = _on(fabric, machine_uid, device_uid)
     lost, there = 0, found
@@ -159,7 +163,7 @@ def detach_present(fabric: FabricManager, machine_uid: str, device_uid: str, att
 
 
 def _gone(fabric: FabricManager, machine_uid: str, device_uid: str, attach_deadline: float) -> Device | None:
-    """The device if the machine still has it when the wait is over."""
+    """Return the device if the machine still has it at the deadline."""
     deadline = time.monotonic() + attach_deadline
     while (there := _on(fabric, machine_uid, device_uid)) is not None and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
@@ -171,7 +175,7 @@ def _on(fabric: FabricManager, machine_uid: str, device_uid: str) -> Device | No
 
 
 def _watched(fabric: FabricManager, machine_uid: str, model: str, count: int, attach_deadline: float) -> set[str]:
-    """Uids of the model on the machine once there are enough, or when none can come any more."""
+    """Return the uids of the model on the machine once it has ``count``, or at the deadline."""
     deadline = time.monotonic() + attach_deadline
     while True:
         found = {d.uid for d in of_model(fabric.machine(machine_uid), model)}

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The wanted layout of a whole fabric: what must move to get there, whether it can, and how long it may take.
+"""Compute the steps to a wanted layout of a fabric, whether they can work, and how long they take.
 
-Pure: what the manager shows comes in, a plan goes out. A machine that the layout names shall have exactly what the
-layout says of it.
+Pure functions from the inventory to a plan. A machine in the layout gets exactly the devices that
+the layout lists.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..operations.parallel import MOST_AT_ONCE
 from . import lookup
 from .step import ATTACH, DETACH, Step
 
-# What goes first when a machine has too many of a model.
+# Order in which surplus devices of a model leave.
 _WORST_FIRST: t.Final = ("Critical", "Warning", "Unknown", "OK")
 
 Wanted = Mapping[str, Mapping[str, int]]
@@ -30,21 +30,22 @@ PoolKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class LayoutPlan:
-    """``steps`` in the order in which they are begun; ``before`` and ``after`` are layouts by machine name or uid."""
+    """``steps`` in the order of their start. ``before`` and ``after`` are by machine name or uid.
+    """
 
     steps: tuple[Step, ...]
     before: Mapping[str, Mapping[str, int]]
     after: Mapping[str, Mapping[str, int]]
 
     def moves(self, action: str) -> tuple[Step, ...]:
-        """All steps of one sort."""
+        """Return all steps with this action."""
         return tuple(s for s in self.steps if s.action == action)
 
 
 def read(layout: t.Any) -> dict[str, dict[str, int]]:
-    """The layout that a user wrote, checked: ``{machine: {model: count}}``, machines by uid or name.
+    """Check a user's layout and return ``{machine: {model: count}}``, machines by uid or name.
 
-    A machine that shall have no devices may be empty (None or {}). Raises BadConfiguration, naming the place.
+    A machine without devices may be None or {}. Raise BadConfiguration with the place of the error.
     """
     if not isinstance(layout, Mapping):
         raise BadConfiguration("layout", layout, "it must map machines to {model: number of devices}")
@@ -68,12 +69,13 @@ def _read_count(where: str, count: t.Any) -> int:
 
 def plan(machines: Sequence[Machine], wanted: Wanted, *, empty_others: bool = False,
          kinds: Mapping[str, str] | None = None) -> LayoutPlan:
-    """What must be done to get from what the manager shows to what is wanted.
+    """Return the steps from the present to the wanted state.
 
-    ``machines``: all of the tenant. ``wanted``: by machine (uid or name) and model the exact number of devices; a
-    model that is not named is not wanted. ``empty_others``: machines that the layout does not name give all devices
-    back. ``kinds``: by model, for models of which no machine has a device yet. Raises Missing for an unknown machine,
-    BadConfiguration for one that is named twice or not uniquely.
+    ``machines`` are all machines of the tenant. ``wanted`` is the exact number of devices by
+    machine (uid or name) and model. Models that are not named are detached. With ``empty_others``,
+    machines outside the layout lose all devices. ``kinds`` are by model, for models without an
+    attached device. Raise Missing for an unknown machine, and BadConfiguration for a machine that
+    is named twice or ambiguously.
     """
     targets = _targets(machines, wanted, empty_others=empty_others)
     kind_of = {**{d.model: d.kind for m in machines for d in m.devices}, **(kinds or {})}
@@ -93,7 +95,7 @@ def plan(machines: Sequence[Machine], wanted: Wanted, *, empty_others: bool = Fa
 def _targets(
     machines: Sequence[Machine], wanted: Wanted, *, empty_others: bool
 ) -> list[tuple[Machine, Mapping[str, int]]]:
-    """Machines that the layout is about, by name, with the numbers that each shall have."""
+    """Return the machines of the layout by name, each with its wanted counts."""
     by_uid = {machine.uid: machine for machine in machines}
     by_name: dict[str, list[Machine]] = {}
     for machine in machines:
@@ -132,7 +134,7 @@ def _detaches(machine: Machine, models: Mapping[str, int]) -> list[Step]:
 
 
 def dispensable(device: Device) -> tuple[int, str]:
-    """By what to sort devices of which some must leave: those in bad health first, then by uid."""
+    """Return a sort key for devices of which some must leave: unhealthy first, then by uid."""
     rank = _WORST_FIRST.index(device.health) if device.health in _WORST_FIRST else len(_WORST_FIRST)
     return rank, device.uid
 
@@ -145,9 +147,9 @@ def _attaches(machine: Machine, models: Mapping[str, int], kinds: Mapping[str, s
 
 
 def shortages(found: LayoutPlan, free: Mapping[PoolKey, int]) -> list[str]:
-    """Why the plan cannot be carried out, one sentence per model and fabric.
+    """Return the reasons why the plan cannot work, as one sentence for each model and fabric.
 
-    ``free``: free devices by (model, fabric); what it does not count is not judged.
+    ``free`` counts free devices by (model, fabric). Pairs without a count are not judged.
     """
     said = [f"layout: machine {step.machine.name} is on no fabric and cannot get {step.count} x {step.model}"
             for step in found.moves(ATTACH) if step.machine.fabric is None]
@@ -171,9 +173,10 @@ def _devices_by_pool(steps: Iterable[Step]) -> Counter[PoolKey]:
 
 
 def predict(found: LayoutPlan, able: Capabilities, attach_seconds: float, detach_seconds: float) -> float:
-    """Seconds that carrying out may take, as so many operations go at once as the executor begins.
+    """Return the seconds that the plan may take with the parallel operations of the executor.
 
-    ``able``: what the manager can do. ``attach_seconds`` and ``detach_seconds``: what one operation takes.
+    ``able`` are the abilities of the manager. ``attach_seconds`` and ``detach_seconds`` are the
+    durations of one operation.
     """
     attaches = found.moves(ATTACH)
     operations = len({step.machine.uid for step in attaches}) if able.batch else sum(step.count for step in attaches)

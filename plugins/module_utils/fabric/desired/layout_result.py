@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A layout read from a fabric, and what a module returns of its plan and of carrying it out."""
+"""Read a fabric and plan a layout, and the module results of plan and execution."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Json = dict[str, t.Any]
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A plan with what is known of whether it can be carried out: ``shortages`` in sentences, ``problems`` by pool."""
+    """A plan with its ``shortages`` as sentences and the ``problems`` of counts by pool."""
 
     plan: LayoutPlan
     able: Capabilities
@@ -29,7 +29,8 @@ class Survey:
     problems: Mapping[str, str]
 
     def result(self, attach_seconds: float, detach_seconds: float) -> Json:
-        """What a module returns of it; both: what one operation is expected to take."""
+        """Return the result of a module. The arguments are the expected seconds of one operation.
+        """
         return {"plan": [_step_row(s) | {"count": s.count, "device": s.device.uid if s.device else None,
                                          "reason": s.reason} for s in self.plan.steps],
                 "predicted_seconds": layout.predict(self.plan, self.able, attach_seconds, detach_seconds),
@@ -38,10 +39,10 @@ class Survey:
 
 
 def survey(fabric: FabricManager, wanted: t.Any, kinds: Mapping[str, str], empty_others: bool) -> Survey:
-    """Read the fabric and plan; asks for no change.
+    """Read the fabric and plan a layout. Request no change.
 
-    ``wanted``: a layout as a user writes it, see ``layout.read``; ``kinds`` and ``empty_others``: see ``layout.plan``.
-    Raises FabricError, BadConfiguration for a wrong layout.
+    ``wanted`` is a user's layout (``layout.read``). ``kinds`` and ``empty_others`` are as in
+    ``layout.plan``. Raise FabricError, and BadConfiguration for a wrong layout.
     """
     asked = layout.read(wanted)
     snapshot = fabric.snapshot(dict.fromkeys(model for models in asked.values() for model, n in models.items() if n))
@@ -50,9 +51,10 @@ def survey(fabric: FabricManager, wanted: t.Any, kinds: Mapping[str, str], empty
 
 
 def carry_out(fabric: FabricManager, found: LayoutPlan, attach_deadline: float, say: Say) -> Json:
-    """Do all steps, and what a module returns of it: a step that failed is told, what was done stays.
+    """Do all steps and return the result of a module. Failed steps undo nothing.
 
-    ``attach_deadline`` and ``say``: see ``executor.Executor``. Raises nothing of the fabric: ``failed`` says it.
+    ``attach_deadline`` and ``say`` are as in ``executor.Executor``. Raise no FabricError. The
+    result has ``failed`` instead.
     """
     began = time.monotonic()
     outcomes = Executor(fabric, attach_deadline, say=say, said_of_each="steps done").carry_out(found.steps)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a manager shows, picked and put in order: machines, devices, free counts, links. Made for 40,000 devices."""
+"""Filter and sort machines, devices, free counts and links of a manager. Made for 40,000 devices.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ Free = dict[tuple[str, "int | None"], int]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked for. ``filters``: allowed values by name; ``fabric`` and ``machine`` pick machines too."""
+    """The requested data. ``filters`` are allowed values by name.
+
+    The filters ``fabric`` and ``machine`` select machines too.
+    """
 
     parts: frozenset[str]
     models: tuple[str, ...] = ()
@@ -30,16 +34,16 @@ class Question:
     filters: Mapping[str, frozenset[t.Any]] = field(default_factory=dict)
 
     def device(self, found: Device) -> bool:
-        """Whether a device passes."""
+        """Return whether a device passes the filters."""
         return all(getattr(found, name) in allowed for name, allowed in self.filters.items() if name != "machine")
 
     def picky(self) -> bool:
-        """Whether devices are picked by what they are."""
+        """Return whether a filter selects devices by their properties."""
         return any(name in self.filters for name in DEVICE_FILTERS)
 
 
 def ask(fabric: FabricManager, question: Question) -> Json:
-    """The answer with all parts that were asked for, and ``problems``. Raises FabricError."""
+    """Return all requested parts and ``problems``. Raise FabricError."""
     machines, counted, problems = _look(fabric, question)
     shown = _shown(machines, question)
     parts: dict[str, Callable[[], list[Json]]] = {
@@ -64,7 +68,10 @@ def _look(fabric: FabricManager, question: Question) -> tuple[tuple[Machine, ...
 
 
 def look(fabric: FabricManager, models: tuple[str, ...]) -> tuple[tuple[Machine, ...], Free, Json]:
-    """Machines, free devices by model and fabric, and what could not be counted; without models all that are listed."""
+    """Return machines, free devices by model and fabric, and the counts that failed.
+
+    Without models, count all listed free devices.
+    """
     found = fabric.snapshot(models)
     free: Free = {(model, number): n for (model, number), n in found.free.items()}
     if not models and fabric.capabilities.lists_free:
@@ -73,7 +80,7 @@ def look(fabric: FabricManager, models: tuple[str, ...]) -> tuple[tuple[Machine,
 
 
 def _through(fabric: FabricManager, one: Machine, models: Iterable[str]) -> tuple[Free, Json]:
-    """What could be attached to one machine."""
+    """Count the devices that can be attached to one machine."""
     counted: Free = {}
     problems: Json = {}
     for model in models if one.fabric is not None else ():
@@ -98,7 +105,7 @@ def _passes(machine: Machine, question: Question) -> bool:
 
 
 def _devices(fabric: FabricManager, question: Question, shown: Iterable[Machine]) -> list[Device]:
-    """Free devices are on no machine, so they are left out where machines are picked."""
+    """Return the devices. Leave out free devices if machines are selected."""
     attached = (d for m in shown for d in m.devices)
     free: Iterable[Device] = ()
     if fabric.capabilities.lists_free and not question.machine and "machine" not in question.filters:
@@ -107,17 +114,17 @@ def _devices(fabric: FabricManager, question: Question, shown: Iterable[Machine]
 
 
 def device_row(device: Device) -> Json:
-    """A device as plain data."""
+    """Return a device as plain data."""
     return {name: getattr(device, name) for name in Device.__slots__}
 
 
 def machine_row(machine: Machine) -> Json:
-    """A machine with its devices as plain data."""
+    """Return a machine with its devices as plain data."""
     return {"uid": machine.uid, "name": machine.name, "fabric": machine.fabric, "power_state": machine.power,
             "devices": [device_row(d) for d in machine.devices]}
 
 
 def link_rows(machine: Machine) -> list[Json]:
-    """Which device is linked to the machine over which fabric."""
+    """Return a row for each device of the machine, with the fabric between them."""
     return [{"fabric": d.fabric if d.fabric is not None else machine.fabric, "machine": machine.uid,
              "name": machine.name, "device": d.uid, "model": d.model, "state": d.state} for d in machine.devices]

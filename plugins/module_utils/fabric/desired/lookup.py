@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds what a person named, and says what he could have named when it is not there or is not the only one."""
+"""Find the object that a user named. If it is missing or ambiguous, list the possible names."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ SHOWN: t.Final = 8
 
 
 def several(names: Iterable[str]) -> str:
-    """The first few of many names in words."""
+    """Return the first few of many names in words."""
     found = list(names)
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     return ", ".join(found[:SHOWN]) + more if found else "none, there are none"
 
 
 def pick(machines: Sequence[Machine], wanted: str, option: str = "machine") -> Machine:
-    """The machine with this uid or name. Raises Missing, and BadConfiguration when several have the name."""
+    """Return the machine with this uid or name.
+
+    Raise Missing, and BadConfiguration if several machines have the name.
+    """
     for machine in machines:
         if machine.uid == wanted:
             return machine
@@ -37,7 +40,7 @@ def pick(machines: Sequence[Machine], wanted: str, option: str = "machine") -> M
 
 
 def machine(fabric: FabricManager, wanted: str, option: str = "machine") -> Machine:
-    """One machine by uid with one question, by name with a listing. Raises as ``pick``, and FabricError."""
+    """Read a machine by uid, or list all to find it by name. Raise as ``pick``, and FabricError."""
     try:
         return fabric.machine(wanted)
     except Missing:
@@ -45,14 +48,14 @@ def machine(fabric: FabricManager, wanted: str, option: str = "machine") -> Mach
 
 
 def models(devices: Iterable[Device]) -> list[str]:
-    """Names of all models that are among the devices."""
+    """Return the names of all models of the devices."""
     return sorted({d.model for d in devices if d.model})
 
 
 def not_enough(fabric: FabricManager, model: str, error: Refused, option: str = "model") -> FabricError:
-    """A refusal for want of devices, told apart from a model that the fabric does not have at all.
+    """Return the error for too few devices, or for a model that the fabric does not have.
 
-    Only a manager that lists its free devices can say so; for any other the refusal stays as it is.
+    Only a manager that lists free devices can tell. For other managers, return ``error`` unchanged.
     """
     if not fabric.capabilities.lists_free:
         return error

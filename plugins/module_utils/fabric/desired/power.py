@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The wanted power of one machine: by which resets it gets there, and waiting until the machine shows it.
+"""Plan and apply the wanted power of one machine, and wait until the machine shows it.
 
-An accepted reset says nothing: the power is what the machine shows (DSP0266, ComputerSystem.PowerState).
+An accepted reset proves nothing. Only ComputerSystem.PowerState does (DSP0266).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ON: t.Final = "powered-on"
 OFF: t.Final = "powered-off"
 RESTARTED: t.Final = "restarted"
 STATES: t.Final = (ON, OFF, RESTARTED)
-# Redfish's resets for each, the ones to be preferred first; with force those that ask no system.
+# Redfish reset types for each state, the preferred type first. Forced resets bypass the system.
 _GENTLE: t.Final = {ON: ("On", "ForceOn"), OFF: ("GracefulShutdown",), RESTARTED: ("GracefulRestart",)}
 _FORCED: t.Final = {ON: ("On", "ForceOn"), OFF: ("ForceOff",), RESTARTED: ("PowerCycle", "ForceRestart")}
 _SHOWN: t.Final = {ON: "On", OFF: "Off", RESTARTED: "On"}
@@ -29,19 +29,19 @@ _SHOWN: t.Final = {ON: "On", OFF: "Off", RESTARTED: "On"}
 
 @dataclass(frozen=True, slots=True)
 class PowerPlan:
-    """``steps``: (state to be reached, reset type), one after the other; none: the power is as it shall be."""
+    """``steps`` are (state, reset type) in order. No steps means that the power is as wanted."""
 
     before: MachinePower
     steps: tuple[tuple[str, str], ...]
 
     @property
     def after(self) -> str:
-        """What the machine shows at the end."""
+        """The power that the machine shows at the end."""
         return _SHOWN[self.steps[-1][0]] if self.steps else self.before.state
 
 
 def manager_of(fabric: FabricManager, name: str) -> PowerManager:
-    """The fabric as one that switches machines. ``name``: of the manager. Raises Refused for one that does not."""
+    """Return the fabric as a PowerManager. Raise Refused if the manager ``name`` is none."""
     if not (fabric.capabilities.powers and isinstance(fabric, PowerManager)):
         raise Refused(f"manager: {name} switches no machines on or off; ask a manager that does (redfish, sunfish), "
                       "for example the machine's own BMC with manager=redfish")
@@ -49,9 +49,9 @@ def manager_of(fabric: FabricManager, name: str) -> PowerManager:
 
 
 def plan(fabric: FabricManager, power: PowerManager, machine: str, state: str, force: bool) -> PowerPlan:
-    """What must be asked so that a machine (uid or name) has a power; asks for no change.
+    """Return the resets for a machine (uid or name) to reach a state. Request no change.
 
-    Raises Missing for an unknown machine, Refused when the machine offers no reset that leads there.
+    Raise Missing for an unknown machine, and Refused if the machine offers no suitable reset.
     """
     before = power.power(lookup.machine(fabric, machine).uid)
     off = before.state in ("Off", "PoweringOff")
@@ -83,10 +83,10 @@ def _hint(before: MachinePower, state: str, force: bool) -> str:
 
 
 def carry_out(power: PowerManager, found: PowerPlan, seconds: float, wait: bool) -> MachinePower:
-    """Ask, and wait until the machine shows what was asked for; returns its power then.
+    """Request the resets and wait until the machine shows the state. Return its power then.
 
-    ``seconds``: most time for all steps. Without ``wait`` it returns when the last reset is accepted. Raises Uncertain
-    when the time is over, and as PowerManager.reset.
+    ``seconds`` is the time limit for all steps. Without ``wait``, return when the last reset is
+    accepted. Raise Uncertain after the time limit, and as PowerManager.reset.
     """
     now, patience = found.before, Patience(seconds)
     for number, (state, reset_type) in enumerate(found.steps):
@@ -97,7 +97,11 @@ def carry_out(power: PowerManager, found: PowerPlan, seconds: float, wait: bool)
 
 
 def _ask(power: PowerManager, now: MachinePower, reset_type: str) -> FabricError | None:
-    """None once accepted. A lost reply, and a machine that is switching already, are for the power to clear up."""
+    """Request a reset. Return None if it is accepted.
+
+    Return the error if the reply is lost or the machine is already switching. Then the power
+    decides.
+    """
     try:
         power.reset(now.machine, reset_type)
     except (Busy, Uncertain) as error:
@@ -107,7 +111,7 @@ def _ask(power: PowerManager, now: MachinePower, reset_type: str) -> FabricError
 
 def _await(power: PowerManager, before: MachinePower, step: tuple[str, str], patience: Patience,
            doubt: FabricError | None, seconds: float) -> MachinePower:
-    """The power once it is as wanted. ``doubt``: why it is not known whether the reset was accepted."""
+    """Wait for the wanted power. ``doubt`` is the error that left the reset uncertain."""
     state, reset_type = step
     seen: set[str] = set()
     while True:
@@ -126,7 +130,11 @@ def _await(power: PowerManager, before: MachinePower, step: tuple[str, str], pat
 
 
 def _reached(state: str, before: MachinePower, now: MachinePower, seen: Iterable[str], *, certain: bool) -> bool:
-    """A restart shows by the time of the last reset; without one by a power in between, or by its acceptance."""
+    """Return whether the state is reached.
+
+    For a restart, compare the time of the last reset. Without that time, look for another power in
+    between, or trust an accepted reset.
+    """
     if now.state != _SHOWN[state]:
         return False
     if state != RESTARTED:
@@ -137,7 +145,7 @@ def _reached(state: str, before: MachinePower, now: MachinePower, seen: Iterable
 
 
 def as_result(found: PowerPlan, now: MachinePower | None = None) -> dict[str, t.Any]:
-    """What a module returns. ``now``: the power after the task; None: it is predicted."""
+    """Return the result of a module. ``now`` is the power after the task, or None to predict it."""
     shown = now or replace(found.before, state=found.after)
     return {"changed": bool(found.steps), "machine": shown.machine, "name": shown.name, "power_state": shown.state,
             "reset_types": list(shown.reset_types), "resets": [reset_type for _state, reset_type in found.steps],

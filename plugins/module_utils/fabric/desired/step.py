@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One step towards a wanted state, and what became of it: what plans hand to the executor and get back."""
+"""One step toward a wanted state and its outcome, exchanged between plans and the executor."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ RESUME: t.Final = "resume"
 class Step:
     """One change of one machine.
 
-    ``ATTACH``: ``count`` more devices of ``model`` and ``kind``, so that the machine has ``total``. ``DETACH``:
-    ``device`` leaves. ``RESUME``: the operations ``handles`` of an earlier process are waited for. ``reason``: one
-    sentence for people.
+    ``ATTACH`` adds ``count`` devices of ``model`` and ``kind`` for a ``total`` on the machine.
+    ``DETACH`` removes ``device``. ``RESUME`` waits for the operations ``handles`` of an earlier
+    process. ``reason`` is one sentence for people.
     """
 
     action: str
@@ -39,9 +39,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """``devices`` that came or left, ``handles`` of operations that the manager still works on.
+    """The attached or detached ``devices``, and the ``handles`` of operations in flight.
 
-    ``seconds``: how long it took. ``error``: why it failed, None when it did not.
+    ``seconds`` is the duration. ``error`` is None on success.
     """
 
     devices: tuple[Device, ...] = ()
@@ -51,7 +51,7 @@ class StepOutcome:
 
 
 def together(outcomes: Sequence[StepOutcome]) -> StepOutcome:
-    """Several steps for one thing as one: what came or left by any of them, and the first error."""
+    """Merge the outcomes of several steps: all devices and handles, and the first error."""
     return StepOutcome(
         tuple(device for one in outcomes for device in one.devices),
         tuple(handle for one in outcomes for handle in one.handles), max(one.seconds for one in outcomes),

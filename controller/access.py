@@ -1,11 +1,15 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who may read /metrics, /status and /ui: whoever is on loopback, or has a token that the API server permits.
+"""Decide who may read /metrics, /status and /ui.
 
-The token is looked at by a TokenReview, and its user by a SubjectAccessReview for ``get`` of the path, as Kubernetes'
-own components do it. Who may not see everything may see a namespace: whoever may ``list`` the ResourceClaims there.
-Answers are kept for a while, and nobody can have the API server asked without bound.
+A client on the loopback address may read them without a token. Any other client needs a token that
+the API server permits. As in Kubernetes' own components, a TokenReview checks the token, and a
+SubjectAccessReview checks the verb ``get`` of its user on the path. A user who may not see
+everything may see a namespace if the user may ``list`` its ResourceClaims.
+
+Answers are kept for a while, and the number of concurrent reviews is limited, so that clients
+cannot overload the API server.
 """
 
 from __future__ import annotations
@@ -26,18 +30,21 @@ OK, UNAUTHORIZED, FORBIDDEN, UNAVAILABLE = 200, 401, 403, 503
 # Seconds for which an answer is kept.
 PERMITTED_SECONDS, REFUSED_SECONDS = 60.0, 10.0
 REMEMBERED = 256
-# Reviews under way at the same time; who comes then is told to come later.
+# Reviews in flight at the same time. Further requests get the status 503.
 AT_ONCE = 4
 LONGEST_TOKEN = 16384
 _SCHEME = "bearer "
-# What shows that a namespace is somebody's.
+# The permission that lets a user see a namespace.
 LIST_CLAIMS = {"verb": "list", "group": "resource.k8s.io", "resource": "resourceclaims"}
 _Question: t.TypeAlias = "tuple[str, str, str]"
 """Hash of the token, path, namespace."""
 
 
 def on_loopback(peer: str) -> bool:
-    """Whether an address is of this machine's loopback: kubectl port-forward ends there, and needs a permission."""
+    """Return whether an address is a loopback address of this machine.
+
+    ``kubectl port-forward`` connects from there, and needs a permission of its own.
+    """
     if not peer:
         return False
     address = ipaddress.ip_address(peer.partition("%")[0])
@@ -46,7 +53,7 @@ def on_loopback(peer: str) -> bool:
 
 
 def names_loopback(host: str) -> bool:
-    """Whether a Host header, with or without a port, says that the client meant this machine's loopback."""
+    """Return whether a Host header, with or without a port, names this machine's loopback."""
     name = urlsplit(f"//{host}").hostname or ""
     if name == "localhost":
         return True
@@ -57,14 +64,20 @@ def names_loopback(host: str) -> bool:
 
 
 class Request(t.Protocol):
-    """What is judged: http.server.BaseHTTPRequestHandler has it."""
+    """The parts of a request that ``Access`` reads.
+
+    ``http.server.BaseHTTPRequestHandler`` has them.
+    """
 
     headers: t.Any
     client_address: t.Any
 
 
 class Access:
-    """Judges requests; without a ``client`` only loopback is let in. ``clock``: seconds. Thread-safe."""
+    """Judge requests. Thread-safe.
+
+    Without a ``client``, only requests from loopback are allowed. ``clock``: returns seconds.
+    """
 
     def __init__(self, client: Client | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._client, self._clock = client, clock
@@ -73,15 +86,22 @@ class Access:
         self._reviews = threading.BoundedSemaphore(AT_ONCE)
 
     def judge_request(self, request: Request, authorization: str, path: str, namespace: str = "") -> int:
-        """As ``judge``. Loopback needs no token where the address that was asked for says so too: a page from elsewhere
-        could have its own name lead here (DNS rebinding)."""
+        """Judge a request as ``judge`` does.
+
+        A request from loopback needs no token only if its Host header names loopback too. Without
+        this check, a foreign web page could reach this server under its own name (DNS rebinding).
+        """
         peer = request.client_address[0]
         named = names_loopback(request.headers.get("Host") or "")
         return self.judge(peer if named or not on_loopback(peer) else "", authorization, path, namespace)
 
     def judge(self, peer: str, authorization: str, path: str, namespace: str = "") -> int:
-        """The HTTP status for a request for ``path`` from address ``peer`` with this Authorization header: 200 for yes,
-        else 401, 403, or 503 when nobody can say now. ``namespace``: for what the path shows of this one only."""
+        """Return the HTTP status for a request for ``path`` from the address ``peer``.
+
+        The status is 200 if the request is allowed, else 401, 403, or 503 if no decision is
+        possible now. ``authorization``: the Authorization header. ``namespace``: ask for the part
+        of the path about this namespace, empty for all.
+        """
         if on_loopback(peer):
             return OK
         token = authorization[len(_SCHEME):].strip() if authorization.lower().startswith(_SCHEME) else ""
@@ -114,7 +134,7 @@ class Access:
 
 
 def _reviewed(client: Client, token: str, path: str, namespace: str) -> int:
-    """Ask the API server. Raises ApiError."""
+    """Ask the API server about a token. Return an HTTP status. Raises ApiError."""
     reviewed = _created(client, "authentication.k8s.io/v1", "TokenReview", {"token": token})
     if not reviewed.get("authenticated"):
         return UNAUTHORIZED
@@ -125,7 +145,7 @@ def _reviewed(client: Client, token: str, path: str, namespace: str) -> int:
 
 
 def _permitted(client: Client, user: dict[str, t.Any], asked: dict[str, t.Any]) -> bool:
-    """Whether a user may do what is asked."""
+    """Return whether a user has the permission ``asked``."""
     spec = {"user": user.get("username"), "uid": user.get("uid"), "groups": user.get("groups"),
             "extra": user.get("extra"), **asked}
     wanted = {name: value for name, value in spec.items() if value}
@@ -134,7 +154,7 @@ def _permitted(client: Client, user: dict[str, t.Any], asked: dict[str, t.Any]) 
 
 
 def _created(client: Client, group_version: str, kind: str, spec: dict[str, t.Any]) -> dict[str, t.Any]:
-    """The status of a review."""
+    """Create a review and return its status."""
     body = {"apiVersion": group_version, "kind": kind, "spec": spec}
     status: dict[str, t.Any] = client.raw("POST", f"/apis/{group_version}/{kind.lower()}s", body).get("status") or {}
     return status

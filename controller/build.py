@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which build of the collection runs, for the metrics and the traces."""
+"""The version of the collection that runs, for the metrics and the traces."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ HELP = "1, with the version of the collection and of Python."
 
 
 def version(root: Path = ROOT) -> str:
-    """Version of the collection below ``root``: of an installed one by its manifest, of a checkout by galaxy.yml."""
+    """Return the version of the collection below ``root``, "unknown" if there is none.
+
+    An installed collection has it in MANIFEST.json, a checkout in galaxy.yml.
+    """
     return _told("version", root) or UNKNOWN
 
 
 def documentation(root: Path = ROOT) -> str:
-    """Address of the folder docs of the project; empty where nothing says it."""
+    """Return the address of the project's folder docs, empty if no file names it."""
     return _told("documentation", root)
 
 
@@ -49,7 +52,7 @@ class BuildInfo:
         self._labels = (version(), platform.python_version())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The metric."""
+        """Yield the metric."""
         family = GaugeMetricFamily(BUILD_INFO, HELP, labels=("version", "python"))
         family.add_metric(self._labels, 1.0)
         yield family

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Removes the scheduling gate of held pods when no controller is left that would do so.
+"""Remove the scheduling gate of gated pods when no controller is left to remove it.
 
-Run it apart from the controller, as a Deployment, or as a CronJob with ``--once``. It reads the GateLease and the
-pods, and needs nothing else. While the GateLease is renewed, and for the grace period after, it does nothing. No clocks
-are compared: what counts is how long it sees the GateLease unchanged.
+Run it apart from the controller, as a Deployment, or as a CronJob with ``--once``. It reads only
+the GateLease and the pods. It does nothing while the GateLease is renewed, and for the grace period
+after. It compares no clocks. It measures how long the GateLease stays unchanged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EVERY_SECONDS = 5.0
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     it = argparse.ArgumentParser(
         prog="gate-reaper",
         description=f"Remove the scheduling gate {pods.GATE} from all pods when the GateLease {NAME} has not been "
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until stopped; returns the exit status."""
+    """Run until stopped. Return the exit status."""
     args = parser().parse_args(argv)
     set_up_logging("text", "info")
     stop = asked_to_stop()
@@ -73,7 +73,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(reaper: Reaper, stop: threading.Event, *, once: bool) -> None:
-    """Look until stopped. An API server that does not answer is asked again; what it refuses ends a single run."""
+    """Check the GateLease until stopped.
+
+    Try again when the API server does not answer. With ``once``, raise its ApiError instead.
+    """
     said = ""
     while not stop.is_set():
         try:
@@ -91,10 +94,11 @@ def _run(reaper: Reaper, stop: threading.Event, *, once: bool) -> None:
 
 
 class Reaper:
-    """Watches the Lease. ``namespace`` is that of the Lease; ``grace`` is how many seconds after its expiry a
-    controller may still come back; ``clock`` gives seconds and is never set.
+    """Watch the GateLease and remove gates when it has expired.
 
-    ``decided``: whether the Lease was seen to be renewed, or the gates were removed.
+    ``namespace``: of the Lease. ``grace``: seconds after its expiry in which a controller may still
+    come back. ``clock``: returns monotonic seconds. ``decided``: whether the Lease was seen to be
+    renewed, or the gates were removed.
     """
 
     def __init__(self, client: Client, namespace: str, grace: float,
@@ -104,14 +108,16 @@ class Reaper:
         self.decided = False
 
     def look(self) -> int:
-        """Remove our gate from every held pod when the Lease was unchanged for its duration and the grace period.
+        """Remove our gate from every gated pod if the Lease was unchanged for its duration and the
+        grace period.
 
-        Returns from how many pods the gate was removed. A pod that cannot be changed is logged and left out.
-        Raises ApiError when the Lease or the pods cannot be read.
+        Return the number of pods without their gate now. A pod that cannot be changed is logged and
+        left out. Raises ApiError when the Lease or the pods cannot be read.
         """
         try:
             lease = self._client.get(GATE_LEASES, NAME, namespace=self._namespace)
-        except (NotFound, NotServed):  # without its CRD nobody can renew it, and gated pods must not wait for ever
+        # Without its CRD no controller can renew it, and gated pods must not wait forever.
+        except (NotFound, NotServed):
             lease = {}
         before, self._seen = self._seen, observe(lease, self._seen, self._clock())
         if before and before.renewed != self._seen.renewed and self._seen.holder:
@@ -124,7 +130,10 @@ class Reaper:
 
 
 def let_all_go(client: Client, why: str) -> int:
-    """Remove our gate from every held pod; from how many. Raises ApiError when the pods cannot be read."""
+    """Remove our gate from every gated pod.
+
+    Return their number. Raises ApiError if pods cannot be read.
+    """
     held = [pod for pod in client.list(PODS, field_selector="spec.nodeName=").items if pods.held(pod)]
     return sum(_remove_gate(client, pod, why) for pod in held)
 

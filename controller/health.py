@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What probes and people ask a running controller: alive, ready, and what each claim waits for.
+"""The HTTP endpoints of a running program for probes and people.
 
-Anybody may ask whether it is alive and ready. What claims wait for, and the metrics, are for whom ``Access`` lets in.
-Where the page is served it answers below /ui itself, and takes over the connections to which it sends what changes.
+Every client may read whether the program is alive and ready. Only clients that ``Access`` allows
+may read the metrics, and what each claim waits for. If the page is served, it answers below /ui
+itself, and takes over the connections on which it sends changes.
 """
 
 from __future__ import annotations
@@ -34,35 +35,38 @@ REFUSALS = {UNAUTHORIZED: "a token is needed, in the header Authorization: Beare
 
 
 class Process(t.Protocol):
-    """What is served: an engine or a node agent."""
+    """The program that is served. It is an engine or a node agent."""
 
     def ready(self) -> bool:
-        """Whether it works."""
+        """Return whether it works."""
 
     def problems(self) -> list[str]:
-        """What stands in its way, in sentences."""
+        """Return what prevents its work, in sentences."""
 
     def stuck(self) -> str:
-        """Why it will do nothing any more, empty while it goes on."""
+        """Return why it is stuck for good, in a sentence. Empty while it works."""
 
 
 class Measurements(t.Protocol):
-    """What it measures."""
+    """The metrics of the program."""
 
     def text(self) -> bytes:
-        """Everything as Prometheus reads it."""
+        """Return all metrics in the format of Prometheus."""
 
 
-# How long, in seconds, a stop may wait for the server to notice.
+# Seconds that a stop may wait until the server notices.
 STOP_POLL = 0.05
-# Seconds that a client may be silent, and that a request may take in all; connections at the same time.
+# Limits: seconds of silence of a client, seconds of a whole request, connections at the same time.
 SILENT_SECONDS, REQUEST_SECONDS, CONNECTIONS = 5.0, 10.0, 32
-# Seconds more that an answer of the page may take us: for 5,000 nodes it is one, and many on a busy machine.
+# Extra seconds for an answer of the page. For 5,000 nodes it takes 1 s, and more on a busy machine.
 PAGE_SECONDS = 60.0
 
 
 class _Server(ThreadingHTTPServer):
-    """Ends connections that take too long, and the oldest one when there are too many: a probe is done in a moment."""
+    """End connections that take too long, and the oldest connection when there are too many.
+
+    A probe takes a moment only.
+    """
 
     daemon_threads = True
     request_queue_size = 64
@@ -84,13 +88,13 @@ class _Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def finish_request(self, request: t.Any, client_address: t.Any) -> None:
-        """Serve one connection, with TLS where there is a certificate; on the connection's own thread."""
+        """Serve one connection on its own thread, with TLS if there is a certificate."""
         if self._certificate is None:
             super().finish_request(request, client_address)
             return
         request.settimeout(SILENT_SECONDS)
         secured = self._certificate.context().wrap_socket(request, server_side=True, do_handshake_on_connect=False)
-        with self._lock:  # the plain socket is of no use from now on, also for ending it
+        with self._lock:  # From now on only the TLS socket can be used, also to end the connection.
             self._begun[secured] = self._begun.pop(request, time.monotonic())
         try:
             secured.do_handshake()
@@ -99,7 +103,7 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(secured)
 
     def service_actions(self) -> None:
-        """End what has taken too long."""
+        """End the connections that take too long."""
         late = time.monotonic() - REQUEST_SECONDS
         with self._lock:
             for request in [each for each, begun in self._begun.items() if begun < late]:
@@ -107,7 +111,7 @@ class _Server(ThreadingHTTPServer):
 
     @contextlib.contextmanager
     def answering(self, request: socket.socket) -> Iterator[None]:
-        """What the answer takes us, up to PAGE_SECONDS, is not the client's time."""
+        """Do not count the time of our answer, up to PAGE_SECONDS, as the client's time."""
         began = time.monotonic()
         self._allow(request, PAGE_SECONDS)
         yield
@@ -119,13 +123,13 @@ class _Server(ThreadingHTTPServer):
                 self._begun[request] += seconds
 
     def give(self, request: socket.socket) -> None:
-        """Somebody else has this connection from now on, and ends it."""
+        """Give this connection to other code, which ends it."""
         with self._lock:
             self._begun.pop(request, None)
             self._given.add(request)
 
     def shutdown_request(self, request: t.Any) -> None:
-        """It is answered."""
+        """Close an answered connection, unless other code has it."""
         with self._lock:
             self._begun.pop(request, None)
             if request in self._given:
@@ -134,7 +138,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: t.Any, client_address: t.Any) -> None:
-        """A client that went away, or was ended, is nobody's trouble."""
+        """Ignore an error of a client that disconnected or was ended."""
 
     def _end(self, request: socket.socket) -> None:
         self._begun.pop(request, None)
@@ -143,20 +147,27 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Server6(_Server):
-    """The same for an IPv6 address."""
+    """The same server for an IPv6 address."""
 
     address_family = socket.AF_INET6
 
 
 class HealthServer:
-    """Serves /healthz (it goes on), /readyz (lists read, fabric seen), /status (verdicts, troubles) and /metrics."""
+    """Serve /healthz (alive), /readyz (lists and inventory read), /status (verdicts, problems) and
+    /metrics.
+    """
 
     def __init__(self, listen: str, process: Process, metrics: Measurements, details: Callable[[], dict[str, t.Any]],
                  access: Access | None = None, certificate: ServingCertificate | None = None,
                  ui: Ui | None = None) -> None:
-        """``listen``: HOST:PORT, port 0 takes a free one. ``details``: what /status answers. ``access``: who may read
-        more than whether it is alive and ready; only loopback by default. ``certificate``: for TLS, None for plain
-        HTTP. ``ui``: the page, None where it is not served. Raises BadConfig."""
+        """Bind the address.
+
+        ``listen``: HOST:PORT, port 0 takes a free port. ``details``: returns the answer of /status.
+        ``access``: decides who may read more than /healthz and /readyz, by default only loopback.
+        ``certificate``: for TLS, None for plain HTTP. ``ui``: the page, None if it is not served.
+
+        Raises BadConfig if ``listen`` cannot be used.
+        """
         host, _unused, port = listen.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65535:
             raise BadConfig(f"--listen: {listen!r} is not usable: must be HOST:PORT with a port from 0 to 65535")
@@ -173,13 +184,13 @@ class HealthServer:
 
     @property
     def address(self) -> str:
-        """Host and port as bound."""
+        """The bound host and port."""
         host, port = self._server.server_address[:2]
         return f"{host if isinstance(host, str) else host.decode()}:{port}"
 
     @property
     def url(self) -> str:
-        """Where it is reached."""
+        """The URL of the server."""
         return f"{self._scheme}://{self.address}"
 
     def start(self) -> None:
@@ -198,7 +209,7 @@ class HealthServer:
 
 
 def status(engine: ControllerManager) -> dict[str, t.Any]:
-    """What each claim waits for, and what stands in the way."""
+    """Return what each claim waits for, and the problems of the engine."""
     age = round(engine.fabric_looks.age(), 1) if engine.looks else None
     return {"ready": engine.ready(), "troubles": engine.problems(), "fabric_poll_age_seconds": age,
             "claims": {reason.claim: {"waits_for": reason.waits_for, "evidence": dict(reason.evidence)}
@@ -207,7 +218,7 @@ def status(engine: ControllerManager) -> dict[str, t.Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Endpoints:
-    """What is answered, and to whom."""
+    """The sources of the answers, and ``access``, which decides about the client."""
 
     process: Process
     metrics: Measurements
@@ -217,7 +228,7 @@ class _Endpoints:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers GET only."""
+    """Answer GET requests."""
 
     timeout = SILENT_SECONDS
     endpoints: t.ClassVar[_Endpoints]
@@ -263,7 +274,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._give(answer.stream)
 
     def _give(self, stream: Callable[[socket.socket], bool]) -> None:
-        """Before it is taken, so that nobody ends it in between."""
+        """Hand the connection to ``stream``.
+
+        First remove it from the server, so that the server does not end it meanwhile.
+        """
         server = t.cast(_Server, self.server)
         server.give(self.connection)
         if not stream(self.connection):
@@ -285,4 +299,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: t.Any) -> None:
-        """Probes are not worth a log line."""
+        """Log nothing. Probes are not worth a log line."""

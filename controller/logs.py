@@ -12,15 +12,18 @@ import time
 
 from ansible_collections.composable.infra.plugins.module_utils.kube.objects.claim_ref import ClaimRef
 
-# By a name of its own, by the names of the modules, and the SDK that sends traces.
+# The loggers of our programs, of the modules, and of the SDK that sends traces.
 LOGGERS = ("composable.infra", "ansible_collections.composable.infra", "opentelemetry")
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, message, and where the record has them reason, about, claim and uid."""
+    """Write each record as one JSON object in one line.
+
+    It has time, level and message, and if the record has them, reason, about, claim and uid.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         entry = {"time": _utc(record.created), "level": record.levelname.lower(), "message": record.getMessage()}
         for name in ("reason", "about"):
             if value := getattr(record, name, None):
@@ -32,17 +35,20 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Time in UTC with milliseconds, level, message; then ``claim=<namespace>/<name> uid=<uid>`` of the ResourceClaim
-    that it is about, with commas between several."""
+    """Write the time in UTC with milliseconds, the level and the message.
+
+    If the record is about ResourceClaims, ``claim=<namespace>/<name> uid=<uid>`` follows, with
+    commas between several.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         about = "".join(f" {name}={value}" for name, value in _claims(record).items())
         return f"{_utc(record.created)} {record.levelname:<7} {record.getMessage()}{about}"
 
 
 def _claims(record: logging.LogRecord) -> dict[str, str]:
-    """The claims that a record has in ``claims``: their names and their uids, in the same order."""
+    """Return the names and uids of the claims of a record, in the same order, joined by commas."""
     found: tuple[ClaimRef, ...] = tuple(getattr(record, "claims", ()))
     if not found:
         return {}
@@ -54,14 +60,14 @@ def _utc(seconds: float) -> str:
 
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
-    """The options by which a program of the controller says how it logs."""
+    """Add the options for the format and the level of the log."""
     parser.add_argument("--log-format", choices=("text", "json"), default="text", help="default: %(default)s")
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info",
                         help="default: %(default)s")
 
 
 def set_up_logging(kind: str, level: str) -> None:
-    """Log to standard error as ``text`` or ``json``."""
+    """Log to standard error. ``kind``: ``text`` or ``json``. ``level``: such as ``info``."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if kind == "json" else TextFormatter())
     for name in LOGGERS:

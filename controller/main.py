@@ -1,7 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Start, lead, stop: reads the configuration, waits for its turn, runs the engine until SIGTERM or a lost Lease."""
+"""The controller's program.
+
+It reads the configuration, waits until it leads, and runs the engine until SIGTERM or until it
+loses a Lease.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +49,13 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 
 log = logging.getLogger("composable.infra")
 RESYNC_SECONDS = 60.0
-# Of the 30 s that a pod has to end, these are for the CDI Manager's replies.
+# A pod has 30 s to end. This part of them is for replies of the CDI Manager.
 REPLY_SECONDS = 20.0
 SERVICE = "composable-infra-controllers"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     it = argparse.ArgumentParser(
         prog="controller",
         description="Attach GPUs of a composable fabric to the nodes whose ResourceClaims wait for them.",
@@ -71,16 +75,20 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until stopped; returns the exit status."""
+    """Run until stopped. Return the exit status."""
     args = parser().parse_args(argv)
     share_arena()
     return outcome(args, run)
 
 
 def run(args: argparse.Namespace, stop: threading.Event) -> int:
-    """Build the engine and run it. Raises BadConfig, BadKubeconfig, FabricError or ApiError before it starts."""
+    """Build the engine and run it. Return the exit status.
+
+    Raises BadConfig, BadKubeconfig, FabricError or ApiError before it starts.
+    """
     config, certificate = EngineConfig.load(args.config), serving_certificate(args)
-    # Leases are renewed through this one: what the engine asks for never holds them up.
+    # This client renews the Leases. It has no rate limit, so requests of the engine cannot delay
+    # it.
     client = Client(Connection.load(args.kubeconfig, args.context))
     roles = frozenset(args.only or ROLES)
     check_cluster(client, roles, stop, log.warning)
@@ -122,12 +130,13 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
 
 def serve(engine: ControllerManager, leadership: LeaderElection, stop: threading.Event,
           lease_client: Client | None = None) -> None:
-    """Watch, wait for the turn to lead, list again, and act until stopped.
+    """Watch, wait until this process leads, list again, and act until stopped.
 
-    A process that does not lead asks and writes nothing. A standby may have waited for months. If
-    etcd was restored meanwhile, its watches may have gone on from another past.
+    A process that does not lead sends nothing to the CDI Manager and writes nothing. A standby may
+    have waited for months. If etcd was restored meanwhile, its watches may have gone on from
+    another past.
 
-    ``lease_client``: for the GateLease, where that is not the engine's.
+    ``lease_client``: renews the GateLease, by default the engine's client.
     """
     engine.fence.require(lambda: leadership.held)
     engine.watch()
@@ -141,7 +150,10 @@ def serve(engine: ControllerManager, leadership: LeaderElection, stop: threading
 
 
 def _act(stop: threading.Event, engine: ControllerManager, lease_client: Client) -> None:
-    """Work until stopped; pods are gated only while somebody works who opens their gates."""
+    """Work until stopped. Hold the GateLease meanwhile, if the engine removes gates.
+
+    The policy gates pods only while a controller holds the GateLease.
+    """
     engine.work()
     gate_lease = None
     if engine.gates:
@@ -161,7 +173,10 @@ def _act(stop: threading.Event, engine: ControllerManager, lease_client: Client)
 
 
 def _all_read(stop: threading.Event, engine: ControllerManager) -> bool:
-    """Wait until every list was read: acting on half the truth would return devices that are in use."""
+    """Wait until every list was read. Return False if stopped before.
+
+    With incomplete lists the engine would return devices that are in use.
+    """
     said: list[str] = []
     while not engine.watches.synced():
         if (troubles := engine.problems()) != said:

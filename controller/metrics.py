@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine's measurements for Prometheus, by prometheus_client; modules and rulebook do without that library.
+"""The engine's metrics for Prometheus, by prometheus_client. Modules and rulebook do not need it.
 
-No input makes series without end: a label has the values that its metric or the configuration names, and ``other``.
+The number of series is bounded. A label has only the values that its metric or the configuration
+names, and ``other``.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ Known = Mapping[str, tuple[str, ...]]
 
 
 class PrometheusMetrics:
-    """The metrics of one engine, in a registry of its own. Every series is there from the beginning, at zero; of those
-    that tell why something went wrong, only the one in which nothing does.
+    """The metrics of one engine, in a registry of its own.
 
-    ``manager``: of the configuration; ``models``: names of its device_info.
+    Every series exists from the beginning, at zero. If a metric has a label for the cause of a
+    problem, only the series for no problem does.
+
+    ``manager``: the CDI Manager's kind in the configuration. ``models``: names of its device_info.
     """
 
     def __init__(self, manager: str = "", models: Iterable[str] = ()) -> None:
@@ -56,42 +59,48 @@ class PrometheusMetrics:
                 (self._counters.get(name) or self._histograms[name]).labels(*values)
 
     def count(self, name: str, **labels: str) -> None:
-        """One more of the counter ``name``, a key of COUNTERS."""
+        """Add 1 to the counter ``name``, a key of COUNTERS."""
         counter, bounded = self._counters[name], _bounded(COUNTERS[name], self._known, labels)
         (counter.labels(**bounded) if bounded else counter).inc()
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
-        """One measurement of the histogram ``name``, a key of HISTOGRAMS, and of the name that it had before."""
+        """Add a measurement to the histogram ``name``, a key of HISTOGRAMS.
+
+        It is added to the former name of the metric too. ``seconds``: the measured time.
+        """
         histogram, bounded = self._histograms[name], _bounded(HISTOGRAMS[name], self._known, labels)
         (histogram.labels(**bounded) if bounded else histogram).observe(seconds)
         if name in self._deprecated:
             self._deprecated[name].observe(seconds)
 
     def ask(self, observed: Callable[[], Observed]) -> None:
-        """Have ``observed`` asked once at each scrape; it answers with the value now of each key of GAUGES and
-        READ_COUNTERS: a number, or numbers by the value of its one label."""
+        """Register ``observed``, which is called once at each scrape.
+
+        It returns the current value of each key of GAUGES and READ_COUNTERS. A value is a number,
+        or numbers by the value of the metric's only label.
+        """
         self.registry.register(_Asked(observed, self._known))
 
     def text(self) -> bytes:
-        """Everything as Prometheus reads it, in the format that CONTENT_TYPE names."""
+        """Return all metrics in the format of Prometheus that CONTENT_TYPE names."""
         return generate_latest(self.registry)
 
 
 class _Asked:
-    """A collector that asks for everything at once."""
+    """A collector that gets all values in one call."""
 
     def __init__(self, observed: Callable[[], Observed], known: Known) -> None:
         self._observed, self._known = observed, known
 
     def describe(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        """The names, so that nobody is asked when the collector is registered."""
+        """Yield the names without values, so that registration does not call ``observed``."""
         for name, metric in GAUGES.items():
             yield GaugeMetricFamily(PREFIX + name, metric.help, labels=[*metric.labels])
         for name, metric in READ_COUNTERS.items():
             yield CounterMetricFamily(PREFIX + name, metric.help, labels=[*metric.labels])
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        """The values now."""
+        """Yield the current values."""
         now, tables = self._observed(), {**GAUGES, **READ_COUNTERS}
         for family in self.describe():
             name = family.name.removeprefix(PREFIX) + ("_total" if isinstance(family, CounterMetricFamily) else "")
@@ -112,7 +121,7 @@ def _series(metric: Metric, known: Known, now: float | Mapping[str, float]) -> d
 
 
 def _at_first(metric: Metric, known: Known) -> Iterator[tuple[str, ...]]:
-    """The series that are there before anything was measured."""
+    """Return the label values of the series that exist before the first measurement."""
     if not metric.labels:
         return iter(())
     configured = any(not values for values in metric.labels.values())
@@ -120,6 +129,6 @@ def _at_first(metric: Metric, known: Known) -> Iterator[tuple[str, ...]]:
 
 
 def _bounded(metric: Metric, known: Known, labels: Mapping[str, str]) -> Labels:
-    """The labels, with OTHER for a value that nobody names."""
+    """Return the labels, with OTHER in place of each unknown value."""
     return {name: labels[name] if labels.get(name) in (values or known[name]) else OTHER
             for name, values in metric.labels.items()}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The frame of the programs: options and exit statuses that all have, and one sentence for what cannot be used."""
+"""The parts that all programs share, such as options, exit statuses and one sentence for errors."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ OK, BAD_INPUT, LOST_LEASE = 0, 2, 3
 
 
 def add_cluster_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where the API server is."""
+    """Add the options for the connection to the API server."""
     parser.add_argument("--kubeconfig", help="default: KUBECONFIG, ~/.kube/config, or the pod's service account")
     parser.add_argument("--context", help="context of the kubeconfig")
 
 
 def outcome(args: argparse.Namespace, run: Callable[[argparse.Namespace, threading.Event], int]) -> int:
-    """Set up the log, run until asked to stop, and return the exit status.
+    """Set up the log, call ``run`` until a signal stops it, and return the exit status.
 
-    ``run``: returns the exit status. What it raises because something cannot be used is logged.
+    ``run``: returns the exit status. If it raises an error about unusable input, the error is
+    logged and the status is 2.
     """
     set_up_logging(args.log_format, args.log_level)
     try:
@@ -40,13 +41,13 @@ def outcome(args: argparse.Namespace, run: Callable[[argparse.Namespace, threadi
 
 
 class Ending:
-    """Ends a program that has lost its Lease. ``stop``: the event at which it stops."""
+    """End a program that has lost its Lease. ``stop``: the event that stops the program."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop, self._lost = stop, False
 
     def give_way(self) -> None:
-        """Stop, since another process may lead now."""
+        """Stop, because another process may lead now."""
         self._lost = True
         self._stop.set()
 

@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALID = datetime.timedelta(days=30)
-# Clocks of others may be behind.
+# Clocks of other machines may be slow.
 BACKDATED = datetime.timedelta(hours=1)
 
 
 def self_signed(name: str) -> tuple[bytes, bytes]:
-    """(certificate, key) for a host of this name and for loopback, as PEM."""
+    """Return (certificate, key) in PEM for the host ``name`` and for loopback."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
     names = [x509.DNSName(name), x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]

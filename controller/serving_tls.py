@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The certificate with which an endpoint serves TLS: from files that somebody renews, or one of its own making.
+"""The certificate of an endpoint that serves TLS, from files or self-signed.
 
-A certificate is read anew when its files change, as cert-manager and the kubelet change them; a pair that does not fit
-leaves the one before it in use. One of its own making says who is there to nobody, but keeps others from listening in.
+Files are read again when they change, as cert-manager and the kubelet change them. If a new pair
+does not fit, the previous certificate stays in use. A self-signed certificate encrypts the
+connection, but a client cannot verify the server by it.
 """
 
 from __future__ import annotations
@@ -23,13 +24,12 @@ from collections.abc import Callable
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.config import BadConfig
 
 log = logging.getLogger("composable.infra")
-# Seconds after which a certificate of our own making, which is valid for 30 days, is replaced.
+# A self-signed certificate is valid for 30 days. Replace it after so many seconds.
 RENEW_SECONDS = 20 * 86400.0
 
 
 def add_tls_options(parser: argparse.ArgumentParser) -> None:
-    """The options by which a program of the controller says with which certificate it serves; named as Kubernetes' own
-    components have them."""
+    """Add the options for the certificate, with the names that Kubernetes' own components use."""
     parser.add_argument("--tls-cert-file", metavar="PATH",
                         help="certificate, with its chain, to serve --listen with TLS; read anew when it changes")
     parser.add_argument("--tls-private-key-file", metavar="PATH", help="key of that certificate")
@@ -38,7 +38,10 @@ def add_tls_options(parser: argparse.ArgumentParser) -> None:
 
 
 def serving_certificate(args: argparse.Namespace) -> ServingCertificate | None:
-    """What the options ask for, None for no TLS. Raises BadConfig."""
+    """Return the certificate of the options, None for no TLS.
+
+    Raises BadConfig if the options exclude each other or the files are unusable.
+    """
     files = (args.tls_cert_file, args.tls_private_key_file)
     if args.tls_self_signed and any(files):
         raise BadConfig("--tls-self-signed: is not usable beside --tls-cert-file and --tls-private-key-file")
@@ -50,14 +53,14 @@ def serving_certificate(args: argparse.Namespace) -> ServingCertificate | None:
 
 
 class ServingCertificate:
-    """``context()`` gives the TLS context for a connection that comes now. Thread-safe."""
+    """A certificate and its TLS context. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._context: ssl.SSLContext | None = None
 
     def context(self) -> ssl.SSLContext:
-        """With the certificate as it is now."""
+        """Return the TLS context for a new connection, with the current certificate."""
         with self._lock:
             if self._context is None or self._is_outdated():
                 self._context = self._renewed() or self._context
@@ -65,16 +68,16 @@ class ServingCertificate:
             return self._context
 
     def _is_outdated(self) -> bool:
-        """Whether there is a newer certificate, or a newer one is due."""
+        """Return whether there is a newer certificate, or a newer one is due."""
         raise NotImplementedError
 
     def _renewed(self) -> ssl.SSLContext | None:
-        """A new context; None to stay with the one before it."""
+        """Return a new context, None to keep the previous one."""
         raise NotImplementedError
 
 
 class CertificateFiles(ServingCertificate):
-    """Of two files. Raises BadConfig when they cannot be used at the beginning."""
+    """A certificate from two files. Raises BadConfig if they cannot be used at the start."""
 
     def __init__(self, certificate: str, key: str) -> None:
         super().__init__()
@@ -90,7 +93,11 @@ class CertificateFiles(ServingCertificate):
         return self._stamp() != self._seen
 
     def _renewed(self) -> ssl.SSLContext | None:
-        """They are replaced one after the other, so a pair that does not fit is looked at again at the next change."""
+        """Read the files.
+
+        They are replaced one after the other, so a pair that does not fit is read again at the next
+        change.
+        """
         self._seen = self._stamp()
         try:
             found = _loaded(*self._files)
@@ -111,7 +118,10 @@ class CertificateFiles(ServingCertificate):
 
 
 class SelfSigned(ServingCertificate):
-    """Made in memory, and anew before it ends. ``clock``: seconds of a clock that is never set."""
+    """A self-signed certificate in memory, renewed before it expires.
+
+    ``clock``: returns monotonic seconds.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -122,10 +132,11 @@ class SelfSigned(ServingCertificate):
 
     def _renewed(self) -> ssl.SSLContext | None:
         self._made = self._clock()
-        # Who does not ask for it does not load the library, which takes some 10 MiB.
+        # Import it only here, since the library takes some 10 MiB.
         make = importlib.import_module("ansible_collections.composable.infra.controller.self_signed").self_signed
         certificate, key = make(socket.gethostname())
-        # ssl reads files only, and a pod may have none that it can write: this one is in memory, and nobody else's.
+        # ssl reads files only, and a pod may have no writable folder. This file is in memory and
+        # private.
         with os.fdopen(os.memfd_create("certificate"), "wb") as file:
             file.write(key + certificate)
             file.flush()
@@ -133,10 +144,11 @@ class SelfSigned(ServingCertificate):
 
 
 def _loaded(certificate: str, key: str | None) -> ssl.SSLContext:
-    """Raises OSError (ssl.SSLError among them) or ValueError."""
+    """Return a TLS context. Raises OSError (ssl.SSLError among them) or ValueError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(certificate, key, password="")  # an encrypted key would be asked for on the terminal
+    # Without a password, ssl would prompt for the key's password on the terminal.
+    context.load_cert_chain(certificate, key, password="")
     return context
 
 

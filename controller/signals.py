@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the programs are asked to stop: by the kubelet, and by whoever presses Ctrl-C."""
+"""Stop the programs by a signal, from the kubelet or from Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ ASKED_BY = (signal.SIGTERM, signal.SIGINT)
 
 
 def asked_to_stop() -> threading.Event:
-    """An event that SIGTERM and SIGINT set from now on. Called once, in the main thread.
+    """Return an event that SIGTERM and SIGINT set from now on. Call it once, in the main thread.
 
-    Python runs handlers in the main thread, and not while that waits for a lock: where a signal comes to another
-    thread, or just before the wait, the handler's turn is the end of the wait. So the interpreter itself writes the
-    number of each signal to a socket at once, and a thread reads it. Source: docs.python.org/3/library/signal.html,
-    set_wakeup_fd.
+    Python runs signal handlers in the main thread, and not while that thread waits for a lock. If a
+    signal arrives in another thread, or just before the wait, its handler runs only after the wait.
+    So the interpreter itself writes the number of each signal to a socket at once, and a thread
+    reads it. Source: docs.python.org/3/library/signal.html, set_wakeup_fd.
     """
     stop = threading.Event()
     reader, writer = socket.socketpair()

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pods that our gate holds: choose a node, have the devices attached, open the gate, and see what the scheduler does.
+"""Choose nodes for gated pods, have their devices attached, remove their gates and follow them.
 
-The order is the safety: a device that is chosen leaves the pool before it is asked for, the pod is nominated meanwhile,
-and the gate goes last. The attaching itself is the node controller's: for it the claim of a reserved pod is one more
-that waits there.
+The order of steps keeps the plan safe. First the controller takes a chosen device out of its pool,
+then it requests the device and nominates the pod, and last it removes the gate. The node controller
+attaches the device. It treats the claim of a reserved pod like any other waiting claim.
 """
 
 from __future__ import annotations
@@ -41,18 +41,22 @@ from .reservation_tracker import ReservationTracker
 from .second_judgement import SecondJudgement
 
 Json = dict[str, t.Any]
-# Pods that come together are planned together: seconds until they are planned after a change, and after the first pod
-# of a burst at the latest.
+# Pods that are created together are planned together. The first value is the delay of a plan after
+# a change, the second the longest delay after the first pod of a burst, both in seconds.
 GATHER, GATHER_MOST = 0.015, 0.06
-# After a plan that takes longer than a burst is gathered for is so many times its duration: plans of many nodes leave
-# the others time for their work.
+# Pause after a plan that takes longer than `GATHER_MOST`, as a multiple of its duration. The other
+# threads need time for their work.
 PAUSE = 2.0
-# Changes that may help a pod that was planned in vain wait for so many times the duration of a plan.
+# Delay of a new plan after a change that may help a pod that could not be placed, as a multiple of
+# the last plan's duration.
 REST = 3.0
 
 
 class GatingController:
-    """One for an engine. ``wait_reasons``: what each claim of a held pod waits for, as last planned."""
+    """Controller of gated pods. An engine has one.
+
+    ``wait_reasons`` says for each claim of a gated pod why it waits, as of the last plan.
+    """
 
     def __init__(self, state: ClusterState, writer: Writer, pools: PoolController, reporter: EventReporter,
                  hops: Hops, queue: WorkQueue[Key], threads: Threads) -> None:
@@ -73,12 +77,13 @@ class GatingController:
         self.wait_reasons: tuple[WaitReason, ...] = ()
 
     def reconcile(self, _key: GatesKey) -> Result:
-        """Plan all held pods: reserve nodes and devices, open the gates of those that are served, let others go.
+        """Plan all gated pods: reserve nodes and devices, remove gates of served pods, release the
+        others.
 
-        Pods that come together are planned together: while more are coming, the result only says when to come back.
-        Raises ApiError when a pool could not be written (nothing is reserved then) or a gate could not be removed,
-        after all else was done. Where no plan can be made, pods that have waited too long are let go.
-        Source: KEP-3521 for scheduling gates.
+        While more pods are expected, plan nothing and return when to call again. If no plan can be
+        made, release the pods that have waited too long. Raise ApiError if a pool could not be
+        written (then nothing is reserved) or if a gate could not be removed, after all other work
+        is done. Source: KEP-3521 for scheduling gates.
         """
         if more_until := self._coming.lasts_until():
             return Result(more_until)
@@ -111,8 +116,11 @@ class GatingController:
         return Result.at_earliest(plan.wake_at, due, *again)
 
     def _plan(self, now: float) -> tuple[SchedulingPlan, tuple[float | None, ...]]:
-        """The plan, with when to come back for what is chosen already. Gates are removed on the way; one that cannot be
-        removed keeps no other pod waiting."""
+        """Return the plan, and when to call again for pods that already have a node.
+
+        Remove the gates that are due. If a gate cannot be removed, the other pods do not wait for
+        it.
+        """
         began = time.monotonic()
         self._missed = False
         self._state.note_uses(self._state.nodes_with_holds())
@@ -132,26 +140,31 @@ class GatingController:
         return plan, (again, overdue)
 
     def _fabric_seen(self) -> bool:
-        """Whether the CDI Manager was read, and showed the same machines twice in a row."""
+        """Return whether two polls of the CDI Manager in a row returned the same machines."""
         return self._state.snapshot is not None and not self._state.snapshot.unconfirmed
 
     def _note_first_plan(self) -> None:
-        """Devices that an earlier process attached for held pods are kept for them by now; others may be given up."""
+        """Let the node controller give up unused devices from now on.
+
+        The first plan has kept the devices that an earlier process attached for gated pods.
+        """
         self._state.held_pods_planned = True
         for node in self._state.nodes.names():
             self._queue.add_change(NodeKey(node))
 
     @contextlib.contextmanager
     def _later(self) -> t.Iterator[None]:
-        """An error of the API server is raised when the pass is over."""
+        """Catch an error of the API server. The caller raises it at the end of the pass."""
         try:
             yield
         except ApiError as error:
             self._errors.append(error)
 
     def read_ahead(self) -> t.Iterator[None]:
-        """Read what the next plan would have to, some at each step, so that nobody waits for it. On any thread: a plan
-        waits for one step at most."""
+        """Parse in small steps what the next plan needs, so that the plan does not wait for it.
+
+        Any thread may call this. A plan waits for one step at most.
+        """
         steps, more = read_ahead(self._state, self._cache, self._known_nodes), True
         while more:
             with self._planning:
@@ -159,11 +172,12 @@ class GatingController:
             yield
 
     def copy_cache(self) -> ParseCache:
-        """What was read of raw objects so far, for a forecast beside the live plans."""
+        """Return a copy of the parsed objects, for a forecast that runs beside the live plans."""
         return self._cache.copy()
 
     def _reserve(self, placements: tuple[Placement, ...]) -> None:
-        """The devices leave the pools, then they may be asked for."""
+        """Publish the pools without the chosen devices, then reserve the devices so that they can
+        be requested."""
         self._state.reservations.add(placements)
         try:
             for pool in sorted(pools_of(self._state, placements)) if self._pools.enabled else ():
@@ -192,7 +206,8 @@ class GatingController:
             self._hops.begin("request", claim)
 
     def open(self, action: OpenGate) -> None:
-        """All devices of a pod are there: keep them for its claims, and open the gate once its group is complete."""
+        """Keep the devices of a pod for its claims. Remove the gate once all pods of its group are
+        ready."""
         for claim, resource in action.devices:
             self._state.holds.keep(resource, claim)
             self._hops.forget("request", claim)
@@ -203,17 +218,18 @@ class GatingController:
         self._opener.open_ready()
 
     def unreserve(self, action: Unreserve) -> None:
-        """The node cannot be served after all."""
+        """Give up the reservation of a pod, because the node cannot serve it after all."""
         if reservation := self._state.reservations.get(action.pod.uid):
             self.ends.give_up(reservation, action.reason)
 
     def nominate(self, _key: NominationsKey) -> Result:
-        """Nominate the pods whose nodes were chosen a moment ago."""
+        """Nominate the pods that just got a node."""
         self.nominations.write()
         return Result()
 
     def pod_changed(self, kind: str, pod: Json, old: Json | None) -> None:
-        """A pod changed: a held one came or went, or one whose gate was opened is bound, refused or gone."""
+        """Handle a change of a gated pod, or of a pod with a reservation that is bound, refused or
+        gone."""
         reservation = self._state.reservations.get(pod["metadata"]["uid"])
         gone = kind == "DELETED" or pods.ended(pod)
         if reservation is not None:
@@ -224,18 +240,19 @@ class GatingController:
             self.cluster_changed()
 
     def node_changed(self, name: str) -> None:
-        """A node that was chosen for held pods may suit them no longer."""
+        """Plan again if gated pods have a reservation on this node, because it may no longer suit
+        them."""
         if self._state.reservations.on(name):
             self._plan_soon()
 
     def _plan_soon(self, when: float = 0.0) -> None:
-        """Have held pods planned anew, not before ``when`` (seconds since the epoch)."""
+        """Plan gated pods again, not before ``when`` (seconds since the epoch)."""
         pause = PAUSE * self._took if self._took > GATHER_MOST else 0.0
         rest = self._planned + pause - time.monotonic()
         self._queue.add_at(GatesKey(), max(when, self._state.clock() + max(GATHER, rest)))
 
     def cluster_changed(self) -> None:
-        """Something of the cluster or the fabric changed: pods that still wait are planned anew in a moment."""
-        self._missed = True  # a plan that is being made may not see it, and know only later that pods wait
+        """Plan waiting pods again soon after a change of the cluster or the fabric."""
+        self._missed = True  # a running plan may not see the change
         if self._some_wait:
             self._plan_soon(self._state.clock() + REST * self._took)

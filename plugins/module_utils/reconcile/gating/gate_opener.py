@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Removes the scheduling gate of pods: of those whose devices are there, and of those that are let go."""
+"""Remove the scheduling gate of pods that have their devices, and of pods that are released."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ THREADS = 16
 
 
 class GateOpener:
-    """One for an engine. Thread-safe."""
+    """Removes scheduling gates. An engine has one. Thread-safe."""
 
     def __init__(self, state: ClusterState, writer: Writer, ends: ReservationEnds, reporter: EventReporter,
                  hops: Hops, threads: Threads) -> None:
@@ -34,24 +34,28 @@ class GateOpener:
         self._threads = threads.executor(THREADS, "gate")
 
     def open_ready(self) -> None:
-        """Open the gates of all pods that wait for nothing more. The first ApiError is raised after all were tried."""
+        """Remove the gates of all ready pods. Raise the first ApiError after all were tried."""
         namespaces = functools.cache(lambda: namespace_labels(self._state))
         ready = self._state.reservations.take_ready(namespaces)
         run_all(self._threads, [partial(self._open, placement) for placement in ready])
 
     def let_go(self, releases: tuple[Release, ...]) -> None:
-        """Remove the gates of pods that are not served. The first ApiError is raised after all were tried."""
+        """Remove the gates of pods that are not served. Raise the first ApiError after all were
+        tried."""
         run_all(self._threads, [partial(self._let_go, release) for release in releases])
 
     def _open(self, placement: Placement) -> None:
-        """Nominate, if that has not happened, then remove the gate: the scheduler must find both when it looks."""
+        """Nominate the pod if that is still to do, then remove its gate.
+
+        The scheduler must find the nomination when it sees the pod without a gate.
+        """
         pod = placement.pod
         try:
             there = self._writer.nominate(pod.namespace, pod.name, pod.uid, placement.node)
             if not there or not self._writer.ungate(pod):
                 self._ends.unreserve(pod.uid)
                 return
-        except Exception:  # whatever it is, the gate is still there, and nobody opens it but by another turn
+        except Exception:  # the gate is still there, and only another try removes it
             self._state.reservations.not_ready(pod.uid)
             self._ends.end_holds(placement)
             raise
@@ -62,7 +66,10 @@ class GateOpener:
         self._reporter.about_pod(pod, "GateOpened", f"its devices are on node {placement.node}", claims=claims)
 
     def let_go_overdue(self, now: float, why: str) -> None:
-        """No plan can be made or carried out: pods that waited for one too long are let go."""
+        """Release the pods that have waited for a plan longer than ``hold_timeout``.
+
+        ``now`` is in seconds since the epoch. ``why`` says why no plan can be made or carried out.
+        """
         limit, found = self._state.settings.hold_timeout, []
         reason = f"held pods could not be planned for {limit:g} s: {why}"
         for raw in self._state.pods.by("gated", True):
@@ -87,7 +94,11 @@ class GateOpener:
                 self._tell(release)
 
     def _tell(self, release: Release) -> None:
-        """Write the reason on the pod. A policy of an older version forbids it, which keeps no other pod waiting."""
+        """Write the reason on the pod.
+
+        An admission policy of an older version forbids this write. Then report it once, so that no
+        other pod waits.
+        """
         try:
             self._writer.tell_not_served(release.pod, release.reason)
             self._reporter.once("served", "")
@@ -96,11 +107,11 @@ class GateOpener:
 
 
 def namespace_labels(state: ClusterState) -> dict[str, dict[str, str]]:
-    """Labels of the namespaces, by name."""
+    """Return the labels of each namespace by its name."""
     return {n["metadata"]["name"]: n["metadata"].get("labels") or {} for n in state.namespaces.list()}
 
 
 def pod_ref(raw: Json) -> PodRef:
-    """The pod of a raw object."""
+    """Return the reference of a raw pod."""
     meta = raw["metadata"]
     return PodRef(meta["namespace"], meta["name"], meta["uid"])

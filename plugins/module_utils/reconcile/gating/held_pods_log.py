@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A log line for each pod that our gate holds, once its claims exist: with it the story of a claim begins."""
+"""Log a line for each gated pod once its claims exist. The line starts the history of a claim."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from ..state.cluster_state import ClusterState, Json
 
 
 class HeldPodsLog:
-    """One for an engine. One thread calls ``note``."""
+    """Log of gated pods. An engine has one, and one thread calls ``note``."""
 
     def __init__(self, state: ClusterState, reporter: EventReporter) -> None:
         self._state, self._reporter = state, reporter
         self._told: set[str] = set()
 
     def note(self, held: Sequence[Json]) -> None:
-        """These pods are held, and no others are."""
+        """Log the pods that are gated now and were not logged yet. Forget pods that are no longer
+        gated."""
         known, self._told = self._told, {pod["metadata"]["uid"] for pod in held}
         for pod in held:
             meta = pod["metadata"]

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the planner of held pods needs to know of each node, read anew only where something changed.
+"""Keep the facts of each node for the planner of gated pods. Read a node again only if it changed.
 
-As kube-scheduler's cache, whose ``UpdateSnapshot`` copies the nodes that changed. Nobody has to tell of a change: what
-is known of a node counts as long as it would be read from the very same objects, and a node where time or the memory of
-this process has a say is read each time.
+kube-scheduler's cache does the same: its ``UpdateSnapshot`` copies the nodes that changed. No
+caller reports a change. The facts of a node are valid as long as they would be read from the same
+objects. If they also depend on the time or on the memory of this process, the node is read every
+time.
 """
 
 from __future__ import annotations
@@ -28,9 +29,12 @@ Sources = tuple[t.Any, ...]
 
 @dataclass(slots=True)
 class _Known:
-    """``node``: the Node as it is kept, ``raw``: as it is read, ``machine``: what it is on. ``slices``: those of the
-    node as they are kept, ``pools``: their drivers and pools. ``sources``: all that ``facts`` were read from, None
-    where they have to be read each time."""
+    """Cache entry of a node.
+
+    ``node`` is the Node as stored, ``raw`` as decoded, ``machine`` the UID of its machine.
+    ``slices`` are its ResourceSlices as stored, ``pools`` their drivers and pools. ``sources`` are
+    all values that ``facts`` were read from, or None if the facts must be read every time.
+    """
 
     node: object
     raw: Json
@@ -42,28 +46,28 @@ class _Known:
 
 
 class KnownNodes:
-    """By name, with what each was read from. Not thread-safe, as the ParseCache beside it."""
+    """Facts of nodes by name. Not thread-safe, like the ParseCache that is used with it."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
         self._names = LabelNames()
 
     def facts(self, state: ClusterState, read: Read) -> dict[str, NodeFacts]:
-        """Facts of all nodes by name; ``read`` gives those of one that changed."""
+        """Return the facts of all nodes by name. Call ``read`` for nodes that changed."""
         before, self._known, busy = self._known, {}, _busy(state)
         return {name: self._facts_of(state, name, known, busy, read)
                 for (_namespace, name), node in state.nodes.all_handles()
                 if (known := self._note(state, name, node, before.get(name)))}
 
     def ahead(self, state: ClusterState, read: Read) -> Iterator[NodeFacts]:
-        """The same of one node after the other; plans may be made between."""
+        """Yield the facts of each node in turn. Plans may be made between two steps."""
         for (_namespace, name), node in state.nodes.all_handles():
             there = state.nodes.get(name) is not None
             if there and (known := self._note(state, name, node, self._known.get(name))):
                 yield self._facts_of(state, name, known, _busy(state), read)
 
     def _note(self, state: ClusterState, name: str, node: object, known: _Known | None) -> _Known | None:
-        """What is known of a node from now on; None when it is gone."""
+        """Return the entry of a node, made or refreshed if needed, or None if the node is gone."""
         if known is None or known.node is not node:
             raw = state.nodes.get(name)
             known = _Known(node, _thin(raw, self._names), nodes.machine(raw)) if raw else None
@@ -85,19 +89,20 @@ class KnownNodes:
 
 
 def _busy(state: ClusterState) -> set[str]:
-    """ComposableResources of which the memory of this process knows more than their objects say."""
+    """Return the ComposableResources about which this process remembers more than their objects
+    show."""
     return {*state.tainted, *state.operations.names(), *state.holds.names()}
 
 
 def _thin(node: Json, names: LabelNames) -> Json:
-    """A Node of which what it has alike with others is in memory once."""
+    """Return a Node that shares equal parts with other Nodes in memory."""
     labels = node["metadata"].get("labels") or {}
     meta = {**node["metadata"], **({"labels": names.labels(labels)} if labels else {})}
     return {**node, "metadata": meta, **({"status": shared(node["status"])} if "status" in node else {})}
 
 
 def _sources(state: ClusterState, name: str, known: _Known, resources: Handles) -> Sources:
-    """All that the facts of a node at rest are read from."""
+    """Return all values that the facts of a node at rest are read from."""
     uid = known.machine
     machine = state.snapshot.machines.get(uid) if state.snapshot else None
     sizes = state.snapshot.sizes.get(uid) if state.snapshot else None
@@ -117,15 +122,22 @@ def _read_pools(state: ClusterState, name: str, known: _Known, own: tuple[object
 
 
 def _disturbed(state: ClusterState, name: str, resources: Handles, busy: set[str]) -> bool:
-    """Whether the memory of this process has a say: a device is kept for a claim or is at work, or a model is kept off
-    the node."""
+    """Return whether the facts also depend on the memory of this process.
+
+    They do if a device is kept for a claim or has an operation in flight, if the node has a
+    reservation, or if a model is blocked on the node.
+    """
     if state.blocks.of(name, state.now()) or state.reservations.on(name):
         return True
     return bool(busy) and any(resource in busy for (_namespace, resource), _kept in resources)
 
 
 def _at_rest(state: ClusterState, name: str) -> bool:
-    """By its objects: no device comes or leaves or is kept for a claim, and no pod is on its way there."""
+    """Return whether the objects of a node show no change in flight.
+
+    Then no device is being attached, detached or kept for a claim, and all pods of the node are
+    bound.
+    """
     return all(map(pods.bound, state.pods.by("node", name))) and all(
         _is_at_rest(resource) for resource in state.resources.by("node", name))
 
@@ -138,13 +150,13 @@ def _is_at_rest(resource: Json) -> bool:
 
 
 def _shares(state: ClusterState, name: str) -> Iterator[object]:
-    """Requests that name no node, and what this one was given of them."""
+    """Yield each request that names no node, and the share of it that this node got."""
     for (_namespace, request), kept in state.requests.handles("node", ""):
         yield kept
         yield (state.shares.of(request) or {}).get(name)
 
 
 def _same(old: Sources, new: Sources) -> bool:
-    """What is kept of an object is the same as long as the object is; anything else is compared."""
+    """Compare stored objects by identity, and all other values by equality."""
     return len(old) == len(new) and all(a is b or (not isinstance(a, (bytes, dict)) and a == b)
                                         for a, b in zip(old, new, strict=True))

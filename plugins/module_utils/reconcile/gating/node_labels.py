@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Labels of nodes in few bytes: node-feature-discovery writes some fifty, with the same names on each node."""
+"""Store labels of nodes compactly.
+
+node-feature-discovery writes about fifty labels on each node, with the same names.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ import sys
 import typing as t
 from collections.abc import Iterator, Mapping
 
-# Orders of names that are remembered at most; nodes of one pool have the same.
+# Number of name tables to remember. Nodes of one pool share a table.
 _MOST: t.Final = 200
 
 
 class NodeLabels(Mapping[str, str]):
-    """As a dict, and equal to one; the names are one table for all nodes that have the same ones."""
+    """Labels that behave like a dict and equal one. Nodes with the same label names share one name
+    table."""
 
     __slots__ = ("_places", "_values")
 
@@ -38,13 +42,13 @@ class NodeLabels(Mapping[str, str]):
 
 
 class LabelNames:
-    """The tables of names. Not thread-safe."""
+    """The shared tables of label names. Not thread-safe."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], dict[str, int]] = {}
 
     def labels(self, labels: Mapping[str, str]) -> NodeLabels:
-        """The same labels, with names and values that are in memory once."""
+        """Return equal labels that share their name table and strings in memory."""
         names = (*labels,)
         places = self._known.get(names)
         if places is None:

@@ -1,18 +1,20 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can be done for pods that our gate holds while their devices are being attached: a room, and finalizers.
+"""Nominate gated pods and protect their claims while their devices are being attached.
 
-The scheduler counts a nominated pod on its node, also one that a gate holds, when it places pods of the same or a lower
-priority (kube-scheduler 1.36, ``backend/queue``: ``PriorityQueue.Update`` of an unschedulable pod). So nobody takes the
-room meanwhile, and nothing but the gate is left to write when the device is seen. A pod that would count against the
-spread of another there, which was planned without it, is nominated when its own gate is opened.
+When the scheduler places pods of the same or a lower priority, it counts a nominated pod on its
+node, even a gated one (kube-scheduler 1.36, ``backend/queue``: ``PriorityQueue.Update`` of an
+unschedulable pod). So no other pod takes the room, and only the gate is left to write when the
+device is visible. A pod that would disturb the topology spread of a pod planned without it is
+nominated only when its own gate is removed.
 
-The scheduler puts a finalizer on a claim before it allocates it (kube-scheduler 1.34 to 1.36, ``DynamicResources``), a
-write for each claim just when all wait; one that is there already it does not write. The resourceclaim controller takes
-it off a claim that is deleted, whether or not it was allocated.
+The scheduler writes a finalizer on a claim before it allocates the claim (kube-scheduler 1.34 to
+1.36, ``DynamicResources``). That is one write for each claim, just when pods wait. The scheduler
+skips the write if the finalizer is already there. The ResourceClaim controller removes it from a
+deleted claim, allocated or not.
 
-Both come a moment after the choice: what stands between a pod and its device has the API server first.
+Both writes come shortly after the choice of a node, so that requests for devices are sent first.
 """
 
 from __future__ import annotations
@@ -32,12 +34,15 @@ from ..state.reservations import RESERVED, Namespaces
 from ..state.writer import Writer
 
 THREADS = 4
-# Seconds from the choice: by then the requests for the devices of a burst of pods have been sent.
+# Seconds after the choice. By then the requests for the devices of a burst of pods have been sent.
 PAUSE = 0.15
 
 
 class Nominations:
-    """Writes in the background: what is late or fails is made good when the gate is opened. Thread-safe."""
+    """Writes in the background. Thread-safe.
+
+    If a write is late or fails, it is repeated when the gate is removed.
+    """
 
     def __init__(self, writer: Writer, namespaces: Namespaces, queue: WorkQueue[Key], threads: Threads) -> None:
         self._writer, self._reservations = writer, writer.state.reservations
@@ -47,14 +52,15 @@ class Nominations:
         self._chosen_now: list[Placement] = []
 
     def begin(self, placements: Sequence[Placement]) -> None:
-        """Their nodes were chosen: they are nominated a moment later."""
+        """Schedule the nomination of these pods, which just got a node."""
         if placements:
             with self._lock:
                 self._chosen_now += placements
             self._queue.add_at(NominationsKey(), self._writer.state.clock() + PAUSE)
 
     def write(self) -> None:
-        """Nominate the pods that still wait for devices; the others were nominated when their gates were opened."""
+        """Nominate the pods that still wait for devices. The others were nominated when their gates
+        were removed."""
         with self._lock:
             placements, self._chosen_now = self._chosen_now, []
         namespaces = functools.cache(self._namespaces)
@@ -68,7 +74,8 @@ class Nominations:
                 self._background.submit(self._protect, claim)
 
     def end(self, placement: Placement) -> None:
-        """The choice is void: the room is anybody's, if the pod is still held."""
+        """Write the pod's nomination again after its reservation ended, so that the room is free
+        for others."""
         pod = self._writer.state.pods.get(placement.pod.name, placement.pod.namespace)
         if pod is not None and pods.held(pod):
             self._background.submit(self._write, placement)
@@ -78,7 +85,7 @@ class Nominations:
             self._writer.protect(claim)
 
     def _write(self, placement: Placement) -> None:
-        """What is true now, and again if that changed while it was written."""
+        """Write the current nomination. Write it again if it changed during the write."""
         pod = placement.pod
         node = self._chosen(pod.uid)
         try:

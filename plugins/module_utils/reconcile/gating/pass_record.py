@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether held pods are being planned: new pods may be held only while they are."""
+"""Record whether gated pods are being planned.
+
+The admission policy may gate new pods only while they are.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ import threading
 import time
 from collections.abc import Callable
 
-# Seconds after which a pass that did not come counts as missing; a slow one has so many times its duration.
+# A pass is missing after `LONGEST` seconds, or after `TIMES` its own duration if that is longer.
 LONGEST, TIMES = 15.0, 3.0
 
 
 class PassRecord:
-    """When the last pass over held pods succeeded, and what went wrong since. Thread-safe.
+    """Time of the last successful plan of gated pods, and the error since. Thread-safe.
 
-    ``clock``: seconds of a clock that is never set.
+    ``clock`` returns seconds of a monotonic clock.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -25,22 +28,22 @@ class PassRecord:
         self._took, self._error = 0.0, ""
 
     def succeeded(self, took: float) -> None:
-        """A pass is over; it took so many seconds."""
+        """Record a successful pass that took ``took`` seconds."""
         with self._lock:
             self._last, self._took, self._error = self._clock(), took, ""
 
     def failed(self, error: str) -> None:
-        """A pass failed."""
+        """Record the error of a failed pass."""
         with self._lock:
             self._error = error
 
     def age(self) -> float:
-        """Seconds since the last success, infinite before the first."""
+        """Return the seconds since the last success, or infinity before the first."""
         with self._lock:
             return float("inf") if self._last is None else self._clock() - self._last
 
     def problem(self) -> str:
-        """Why new pods should not be held, empty when they may be."""
+        """Return why new pods should not be gated, or an empty string if they may be."""
         age = self.age()
         with self._lock:
             if age <= max(LONGEST, TIMES * self._took):

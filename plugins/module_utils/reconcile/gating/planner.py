@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans the pods that our gate holds, for the controller and for check mode alike. Reads and writes nothing else."""
+"""Plan gated pods, for the controller and for check mode. Read the state and write nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .snapshot import facts_ahead, scheduling_snapshot, waiting
 
 
 def read_ahead(state: ClusterState, cache: ParseCache, known: KnownNodes) -> Iterator[None]:
-    """Read what the next plan would have to, some at each step."""
+    """Parse in small steps what the next plan needs."""
     for facts in facts_ahead(state, known):
         cache.node(facts)
         yield
@@ -25,10 +25,11 @@ def read_ahead(state: ClusterState, cache: ParseCache, known: KnownNodes) -> Ite
 
 
 def plan_held_pods(state: ClusterState, cache: ParseCache, known: KnownNodes | None = None) -> SchedulingPlan:
-    """A node for each held pod, or why it waits or is let go. Pods of namespaces with another handover are let go.
+    """Return a node for each gated pod, or why it waits or is released.
 
-    Before the CDI Manager was seen only those are let go that it could not serve anyway. ``cache`` and ``known`` are
-    from earlier plans, and change none.
+    Release pods of namespaces with a handover other than ``gated``. Before the first poll of the
+    CDI Manager, release only pods that it could not serve anyway. ``cache`` and ``known`` come from
+    earlier plans. They save time and do not change the result.
     """
     settings, found = state.settings, tuple(waiting(state, state.now()))
     served = tuple(pod for pod in found if settings.handover_of(pod.ref.namespace) == "gated")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the reservations of held pods end: the devices that were kept for them are anybody's again."""
+"""End reservations of gated pods, so that other pods can use the devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from .nominations import Nominations
 
 
 class ReservationEnds:
-    """Ends reservations and has looked at whatever that concerns; ``plan_soon()`` has held pods planned anew."""
+    """Ends reservations and queues the nodes and pools that are affected.
+
+    ``plan_soon()`` has gated pods planned again.
+    """
 
     def __init__(self, state: ClusterState, queue: WorkQueue[Key], nominations: Nominations,
                  reporter: EventReporter, plan_soon: Callable[[], None]) -> None:
@@ -26,7 +29,10 @@ class ReservationEnds:
         self._plan_soon = plan_soon
 
     def give_up(self, reservation: Reservation, reason: str) -> None:
-        """The devices of a held pod do not come to its node; a group gives up together, newest first."""
+        """Give up the node of a gated pod because its devices do not arrive. Log ``reason``.
+
+        If the pod belongs to a group, give up all its members, newest first.
+        """
         now, placement = self._state.clock(), reservation.placement
         self._reporter.about_pod(placement.pod, "NodeGivenUp", f"node {placement.node}: {reason}", "Warning",
                                  self._state.claim_refs(placement.needs))
@@ -37,13 +43,18 @@ class ReservationEnds:
             self.unreserve(each.placement.pod.uid)
 
     def unreserve(self, pod: str) -> None:
-        """Give up the reservation of a pod (its uid): its devices are kept for nobody, its node is not its own."""
+        """End the reservation of a pod (its UID). Its devices are no longer kept, and its
+        nomination ends."""
         if placement := self.forget(pod):
             self.end_holds(placement)
             self._nominations.end(placement)
 
     def forget(self, pod: str) -> Placement | None:
-        """Forget a reservation, but not its holds: which devices its claims took may not have been seen yet."""
+        """Drop a reservation but not its holds, and return its placement, if there is one.
+
+        The holds stay because the claims may have taken devices that the watch has not reported
+        yet.
+        """
         placement = self._state.reservations.drop(pod)
         if placement is not None:
             self._queue.add_change(NodeKey(placement.node))
@@ -53,13 +64,13 @@ class ReservationEnds:
         return placement
 
     def end_holds(self, placement: Placement) -> None:
-        """What was kept for the claims of a pod is kept for nobody."""
+        """End all holds for the claims of a pod."""
         for raw in (r for claim in placement.needs for r in self._state.holds.kept_for(claim)):
             self._state.holds.end(raw["metadata"]["name"])
 
 
 def pools_of(state: ClusterState, placements: Iterable[Placement]) -> set[PoolKey]:
-    """The pools that the devices of these placements are taken from."""
+    """Return the pools that supply the devices of these placements."""
     found: set[PoolKey] = set()
     for placement in placements:
         fabric = fabric_of(state, placement.node, state.snapshot) if state.snapshot else None

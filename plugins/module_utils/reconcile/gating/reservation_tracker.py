@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the scheduler does with a pod that has a reservation: binds it there, places it elsewhere, or refuses it."""
+"""Follow how the scheduler handles a pod with a reservation: binds it there or elsewhere, or
+refuses it."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ from ..state.reservations import OPEN, READY, Reservation
 from .reservation_ends import ReservationEnds
 
 Json = dict[str, t.Any]
-# How long, in seconds, the scheduler may go on refusing a pod whose devices are there.
+# Seconds in which the scheduler may still refuse a pod that has its devices.
 PATIENCE = 0.8
 
 
 class ReservationTracker:
-    """Follows reserved pods from the watch. Thread-safe."""
+    """Follows pods with reservations by watch events. Thread-safe."""
 
     def __init__(self, state: ClusterState, ends: ReservationEnds, queue: WorkQueue[Key], reporter: EventReporter,
                  hops: Hops) -> None:
@@ -32,7 +33,7 @@ class ReservationTracker:
         self._reporter, self._hops = reporter, hops
 
     def pod_changed(self, reservation: Reservation, pod: Json, gone: bool) -> None:
-        """A pod with a reservation changed, or is ``gone``."""
+        """Handle a change of a pod with a reservation. ``gone`` means deleted or ended."""
         placement = reservation.placement
         if gone:
             self._ends.unreserve(placement.pod.uid)
@@ -43,14 +44,17 @@ class ReservationTracker:
             self._note_bound(placement, node)
             self._ends.forget(placement.pod.uid)
         elif reservation.phase == OPEN and pods.unschedulable(pod):
-            # The scheduler may have looked before it saw the device, or that its last claim is gone.
+            # The scheduler may not have seen the device yet, or the end of the device's last claim.
             reservation.refused = reservation.refused or self._state.clock()
             self._queue.add_at(GatesKey(), reservation.refused + PATIENCE)
         elif not pods.held(pod) and reservation.phase not in (OPEN, READY):
             self._ends.unreserve(placement.pod.uid)
 
     def end_refused(self) -> float | None:
-        """End the reservations of pods that are refused for too long; when to ask again, None when none is refused."""
+        """End the reservations of pods that the scheduler has refused for too long.
+
+        Return when to call again, in seconds since the epoch, or None if no pod is refused.
+        """
         again = []
         for reservation in (r for r in self._state.reservations.all() if r.refused):
             pod = self._state.pods.get(reservation.placement.pod.name, reservation.placement.pod.namespace)
@@ -64,7 +68,7 @@ class ReservationTracker:
 
     def _note_bound(self, placement: Placement, node: str) -> None:
         claims = self._state.claim_refs(placement.needs)
-        # The watch may tell of it before the reply to the gate's removal is here.
+        # The watch event may arrive before the response to the gate's removal.
         self._hops.end("gate", placement.pod.uid, claims, GATED, then="bind", node=placement.node)
         self._hops.end("bind", placement.pod.uid, claims, GATED, node=node)
         self._hops.over((claim for ref in claims if (claim := self._state.claim(ref.uid))), node=node)

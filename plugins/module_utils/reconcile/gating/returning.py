@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices that are not free yet and will be in some moments: a held pod waits for them before it is let go."""
+"""Count devices that will become free soon. A gated pod waits for them before it is released."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from ..state.cluster_state import ClusterState
 
 
 def returning(state: ClusterState, snapshot: FabricSnapshot) -> Counter[tuple[str, int]]:
-    """Devices on their way back to the fabric, by (model, fabric): those that are being given up and are not stuck, and
-    those that came back after the look at the fabric began.
+    """Return the number of devices on their way back to the fabric, by (model, fabric).
 
-    A device is one of them at each moment until a look shows it: its ComposableResource is looked at first, and what
-    came back is noted before that goes.
+    These are devices that are being given up without an error, and devices that were returned after
+    the poll ``snapshot`` began. A device counts at every moment until a poll shows it. To miss
+    none, the ComposableResources are read first, and each return is noted before its
+    ComposableResource is deleted.
     """
     found: dict[str, tuple[str, str]] = {}
     for raw in state.resources.by("deleting", True):
@@ -35,14 +36,17 @@ def returning(state: ClusterState, snapshot: FabricSnapshot) -> Counter[tuple[st
 
 def _by_fabric(state: ClusterState, snapshot: FabricSnapshot,
                devices: Iterable[tuple[str, str]]) -> Counter[tuple[str, int]]:
-    """How many of these, each (model, node), are of which fabric."""
+    """Count devices, each given as (model, node), by (model, fabric)."""
     fabrics = functools.cache(lambda node: fabric_of(state, node, snapshot))
     return Counter((model, fabric) for model, node in devices if (fabric := fabrics(node)) is not None)
 
 
 def ending(state: ClusterState, snapshot: FabricSnapshot) -> Counter[tuple[str, int]]:
-    """Devices of claims whose pods leave within the time that a held pod waits, by (model, fabric); not those that are
-    being given up already."""
+    """Return the number of devices that leaving pods free within ``hold_timeout``, by (model,
+    fabric).
+
+    Only claims that lose all their pods count. Devices that are already being given up do not.
+    """
     now = state.now()
     uids, nodes = set[str](), set[str]()
     for claim in state.ending_claims.until(now, now + state.settings.hold_timeout):

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Judges the nodes that were chosen a second time while their devices are on the way.
+"""Check the chosen nodes again while their devices are being attached.
 
-A node may be cordoned or lost meanwhile, and a device may be attached and never be seen. The pod is planned anew then,
-and let go in the end, so that no pod is held for ever.
+Meanwhile a node may be cordoned or lost, and a device may be attached but never become visible.
+Then the pod is planned again, and it is released in the end, so that no pod stays gated for ever.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ..state.cluster_state import ClusterState
 from ..state.reservations import OPEN, READY, RESERVED, Reservation
 from .reservation_ends import ReservationEnds
 
-# Seconds in which the models that did not come are not asked for on that node again.
+# Seconds in which models that did not arrive are not requested on that node again.
 BLOCK_SECONDS = 60.0
 
 
 class SecondJudgement:
-    """Looks at every reservation whose pod still has the gate."""
+    """Checks every reservation of a pod that is still gated."""
 
     def __init__(self, state: ClusterState, ends: ReservationEnds) -> None:
         self._state, self._ends = state, ends
 
     def run(self, now: float) -> float | None:
-        """Give up what has become void; when the next reservation is overdue, None when there is none.
+        """Give up reservations that are no longer valid.
 
-        ``now``: seconds since the epoch.
+        ``now`` is in seconds since the epoch. Return when the next reservation is overdue, or None.
         """
         due = []
         for reservation in self._state.reservations.all():
@@ -48,18 +48,23 @@ class SecondJudgement:
         return min(due, default=None)
 
     def _is_held(self, reservation: Reservation) -> bool:
-        """Whether the gate is still there though it was to be removed: nobody else looks at such a pod."""
+        """Return whether the gate is still there though it should be gone. Nothing else checks such
+        a pod."""
         pod = self._state.pods.get(reservation.placement.pod.name, reservation.placement.pod.namespace)
         return reservation.phase == OPEN and pod is not None and pods.held(pod)
 
     def _deadline(self, reservation: Reservation) -> float:
-        """What earlier nodes took of a pod's time is not given to it again."""
+        """Return when the reservation is overdue, in seconds since the epoch, less the time that
+        earlier nodes took."""
         allowed, placement = self._state.settings.placement_timeout, reservation.placement
         left = 2 * allowed - self._state.held.of(placement.pod.uid).spent
         return placement.since + max(0.0, min(allowed, left))
 
     def _unsuitable(self, reservation: Reservation) -> str:
-        """Why the node would no longer be chosen; whatever pods are on it was counted when it was."""
+        """Return why the node would no longer be chosen, or an empty string.
+
+        Other pods on the node do not matter, because the plan has counted them.
+        """
         raw, spec = self._state.nodes.get(reservation.placement.node), reservation.placement.raw["spec"]
         if raw is None:
             return "it is gone"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The frozen snapshot of the whole cluster from which nodes are chosen for pods that our gate holds."""
+"""Make the immutable snapshot of the cluster from which nodes are chosen for gated pods."""
 
 from __future__ import annotations
 
@@ -41,23 +41,29 @@ from .node_facts import KnownNodes
 from .returning import ending, returning
 
 SAMPLES = 4
-# Nodes that may fail a pod, each for a refusal that is quick, before it is let go.
+# Number of nodes that may fail a pod by quick refusals before it is released.
 MAX_FAILURES = 8
-# A label that was just written may come after the pod that it was written for.
+# Seconds that a namespace label may arrive after the pod that needs it.
 OPT_IN_SECONDS = 2.0
-# A pod ends within 30 s unless it says otherwise. The scheduler keeps its room until it is gone.
+# Default grace period of a pod. The scheduler counts the pod's room until it is gone.
 ROOM_SECONDS = 30.0
 
 
 def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
                         known: KnownNodes | None = None) -> SchedulingSnapshot:
-    """Everything that is needed to choose nodes for these pods, at this moment."""
-    now = state.now()  # before nodes are read: no pod has waited for as long as that takes
-    # One poll for all, also for whether there was one: what a newer one shows as free is on its way back for an older.
+    """Return all that is needed to choose nodes for ``pods`` now.
+
+    ``known`` holds the facts of nodes from earlier snapshots.
+    """
+    now = state.now()  # before nodes are read, so that the read does not count as waiting time of pods
+    # Use one poll for everything. A device that a newer poll shows as free is still on its way back
+    # in an older one.
     fabric = state.snapshot
-    # In the order in which a device goes back, so that one that moves on meanwhile is missed nowhere.
+    # Read in the order in which a device goes back, so that a device that moves on meanwhile is not
+    # missed.
     soon = ending(state, fabric) if fabric else Counter[tuple[str, int]]()
-    # A device that is requested meanwhile counts twice rather than not at all: free ones first, then those of nodes.
+    # Read free devices before those of nodes. Then a device that is requested meanwhile counts
+    # twice rather than not at all.
     free = _free(state, fabric) if fabric else {}
     nodes = (known or KnownNodes()).facts(state, _facts)
     return SchedulingSnapshot(
@@ -76,7 +82,7 @@ def scheduling_snapshot(state: ClusterState, pods: tuple[GatedPod, ...],
 
 
 def facts_ahead(state: ClusterState, known: KnownNodes) -> t.Iterator[NodeFacts]:
-    """Those of one node after the other, as a snapshot would read them."""
+    """Yield the facts of each node in turn, as a snapshot would read them."""
     return known.ahead(state, _facts)
 
 
@@ -87,7 +93,7 @@ def _unseen(state: ClusterState, fabric: FabricSnapshot | None) -> str:
 
 
 def _unsure(state: ClusterState, fabric: FabricSnapshot | None, nodes: Mapping[str, NodeFacts]) -> dict[str, str]:
-    """Why the inventory may lack devices, by model."""
+    """Return why the inventory may lack devices, by model."""
     if fabric is None:
         return {}
     everything = fabric.unconfirmed or _missing_machine(state, fabric, nodes)
@@ -97,7 +103,8 @@ def _unsure(state: ClusterState, fabric: FabricSnapshot | None, nodes: Mapping[s
 
 
 def _missing_machine(state: ClusterState, fabric: FabricSnapshot, nodes: Mapping[str, NodeFacts]) -> str:
-    """The machine that devices were requested for and that the inventory does not show, in a sentence."""
+    """Return a sentence about a machine that devices were requested for but the inventory does not
+    show."""
     for name in (name for name, facts in nodes.items() if facts.machine is None):
         for raw in state.resources.by("node", name):
             machine = cohdi.read_intent(raw)[0]
@@ -107,13 +114,14 @@ def _missing_machine(state: ClusterState, fabric: FabricSnapshot, nodes: Mapping
 
 
 def _uncounted(fabric: FabricSnapshot, model: str) -> str:
-    """Why the free devices of a model could not be counted on some fabric; empty when they were counted."""
+    """Return why a fabric did not report the free devices of a model, or an empty string."""
     said = next((why for key, why in sorted(fabric.problems.items()) if key.rpartition("/")[0] == model), "")
     return f"the free {model} could not be counted: {said}" if said else ""
 
 
 def waiting(state: ClusterState, now: float) -> t.Iterator[GatedPod]:
-    """Held pods for which no node is chosen; one that cannot be read has that as its problem."""
+    """Yield the gated pods that have no node yet. A pod that cannot be read carries that as its
+    problem."""
     left_gate = functools.cache(lambda: _left(state))
     for raw in state.pods.by("gated", True):
         if state.reservations.get(raw["metadata"]["uid"]) or gates.foreign(raw):
@@ -138,13 +146,17 @@ def _gated_pod(state: ClusterState, raw: Json, now: float,
 
 
 def _opted_in(state: ClusterState, namespace: str) -> bool:
-    """Whoever may create pods could write our gate, labels and annotations; they count by an administrator's word."""
+    """Return whether the namespace allows gated pods by its label or by the settings.
+
+    Every user who may create pods could write the gate, labels and annotations. They count only if
+    an administrator has opted the namespace in.
+    """
     labels = (state.namespaces.get(namespace) or {"metadata": {}})["metadata"].get("labels") or {}
     return labels.get(gates.OPT) == "true" or state.settings.handover_namespaces.get(namespace) == "gated"
 
 
 def _problem(state: ClusterState, pod: GatedPod, known: HeldPod) -> str:
-    """Why a pod is let go whatever it asks for."""
+    """Return why a pod is released whatever it requests, or an empty string."""
     most = state.settings.max_group_size
     if pod.group and pod.group.size > most:
         return f"group {pod.group.key} has {pod.group.size} pods, {most} are allowed (max_group_size)"
@@ -154,7 +166,10 @@ def _problem(state: ClusterState, pod: GatedPod, known: HeldPod) -> str:
 
 
 def _left(state: ClusterState) -> dict[str, list[Json]]:
-    """Members of each group that have left the gate. One of a Job that succeeded counts, since nobody replaces it."""
+    """Return the members of each group that no longer have the gate.
+
+    A succeeded pod of a Job counts, because the Job does not replace it.
+    """
     found: dict[str, list[Json]] = {}
     for pod in state.pods.each_by("grouped", True):
         if not gates.held(pod) and (group := gates.group(pod)) and (not gates.ended(pod) or _succeeded(pod)):
@@ -167,12 +182,16 @@ def _succeeded(pod: Json) -> bool:
 
 
 def _group(key: str, size: int, left_gate: list[Json]) -> PodGroup:
-    """A member without claims, such as a launcher, was never held: that it runs says nothing of the others."""
+    """Return the PodGroup. A member without claims, such as a launcher, was never gated.
+
+    That such a member runs says nothing about the others.
+    """
     return PodGroup(key, size, len(left_gate), any(map(gates.claim_names, left_gate)))
 
 
 def _placement(state: ClusterState, reservation: Reservation) -> Placement:
-    """The placement of a reservation, with what is held for its claims by now or is allocated to them."""
+    """Return the placement of a reservation, with the devices that are held for its claims or
+    allocated."""
     holding: Counter[str] = Counter()
     for uid, needs in reservation.placement.needs.items():
         given = needs if state.is_allocated(uid) else [raw["spec"]["model"] for raw in state.holds.kept_for(uid)]
@@ -198,7 +217,10 @@ def _counts(state: ClusterState, pod: Json) -> bool:
 
 
 def _entry(state: ClusterState, node: str, resource: ComposableResource) -> Shown | None:
-    """The device's entry in the node's ResourceSlice; that of all devices which are alike but for their UUID."""
+    """Return the device's entry in the ResourceSlices of the node, or None.
+
+    Entries that differ only in their UUID share one object.
+    """
     shown = (((item["metadata"]["name"], n), device, slices.driver(item)) for item in state.slices.by("node", node)
              for n, device in enumerate(slices.devices(item)))
     found = next((each for each in shown if slices.attribute(each[1], "uuid") == resource.serial), None)
@@ -211,14 +233,18 @@ def _free(state: ClusterState, snapshot: FabricSnapshot) -> dict[tuple[str, int]
 
 
 def samples(state: ClusterState) -> dict[tuple[str, str], tuple[Json, ...]]:
-    """Some entries of ResourceSlices of each model and driver, so that it is known what its devices have in common."""
+    """Return some ResourceSlice entries of each (model, driver), to learn the common attributes of
+    devices."""
     found = {(model.cdi_model_name, driver): tuple(itertools.islice(_shown(state, model, driver), SAMPLES))
              for model in state.settings.models for driver in model.drivers}
     return {key: shown for key, shown in found.items() if shown}
 
 
 def _shown(state: ClusterState, model: DeviceModel, driver: str) -> t.Iterator[Json]:
-    """Entries of ResourceSlices by which a driver shows devices of a model, found from where there is less to read."""
+    """Yield the ResourceSlice entries in which a driver shows devices of a model.
+
+    Start from the shorter list, ComposableResources or ResourceSlices.
+    """
     few = state.resources.count("model", model.cdi_model_name) <= state.slices.count("driver", driver)
     of_model = (raw for raw in state.resources.each_by("model", model.cdi_model_name)) if few else (
         raw for item in state.slices.each_by("driver", driver)

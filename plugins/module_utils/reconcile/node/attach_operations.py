@@ -1,11 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attaches under way: each on a thread of its own, written down before and after the manager is asked.
+"""Attach devices. Each attach runs on its own thread and is recorded before and after the request.
 
-The order is the safety: intent in the API server, then the request, then the device's uid in the API server. Whatever
-is cut off in between is found again by the compose plan (``planning.node.compose``). Right before each request it is
-asked whether this process still leads and whether the device is still wanted.
+The order of steps keeps devices safe. First the intent is written to the API server, then the
+request is sent, then the device's UID is written to the API server. If the process ends in between,
+the compose plan (``planning.node.compose``) finds the device. Right before each request, check
+again that this process leads and that the device is still wanted.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ BLOCK_SECONDS, EXHAUSTED_BLOCK_SECONDS = 60.0, 5.0
 
 
 class AttachOperations:
-    """Runs the requests to the CDI Manager, at most ``parallel`` of each fabric at a time.
+    """Runs requests to the CDI Manager, at most ``parallel`` at a time for each fabric.
 
-    ``on_finished(node)`` is called when one has ended, whatever came of it. ``fence``: whether this process leads.
+    ``on_finished(node)`` is called when a request has ended, with any result. ``fence`` knows
+    whether this process leads.
     """
 
     def __init__(self, state: ClusterState, writer: Writer, fabric: FabricManager, fence: Fence,
@@ -58,23 +60,25 @@ class AttachOperations:
         self._pools = threads.of_fabrics(parallel, "fabric")
 
     def stop(self) -> None:
-        """Begin nothing new; what the manager is working on is adopted by the next engine."""
+        """Start no new requests. The next engine adopts requests that are in flight."""
         self.stopping.set()
         self._pools.cancel()
 
     def await_replies(self, seconds: float) -> list[str]:
-        """Wait until the CDI Manager has answered what it was asked, and that is written down.
+        """Wait until all requests to the CDI Manager are answered and the answers are recorded.
 
-        Return the ComposableResources whose answer did not come within ``seconds``.
+        Return the ComposableResources that have no answer after ``seconds``.
         """
         with self._answered:
             self._answered.wait_for(lambda: not self._asking, seconds)
             return sorted(self._asking)
 
     def create(self, action: CreateResource) -> None:
-        """Write the intent as a new ComposableResource, then attach on a thread of its own. Raises ApiError.
+        """Write the intent as a new ComposableResource, then attach on its own thread. Raise
+        ApiError.
 
-        One that is there already was asked for by somebody else, or its answer was lost: the next plan finds out.
+        If the ComposableResource already exists, another process created it or an earlier response
+        was lost. The next plan finds out which.
         """
         name = action.name
         if not self.state.operations.begin(name):
@@ -91,7 +95,7 @@ class AttachOperations:
         self.submit(name, action.node, partial(self._attach, name, action.node, action.machine, action.model))
 
     def attach(self, action: Attach) -> None:
-        """Write the intent on a ComposableResource that exists, then attach."""
+        """Write the intent on an existing ComposableResource, then attach."""
 
         def work() -> None:
             try:
@@ -99,7 +103,7 @@ class AttachOperations:
             except (Conflict, NotFound, NotLeading):
                 raise
             except ApiError:
-                self.stopping.wait(ASK_AGAIN)  # the plan that follows the end of this would try at once
+                self.stopping.wait(ASK_AGAIN)  # else the next plan would try again at once
                 raise
             self._attach(action.resource, action.node, action.machine, action.model)
 
@@ -107,7 +111,7 @@ class AttachOperations:
             self.submit(action.resource, action.node, work)
 
     def adopt(self, action: Adopt) -> None:
-        """Write the uid of a device that an unanswered request attached."""
+        """Record the UID of a device that a request without an answer attached."""
         if self.state.operations.begin(action.resource):
             self.submit(action.resource, action.node, partial(self._adopt, action))
 
@@ -124,26 +128,30 @@ class AttachOperations:
         self.reporter.tell(action.resource, "Adopted", f"device {device.uid} was attached by an earlier request")
 
     def _give_back(self, action: Adopt, machine: str, device: Device) -> None:
-        """Return a device that another machine has too, before the node learns of it. It may be in use there."""
+        """Return a device that another machine also has, before the node notices it. It may be in
+        use there."""
         twice = Refused(f"device {device.uid} is on another machine too, as the CDI Manager shows it")
         twice.device = device
         try:
             self._refused(action.resource, action.node, machine, device.model, twice)
         finally:
-            self.stopping.wait(ASK_AGAIN)  # the plan that follows would find at once what could not be given back
+            self.stopping.wait(ASK_AGAIN)  # else the next plan would find the device again at once
 
     def resume(self, action: Resume) -> None:
-        """Wait for what an earlier process began."""
+        """Wait for an operation that an earlier process began."""
         raw = self.state.resources.get(action.resource)
         if raw is not None and self.state.operations.begin(action.resource):
             model = raw["spec"]["model"]
             self.submit(action.resource, action.node, partial(self._resume, action, model))
 
     def _resume(self, action: Resume, model: str) -> None:
-        """Several resources may share an operation: each takes a device that nobody has."""
+        """Take a device of the operation that no other ComposableResource has.
+
+        Several ComposableResources may share an operation.
+        """
         try:
             found = [d for d in self.fabric.resume(handles.read(action.operation)).devices if d.model in (model, "")]
-        except (Missing, Refused) as error:  # whatever became of it is seen on the machine
+        except (Missing, Refused) as error:  # the machine shows the result
             self.reporter.tell(action.resource, "OperationLost", str(error), type_="Warning")
             found = []
         except (Unavailable, Busy, Unauthorized, Uncertain) as error:
@@ -157,7 +165,10 @@ class AttachOperations:
             self._arrived(action.resource, action.node, model, device)
 
     def _owner(self, name: str, device: Device) -> str:
-        """Which other ComposableResource has a device or is about to have it; empty for none, and then this one is."""
+        """Return which other ComposableResource has the device or is about to get it.
+
+        If there is none, reserve the device for ``name`` and return an empty string.
+        """
         with self._lock:
             owners = [r["metadata"]["name"] for r in self.state.resources.by("device", device.uid)]
             found = [owner for owner in [*owners, self._arriving.get(device.uid, name)] if owner != name]
@@ -166,7 +177,8 @@ class AttachOperations:
         return next(iter(found), "")
 
     def _not_new(self, name: str, machine: str, device: Device) -> str:
-        """Why a device is not proven to be what a request of a ComposableResource attached; empty if it is."""
+        """Return why a device may not be the result of a request of this ComposableResource, or an
+        empty string."""
         where, _asked, present = cohdi.read_intent(self.state.resources.get(name) or {"metadata": {}})
         if where != machine:
             return "what the machine had before is not known"
@@ -181,7 +193,8 @@ class AttachOperations:
         self.state.operations.end(name)
 
     def submit(self, name: str, node: str, work: Callable[[], None]) -> None:
-        """Run it on a thread of its own; nobody waits for that thread, so what goes wrong must be said there."""
+        """Run ``work`` on its own thread. No caller waits for the thread, so it reports its own
+        errors."""
 
         def run() -> None:
             with self._answered:
@@ -202,10 +215,15 @@ class AttachOperations:
         self._pools.submit(self.state.machine_of(node)[1], run)
 
     def _attach(self, name: str, node: str, machine: str, model: str) -> None:
-        """Ask until the manager has attached one, refuses, or leaves it uncertain, or nobody wants it any more."""
+        """Request a device until the CDI Manager attaches one, refuses, or leaves the result
+        uncertain.
+
+        End early if the device is no longer wanted.
+        """
 
         def note_handles(accepted: tuple[str, ...]) -> None:
-            """Without the handles the machine is looked at after a crash, as for managers that have none."""
+            """Write the operation's handles. Without them a successor reads the machine after a
+            crash."""
             with contextlib.suppress(ApiError):
                 self.writer.operation(name, handles.written(accepted))
 
@@ -235,11 +253,11 @@ class AttachOperations:
                 self._refused(name, node, machine, model, error)
                 return
         if not self.stopping.is_set():
-            with contextlib.suppress(NotFound, NotLeading):  # nothing of it was ever asked for with effect
+            with contextlib.suppress(NotFound, NotLeading):  # no request had an effect
                 self.writer.forget_intent(name)
 
     def _ask(self, name: str, node: str, machine: str, model: str, started: Started) -> Device:
-        """Ask once, and measure it. Raises FabricError."""
+        """Send one request and measure it. Raise FabricError."""
         began, clock = self.state.clock(), time.monotonic()
 
         def took(error: FabricError | None = None) -> float:
@@ -260,19 +278,19 @@ class AttachOperations:
         return device
 
     def _claims(self, name: str) -> tuple[ClaimRef, ...]:
-        """The claim that the device of a ComposableResource is for, as far as it is known."""
+        """Return the claim that the ComposableResource is for, if it is known."""
         claim = read_claim(self.state.resources.get(name) or {"metadata": {}})
         return (claim,) if claim else ()
 
     def _note_asked(self, name: str, node: str, model: str) -> None:
-        """How long its claim waited for that."""
+        """Record how long the claim waited for the request."""
         for claim in self._claims(name):
             if began := self.hops.began("request", claim.uid):
                 self.hops.took("request", [claim], began, handover=self._handover([claim]), node=node, model=model,
                                resource=name)
 
     def _handover(self, claims: Iterable[ClaimRef]) -> str:
-        """That of the first of these claims; empty for none."""
+        """Return the handover of the first known claim, or an empty string."""
         known = (self.state.claim(claim.uid) for claim in claims)
         return next((pool_devices.handover(self.state, raw) for raw in known if raw), "")
 
@@ -281,22 +299,31 @@ class AttachOperations:
         return raw is not None and not raw["metadata"].get("deletionTimestamp")
 
     def _prove_wanted(self, name: str) -> None:
-        """Asked right before the request, however long it waited for others."""
+        """Raise Withdrawn if the device is no longer wanted. Called right before the request is
+        sent."""
         self.fence.check_request()
         if self.stopping.is_set() or not self._is_wanted(name):
             raise Withdrawn("nobody wants it any more" if not self.stopping.is_set() else "this process ends")
 
     def _uid(self, name: str) -> str:
-        """The uid of a ComposableResource: its name may come again, and a manager may know a request by its mark."""
+        """Return the UID of a ComposableResource.
+
+        A manager may recognize a request by this mark. A name would not do, because it may be used
+        again.
+        """
         return str((self.state.resources.get(name) or {"metadata": {"uid": name}})["metadata"]["uid"])
 
     def _kind(self, name: str) -> str:
-        """Kind of the device of a ComposableResource, as the CDI Manager calls it."""
+        """Return the device kind of a ComposableResource, as the CDI Manager names it."""
         raw = self.state.resources.get(name)
         return kind_of(raw["spec"]["type"]) if raw else "gpu"
 
     def _renew_intent(self, name: str, machine: str, model: str) -> None:
-        """Before it is asked anew: what came to the machine meanwhile is somebody else's. Raises FabricError."""
+        """Write the current devices of the machine into the intent before the next try. Raise
+        FabricError.
+
+        Devices that came to the machine in the meantime belong to others.
+        """
         here = [d.uid for d in self.fabric.machine(machine).devices if d.model == model]
         self.writer.intent(name, machine, [uid for uid in here if not self.state.resources.by("device", uid)])
 
@@ -309,9 +336,11 @@ class AttachOperations:
         self.reporter.tell(name, "Attached", f"device {device.serial or device.uid} ({model}) attached to node {node}")
 
     def _record(self, name: str, device: Device) -> None:
-        """Write the uid down; an unreachable API server is waited for, since the device is ours to remember.
+        """Write the device's UID. While the API server is unreachable, try again, so that no device
+        is lost.
 
-        Who has lost leadership leaves that to the successor, and what another wrote down meanwhile stays.
+        If this process no longer leads, leave the write to the successor. Keep a UID that another
+        process wrote in the meantime.
         """
         for failures in itertools.count(1):
             try:
@@ -320,7 +349,7 @@ class AttachOperations:
                     self.reporter.about_device(name, "NotRecorded", f"the CDI Manager answered with device "
                                                f"{device.uid}, but {known} was written down meanwhile", "Warning")
                 return
-            except NotFound:  # etcd was restored, or somebody removed it by force; the node may have the device by now
+            except NotFound:  # etcd was restored, or the object was removed by force
                 self.reporter.about_device(name, "NotRecorded", f"device {device.uid} came to machine "
                                            f"{device.machine}, but its ComposableResource is gone; return it with "
                                            "fabric_device when nobody uses it", "Warning")
@@ -338,17 +367,18 @@ class AttachOperations:
         return text
 
     def note_error(self, name: str, state: str, text: str) -> None:
-        """Write state and trouble of a ComposableResource; one that is gone is fine. Raises ApiError."""
+        """Write the state and the error of a ComposableResource. Ignore one that is gone. Raise
+        ApiError."""
         try:
             self.writer.resource_status(name, state=state, error=text)
         except NotFound:
             return
 
     def _refused(self, name: str, node: str, machine: str, model: str, error: FabricError) -> None:
-        """The manager will not do it: undo what it did all the same, and keep the model off the node for a while.
+        """Undo a refused request and keep the model off the node for a while.
 
-        If it names a device that is not new, the device stays, and so does the intent: the next pass finds on the
-        machine what the request attached.
+        If the error names a device that is not new, keep the device and the intent. The next plan
+        then finds on the machine what the request attached.
         """
         device = error.device
         if device is not None:

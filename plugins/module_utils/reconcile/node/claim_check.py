@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The last look before a device leaves: does any claim hold it, asked of the API server and not of a cache."""
+"""Check right before a detach that no claim has the device, with the API server instead of a
+cache."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ from ..state.cluster_state import ClusterState, Json
 
 
 class ClaimCheck:
-    """Fresh reads of all claims; detaches that ask at the same time share one read that began after they asked."""
+    """Fresh reads of all claims.
+
+    Detaches that check at the same time share one read, if the read began after they called.
+    """
 
     def __init__(self, client: Client, state: ClusterState, taints: DeviceTaints) -> None:
         self._client, self._state, self._taints = client, state, taints
@@ -28,10 +32,11 @@ class ClaimCheck:
         self._items: list[Json] = []
 
     def claimed(self, resource: str, node: str) -> str:
-        """Why the device of a ComposableResource must stay, empty when no claim has it or a part of it.
+        """Return why the device of a ComposableResource must stay, or an empty string if no claim
+        uses it.
 
-        The scheduler is kept off it first, where the API server can say so. Raises ApiError when the API server does
-        not answer: nothing is then proven.
+        First taint the device for the scheduler, if the API server supports taints. Raise ApiError
+        if the API server does not answer. Then nothing is proven.
         """
         raw = self._state.resources.get(resource)
         if raw is None:
@@ -46,10 +51,12 @@ class ClaimCheck:
         return device_users.keeper(items, node, pool_device) or device_users.user(items, shown, node, device, drivers)
 
     def back(self, node: str, resource: str, machine: str) -> str:
-        """Why a node that counts as lost is not, as the API server has it now; empty when it is. Raises ApiError.
+        """Return why a node that counts as lost is back, by the API server, or an empty string.
+        Raise ApiError.
 
-        ``machine``: its uid. A node that is gone may have joined under another name: then another Node has its machine,
-        or shows the device of the ComposableResource ``resource``.
+        ``machine`` is the UID of the node's machine. A node that is gone may have joined under
+        another name. Then another Node has its machine or shows the device of the
+        ComposableResource ``resource``.
         """
         if self._state.hands.alive(node):
             return f"the agent of node {node} lives"
@@ -60,9 +67,11 @@ class ClaimCheck:
         return "" if nodes.out_of_service(raw) else f"node {node} is there again"
 
     def departed(self, node: str, resource: str, machine: str) -> str:
-        """Why the record of a device that has left its machine must stay, empty if nothing does. Raises ApiError.
+        """Return why the record of a device that left its machine must stay, or an empty string.
+        Raise ApiError.
 
-        As ``back``. But a node that was renamed contradicts only while it has no agent that lives, or shows the device.
+        This check is like ``back``, with one difference. A renamed node contradicts only if it has
+        no live agent or shows the device.
         """
         if self._state.hands.alive(node):
             return f"the agent of node {node} lives"
@@ -73,7 +82,10 @@ class ClaimCheck:
         return f"node {node} is there again"
 
     def _renamed(self, node: str, resource: str, machine: str, *, vouch: bool = False) -> str:
-        """Why a node that is gone has another name now. ``vouch``: an agent that lives there speaks for the machine."""
+        """Return under which other name a node that is gone came back, or an empty string.
+
+        With ``vouch``, ignore a Node that has the machine and a live agent.
+        """
         for other in self._client.list(NODES).items:
             name = other["metadata"]["name"]
             if machine and nodes.machine(other) == machine and not (vouch and self._state.hands.alive(name)):
@@ -83,7 +95,7 @@ class ClaimCheck:
         return f"node {slices.node(found)} shows the device" if found else ""
 
     def _slices_elsewhere(self, node: str, uuid: str) -> Iterator[Json]:
-        """ResourceSlices of other nodes that show a device whose own node is gone."""
+        """Yield the ResourceSlices of other nodes that show a device after its own node is gone."""
         if uuid and self._state.nodes.get(node) is None:
             yield from (each for each in self._state.slices.each() if slices.node(each) not in (None, "", node)
                         and uuid in device_users.identities(each))

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The scaler and the operator, node by node: plan, carry out what somebody waits for, and write the records later.
+"""Run scaler and operator node by node: plan, carry out urgent actions, and write the records
+later.
 
-The actions of a plan are carried out at the same time; here stands how each kind is done.
+All actions of a plan run at the same time. ``Executor`` maps each kind of action to its function.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ from .attach_operations import BLOCK_SECONDS, AttachOperations
 from .detach_operations import DetachOperations
 from .planner import NodePlanner
 
-# Seconds until a node is looked at again whose model is blocked, or whose machine could not be read.
+# Seconds until a node with a blocked model or an unread machine is planned again.
 RETRY_SECONDS = 1.0
-# Seconds until a detach is tried again that was refused or failed.
+# Seconds until a refused or failed detach is tried again.
 DETACH_RETRY_SECONDS = 3.0
 IN_TURN = (act.AskRelease, act.TaintDevice, act.Detach, act.FinishDeparted)
 THREADS = 32
 
 
 class Executor:
-    """Carries the actions of plans out. Thread-safe."""
+    """Carries out the actions of plans. Thread-safe."""
 
     def __init__(self, state: ClusterState, writer: Writer, operations: AttachOperations, detaches: DetachOperations,
                  rescheduler: Rescheduler, gating: GatingController, reporter: EventReporter,
@@ -70,9 +71,11 @@ class Executor:
             act.SetState: self._set_state}
 
     def carry_out(self, actions: Sequence[act.Action], notes: Mapping[str, Notes] | None = None) -> None:
-        """Do all of it at the same time. The first ApiError or FabricError is raised after all have ended.
+        """Carry out all actions at the same time. Raise the first ApiError or FabricError after all
+        have ended.
 
-        ``notes``: what is noted on ComposableResources besides; it goes with a use stamp where there is one.
+        ``notes`` are annotations to write on ComposableResources. If there is a use stamp for the
+        same ComposableResource, write both together.
         """
         left = dict(notes or {})
         work = [partial(self._writer.touch, action, left.pop(action.resource, {})) if isinstance(action, act.Touch)
@@ -85,8 +88,11 @@ class Executor:
                 run_all(self._threads, [*work])
 
     def _mark_claim(self, action: act.MarkClaim) -> None:
-        """Let the scheduler know. Where it is to allocate anew the devices are kept for the claim before, and its pods
-        are nominated."""
+        """Write a condition of the claim for the scheduler.
+
+        If the scheduler is to allocate again, first keep the devices for the claim and nominate its
+        pods.
+        """
         if action.condition != READY_CONDITION:
             for device in action.devices:
                 self._state.holds.keep(device, action.claim)
@@ -100,7 +106,7 @@ class Executor:
             self._note_handover(action)
 
     def _note_handover(self, action: act.MarkClaim) -> None:
-        """Its devices are there, or none will come."""
+        """Record that the devices of a claim are there, or that none will come."""
         raw = self._state.claims.get(action.name, action.namespace)
         handover = DIRECT if action.condition == READY_CONDITION else RESCHEDULE
         self.hops.forget("request", action.claim)
@@ -122,7 +128,8 @@ class Executor:
                             claims=self._state.claim_refs(action.claims))
 
     def _set_state(self, action: act.SetState) -> None:
-        """With the serial number that only the node knew, so that everybody finds the device by it."""
+        """Write the state of a ComposableResource, with a serial number that only the node knew
+        before."""
         raw = self._state.resources.get(action.resource) or {}
         status = raw.get("status") or {}
         found = adapters.serial(raw) if raw and not status.get("device_id") else ""
@@ -143,7 +150,10 @@ class Executor:
 
 
 class NodeController:
-    """Reconciles nodes. ``wait_reasons``: what each claim of a node waits for, as last planned."""
+    """Reconciles nodes.
+
+    ``wait_reasons`` says for each node why its claims wait, as of the last plan.
+    """
 
     def __init__(self, state: ClusterState, planner: NodePlanner, executor: Executor, writer: Writer,
                  reporter: EventReporter, queue: WorkQueue[Key]) -> None:
@@ -154,11 +164,11 @@ class NodeController:
         self.wait_reasons: dict[str, tuple[WaitReason, ...]] = {}
 
     def reconcile(self, key: NodeKey) -> Result:
-        """Plan one node and carry out what somebody waits for; its records are left to ``write_records``.
+        """Plan a node and carry out the urgent actions. ``write_records`` does the rest later.
 
-        The result says when to come back: when the plan changes by time alone, when a machine that could not be read or
-        a model that is blocked is looked at again, or when a refused detach has its next turn. Raises ApiError and
-        FabricError, the first one after all was tried.
+        Return when to call again. That is when the plan changes by time, when a blocked model or an
+        unread machine is due, or when a refused detach may be tried again. Raise the first ApiError
+        or FabricError after all was tried.
         """
         name = key.name
         self._state.note_uses([name])
@@ -178,17 +188,21 @@ class NodeController:
         actions, turn = self._in_turn(plan.urgent, now)
         self._executor.carry_out(actions)
         if any(isinstance(action, act.DeleteResource) for action in actions):
-            self._queue.add(key)  # a device that leaves has a next step, which no event calls for at once
+            self._queue.add(key)  # a leaving device has a next step, and no event triggers it at once
         return Result.at_earliest(plan.wake_at, retry, turn)
 
     def write_records(self, key: NodeRecordsKey) -> Result:
-        """Write what nobody waits for: sizes already acted on, holds, use stamps, the Online state, the generation that
-        conditions are about; lift taints that are another device's by now. Raises ApiError."""
+        """Write the records of a node that are not urgent. Raise ApiError.
+
+        These are sizes that were acted on, holds, use stamps, the state Online and the observed
+        generation of conditions. Also remove taints that now belong to another device.
+        """
         self._state.note_uses([key.name])
         due = self._executor.hops.timelines.to_write(key.name)
         first = self._first_devices(key.name, due)
         self._executor.carry_out(self._planner.plan_records(key.name).background, self._timeline_notes(due, first))
-        # The watch of the pods may be ahead of the claims': what runs has a device that is not known here yet.
+        # The watch of pods may be ahead of the watch of claims. Then the device of a running pod is
+        # not known here yet.
         now = self._state.clock()
         early = [each for each in due if each.uid not in first and now - each.ended < START_SECONDS]
         for timeline in due:
@@ -206,17 +220,19 @@ class NodeController:
             self._writer.observe(raw["metadata"]["name"])
         for resource, keys in self._state.stale_taints(key.name).items():
             self._writer.lift_taints(resource, keys)
-        # The queue keeps a node's earliest appointment alone, so that later timelines may have lost theirs.
+        # The queue keeps only the earliest appointment of a node, so later timelines may have lost
+        # theirs.
         later = self._executor.hops.timelines.next_due(key.name)
         return Result(max(later, now + RETRY_SECONDS if early else now) if later else None)
 
     def _first_devices(self, node: str, due: Sequence[Timeline]) -> dict[str, str]:
-        """The first of each claim's ComposableResources, by the claim's uid."""
+        """Return the first ComposableResource of each claim, by the claim's UID."""
         users = self._state.users(node) if due else {}
         return {users[name]["metadata"]["uid"]: name for name in sorted(users, reverse=True)}
 
     def _timeline_notes(self, due: Sequence[Timeline], first: Mapping[str, str]) -> dict[str, Notes]:
-        """How long the way of each claim took that was served here, for the first of its devices."""
+        """Return annotations with the timelines of served claims, each for the first device of its
+        claim."""
         of_resource: dict[str, list[Timeline]] = {}
         for timeline in due:
             if name := first.get(timeline.uid):
@@ -226,16 +242,19 @@ class NodeController:
         return {name: self._writer.timeline_notes(name, found) for name, found in of_resource.items()}
 
     def _operated(self, node: str) -> list[Json]:
-        """The node's ComposableResources, where this process is their operator."""
+        """Return the node's ComposableResources if this process is their operator."""
         return [*self._state.resources.by("node", node)] if self._operates else []
 
     def forget(self, resource: str) -> None:
-        """A ComposableResource is gone."""
+        """Forget a ComposableResource that is gone."""
         for kind in IN_TURN:
             self._turns.pop((resource, kind), None)
 
     def _in_turn(self, actions: tuple[act.Action, ...], now: float) -> tuple[list[act.Action], float | None]:
-        """What may be done now, and when the next release or detach may be tried: not at once after a refusal."""
+        """Return the actions that are due, and when to try the next release or detach.
+
+        After a try, the same action waits ``DETACH_RETRY_SECONDS``.
+        """
         found, turns = [], []
         for action in actions:
             if isinstance(action, IN_TURN):
@@ -251,8 +270,11 @@ class NodeController:
 
 
 def _is_unseen_by_agents(raw: Json) -> bool:
-    """Whether another operator has created a ComposableResource whose device is still to be brought up: agents watch by
-    a label, which only ours writes."""
+    """Return whether agents cannot see a ComposableResource with a device that is not Online yet.
+
+    Agents watch by a label that only this operator writes. A missing label means that another
+    operator created the object.
+    """
     meta = raw["metadata"]
     return (cohdi.TARGET_NODE not in (meta.get("labels") or {}) and not meta.get("deletionTimestamp")
             and (raw.get("status") or {}).get("state") != ONLINE)

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Detaches under way: the node is asked to let a device go, then the CDI Manager to take it.
+"""Detach devices: request the node to release a device, then the CDI Manager to take it back.
 
-Nothing leaves that a claim has or that its node has not let go. That is proven right before the manager is asked, also
-when the request had to wait there behind others.
+No device leaves while a claim has it or its node has not released it. This is proven right before
+the request is sent, even if the request had to wait for others.
 """
 
 from __future__ import annotations
@@ -23,39 +23,43 @@ from ..state.node_snapshot import reported_on
 from .attach_operations import AttachOperations
 from .claim_check import ClaimCheck
 
-# Words of REASONS_DETACH in runtime/metrics.py.
+# Values of REASONS_DETACH in runtime/metrics.py.
 CLAIMED, NOT_LEADING = "claimed", "not_leading"
 GONE = ("the CDI Manager shows no device {} on machine {}; if it shows the device by another name, return that one "
         "with the module fabric_device")
 
 
 class DetachOperations:
-    """Shares threads, and the mark of what is under way, with ``operations``. Thread-safe."""
+    """Detaches. Shares the threads and the marks of operations in flight with ``operations``.
+    Thread-safe."""
 
     def __init__(self, operations: AttachOperations, check: ClaimCheck) -> None:
         self._operations, self._check = operations, check
         self._state, self._writer, self._fence = operations.state, operations.writer, operations.fence
         self._reporter = operations.reporter
-        # ComposableResources for whose device a request was sent, perhaps without a reply. Adding to a set is atomic.
+        # ComposableResources with a detach that was sent, maybe without a reply. Adding to a set is
+        # atomic.
         self._requested: set[str] = set()
 
     def ask_release(self, action: AskRelease) -> None:
-        """Have the scheduler keep off the device, look once more whether a claim has it, and ask the node for it."""
+        """Taint the device for the scheduler, check again that no claim has it, and request it from
+        the node."""
         if self._state.operations.begin(action.resource):
             self._operations.submit(action.resource, action.node, partial(self._ask_release, action))
 
     def detach(self, action: Detach) -> None:
-        """Look once more whether a claim has the device, then detach it."""
+        """Check again that no claim has the device, then detach it."""
         if self._state.resources.get(action.resource) and self._state.operations.begin(action.resource):
             self._operations.submit(action.resource, action.node, partial(self._detach, action))
 
     def finish_departed(self, action: FinishDeparted) -> None:
-        """Look once more whether the device has left and nobody speaks against it. Nothing is requested."""
+        """Check again that the device has left and nothing contradicts. Send no request."""
         if self._state.resources.get(action.resource) and self._state.operations.begin(action.resource):
             self._operations.submit(action.resource, action.node, partial(self._finish_departed, action))
 
     def taint(self, action: TaintDevice) -> None:
-        """Have the scheduler keep off a device that the node was asked for, and see whether a claim was faster."""
+        """Taint a device that was requested from the node. Withdraw the request if a claim was
+        faster."""
         if self._state.operations.begin(action.resource):
             self._operations.submit(action.resource, action.node, partial(self._taint, action))
 
@@ -90,7 +94,8 @@ class DetachOperations:
         self._reporter.tell(action.resource, "DeviceLeft", action.reason, type_="Warning")
 
     def _is_on(self, machine: str, raw: Json) -> bool:
-        """Whether a machine has a device now. Raises FabricError; a machine that is not there has none."""
+        """Return whether a machine has the device now. A missing machine has none. Raise
+        FabricError."""
         try:
             return adapters.is_on(self._operations.fabric.machine(machine), raw)
         except Missing:
@@ -118,7 +123,7 @@ class DetachOperations:
             self._tell(action.resource, "DetachFailed", str(error), str(error))
             return
         if raw := self._state.resources.get(action.resource):
-            self._state.note_return(raw)  # before its ComposableResource can go
+            self._state.note_return(raw)  # before its ComposableResource can be deleted
         self._writer.resource_status(action.resource, state=DELETING, error="", cdi_device_id="")
         if action.resource in self._requested:
             self._reporter.tell(action.resource, "Detached", f"device {action.device} returned to the pool")
@@ -136,22 +141,32 @@ class DetachOperations:
                     raise Withdrawn(on, code="node_is_back")
 
     def _prove_gone(self, action: Detach) -> None:
-        """Read the machine again, as the ComposableResource ends now. Raise FabricError if the device may be there."""
+        """Read the machine again, because the ComposableResource ends now.
+
+        Raise FabricError if the device may still be there.
+        """
         machine = self._operations.fabric.machine(action.machine)
         if any(device.uid == action.device for device in machine.devices):
             told = f"the CDI Manager reported device {action.device} as detached"
             raise Uncertain(f"{told}, but machine {action.machine} still has it")
 
     def _prove(self, action: Detach) -> None:
-        """Asked right before the request. Raises Withdrawn with what keeps the device, ApiError when nobody knows."""
+        """Prove right before the request that the device may leave.
+
+        Raise Withdrawn with the reason why it must stay, or ApiError if that is unknown.
+        """
         code, reason = ("", "") if action.force else self._keeps(action)
         if reason:
             raise Withdrawn(reason, code=code)
-        self._fence.check_request()  # last: the claims are read before, and leadership may end meanwhile
+        self._fence.check_request()  # last, because leadership may end while the claims are read
 
     def _keeps(self, action: Detach) -> tuple[str, str]:
-        """Why a device must not be detached now, as a word of REASONS_DETACH and in a sentence, which is empty for
-        nothing; a claim that has it gets it back from the node."""
+        """Return why a device must stay, as a value of REASONS_DETACH and a sentence, both empty if
+        it may leave.
+
+        If a claim has the device, withdraw the release, so that the node gives it back to the
+        claim.
+        """
         raw = self._state.resources.get(action.resource) or {"metadata": {}}
         if action.lost and (back := self._check.back(action.node, action.resource, action.machine)):
             return "node_is_back", back
@@ -173,7 +188,8 @@ class DetachOperations:
         self._tell(resource, "DetachRefused", reason, f"not detached: {reason}")
 
     def _tell(self, resource: str, reason: str, message: str, error: str) -> None:
-        """It is tried again every few seconds: said when it begins and when it changes, not each time."""
+        """Report a problem only when it begins or changes, because the detach is tried again every
+        few seconds."""
         known = self._state.resources.get(resource) or {}
         said = (known.get("status") or {}).get("error") == error
         self._operations.note_error(resource, DETACHING, error)

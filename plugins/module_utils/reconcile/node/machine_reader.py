@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fresh readings of machines, on threads of their own: a CDI Manager that hangs keeps no worker from other nodes."""
+"""Read machines on separate threads, so that a slow CDI Manager blocks no worker."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from ...fabric.errors import FabricError, Unavailable
 from ..runtime.threads import Threads
 from .planner import Reading, read_machine
 
-# Readings of one fabric at a time; another fabric has its own.
+# Number of parallel reads of one fabric. Another fabric has its own threads.
 THREADS = 8
-# Seconds that a worker waits for a reading, so that a manager that answers costs no further turn; and how long no
-# worker waits after one has waited in vain.
+# `PATIENCE`: seconds that a worker waits for a read, so that a fast manager needs no second turn.
+# `SLOW_SECONDS`: for how long no worker waits after a wait in vain.
 PATIENCE, SLOW_SECONDS = 0.1, 10.0
-# Seconds after which a reading is too old to ask for devices by it.
+# Seconds after which a result is too old to request devices by it.
 FRESH_SECONDS = 2.0
 
 
 class MachineReader:
     """Reads each machine once at a time. Thread-safe.
 
-    ``on_read(node)`` is called when a reading is there that nobody waited for; a next ``read`` gives it, once.
+    ``on_read(node)`` is called when a result arrives that no caller waited for. The next ``read``
+    returns that result once.
     """
 
     def __init__(self, fabric: FabricManager, threads: Threads, on_read: Callable[[str], object]) -> None:
@@ -39,7 +40,8 @@ class MachineReader:
         self._lock = threading.Lock()
 
     def read(self, node: str, machine: str, fabric: int | None) -> Machine | FabricError | None:
-        """A machine (its uid) as it is now, or why the manager does not give it; None while it is being read."""
+        """Return a machine (by its UID) as it is now, or the error of the manager, or None while it
+        is being read."""
         with self._lock:
             future = self._readings.get(machine)
             if future is not None and future.done() and time.monotonic() - future.result().began > FRESH_SECONDS:
@@ -62,7 +64,7 @@ class MachineReader:
         return None
 
     def __len__(self) -> int:
-        """How many machines are being read."""
+        """Return how many machines are being read."""
         with self._lock:
             return sum(not future.done() for future in self._readings.values())
 

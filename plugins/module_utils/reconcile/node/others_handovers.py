@@ -1,11 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices that another process's scaler hands over: the operator keeps them for the claims that come.
+"""Keep devices of another process's scaler for the claims that will take them.
 
-CoHDI's scaler writes down for nobody which device it means, and ours a moment after it has told the claim: it may be
-killed in between. Between two allocations of a claim nobody counts the claim, so with a short hold time the device
-would be returned that the scheduler is about to give to the claim.
+CoHDI's scaler does not record which device it means. Our scaler records it shortly after it writes
+the claim's condition, and may be killed in between. Between two allocations the claim is not
+counted as a user. With a short hold time the device would then be returned just before the
+scheduler gives it to the claim.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from ..state.node_snapshot import node_snapshot
 
 
 def keep_devices(state: ClusterState, node: str) -> None:
-    """Keep idle devices of a node, as many as they want of each model, for its claims that are told to move on."""
+    """Keep idle devices of a node for its claims that are marked to be allocated again, as many as
+    they need."""
     for claim in state.claims.by("node", node):
         if adapters.claim_phase(claim) == RESCHEDULE:
             _keep_for(state, claim, node)
 
 
 def _keep_for(state: ClusterState, claim: Json, node: str) -> None:
-    """A device that is kept for it already counts, whoever kept it."""
+    """Keep the missing devices of a claim. A device that is already kept for it counts."""
     uid = claims.identity(claim)
     kept = Counter(str(raw["spec"]["model"]) for raw in state.holds.kept_for(uid) if raw["spec"]["target_node"] == node)
     lacking = _need(state, claim) - kept

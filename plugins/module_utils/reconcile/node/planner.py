@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans a node from what is known, and from a fresh reading of its machine where that is needed.
+"""Plan a node from the stored objects and, if needed, from a fresh read of its machine.
 
-The controllers and check mode plan here, so that they plan the same.
+The controllers and check mode use the same planner, so their plans agree.
 """
 
 from __future__ import annotations
@@ -25,35 +25,38 @@ from .others_handovers import keep_devices
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A machine, or why the CDI Manager does not give it; ``began``: when it was asked, in seconds of a clock that is
-    never set."""
+    """Result of a read: a machine, or the error of the CDI Manager.
+
+    ``began`` is when the read began, in seconds of a monotonic clock.
+    """
 
     machine: Machine | FabricError
     began: float
 
 
 class Reader(t.Protocol):
-    """Reads machines beside the caller."""
+    """Reads machines in the background."""
 
     def read(self, node: str, machine: str, fabric: int | None) -> Machine | FabricError | None:
-        """A machine (its uid) as it is now, or why the manager does not give it; None while it is being read."""
+        """Return a machine (by its UID) as it is now, or the error of the manager, or None while it
+        is being read."""
 
 
 def read_machine(fabric: FabricManager, uid: str) -> Reading:
-    """Read a machine; waits for the CDI Manager. Raises nothing."""
+    """Read a machine and wait for the CDI Manager. Raise nothing."""
     began = time.monotonic()
     try:
         return Reading(fabric.machine(uid), began)
     except FabricError as error:
         return Reading(error, began)
-    except Exception as error:  # an answer that nobody expected is no reading
+    except Exception as error:  # an unexpected response is no result
         return Reading(Unavailable(f"{type(error).__name__}: {error}"), began)
 
 
 class NodePlanner:
-    """Reads and plans, and writes nothing; what others hand over is kept in the state's memory. Thread-safe.
+    """Plans nodes. Reads, and writes only to the memory of the state. Thread-safe.
 
-    ``reader``: reads machines beside the caller; without one the caller waits for the CDI Manager.
+    ``reader`` reads machines in the background. Without it the caller waits for the CDI Manager.
     """
 
     def __init__(self, state: ClusterState, fabric: FabricManager, policy: NodePolicy, reporter: EventReporter,
@@ -62,20 +65,23 @@ class NodePlanner:
         self._reader = reader
 
     def of(self, state: ClusterState) -> NodePlanner:
-        """The same planner on another state, such as a copy for a forecast, which waits for the CDI Manager."""
+        """Return the same planner for another state, such as a copy for a forecast, without a
+        ``reader``."""
         return NodePlanner(state, self._fabric, self.policy, self._reporter)
 
     def plan_records(self, name: str) -> NodePlan:
-        """The plan of a node for its records alone, which need no reading of the machine."""
+        """Return the plan of a node for its records. It needs no read of the machine."""
         return evaluate_node(node_snapshot(self._state, name), self.policy)
 
     def plan(self, name: str) -> tuple[NodeSnapshot, NodePlan]:
-        """The snapshot of a node, and its plan.
+        """Return the snapshot of a node, and its plan.
 
-        The machine is read before the plan when a request is without an answer: that device may be there by now. A
-        manager that does not answer then leaves the snapshot ``unread``. It is also read right before devices are asked
-        for: what others attached since the last look is theirs. A manager that does not answer this will say so when
-        it is asked. While the machine is being read nothing is asked for; the node is planned again afterwards.
+        If a request has no answer, read the machine before the plan, because the device may be
+        there by now. If the manager does not answer, the snapshot is ``unread``. Also read the
+        machine right before devices are requested, because devices that were attached since the
+        last poll belong to others. An error of this second kind of read is ignored, because the
+        request will fail the same way. While the machine is being read, request nothing. The node
+        is planned again afterwards.
         """
         if OPERATOR in self.policy.roles:
             keep_devices(self._state, name)
@@ -95,7 +101,8 @@ class NodePlanner:
         return snapshot, evaluate_node(snapshot, self.policy)
 
     def _read(self, snapshot: NodeSnapshot) -> Machine | FabricError | None:
-        """A fresh reading of the node's machine, or why the CDI Manager does not give it; None while it is read."""
+        """Return a fresh read of the node's machine, or the error of the CDI Manager, or None while
+        it is read."""
         uid = snapshot.machine or snapshot.last_machine
         about = f"machine {uid}"
         found = (read_machine(self._fabric, uid).machine if self._reader is None

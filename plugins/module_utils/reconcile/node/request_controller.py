@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ComposabilityRequests: nodes for those that name none, and the status as composable-resource-operator writes it."""
+"""Reconcile ComposabilityRequests: choose nodes if none is named, and write the status.
+
+The status has the form that composable-resource-operator writes.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,19 @@ from ..state.cluster_state import ClusterState, Json
 from ..state.node_snapshot import node_snapshot
 from ..state.writer import Writer
 
-# A request that names no node and found too few is looked at again after so many seconds, as upstream does.
+# Seconds until a request is allocated again that names no node and found too few, as upstream.
 RETRY_SECONDS = 30.0
 
 
 class RequestController:
-    """Reconciles requests where the operator is played here (``enabled``)."""
+    """Reconciles requests if this process is the operator (``enabled``)."""
 
     def __init__(self, state: ClusterState, writer: Writer, queue: WorkQueue[Key], *, enabled: bool) -> None:
         self._state, self._writer, self._queue, self._enabled = state, writer, queue, enabled
 
     def reconcile(self, key: RequestKey) -> Result:
-        """Choose nodes where none is named; write state and children, and why nothing comes. Raises ApiError."""
+        """Choose nodes if the request names none. Write state, children and error to the status.
+        Raise ApiError."""
         raw = self._state.requests.get(key.name)
         if raw is None:
             self._state.shares.forget(key.name)
@@ -45,7 +49,8 @@ class RequestController:
         return Result()
 
     def _nodeless(self, raw: Json, deleting: bool) -> Result:
-        """Its devices are asked for by the nodes that were chosen, each for its share."""
+        """Allocate a request that names no node. Each chosen node then requests its share of
+        devices."""
         if self._state.snapshot is None:
             return Result(self._state.clock() + RETRY_SECONDS)
         name, spec = raw["metadata"]["name"], raw["spec"]["resource"]
@@ -72,7 +77,7 @@ class RequestController:
         return allocate(request, children, candidates, free, self._state.shares.of(name) or {})
 
     def _occupied(self, name: str) -> set[str]:
-        """Nodes of other requests with the policy ``samenode``."""
+        """Return the nodes of other requests with the policy ``samenode``."""
         found: set[str] = set()
         for other in self._state.requests.each():
             spec = other["spec"]["resource"]
@@ -96,13 +101,13 @@ class RequestController:
         return f"{name} cannot be together with {found.cdi_model_name}" if found else ""
 
     def _trouble(self, found: Allocation, model: str) -> str:
-        """Why the chosen nodes do not get their devices now."""
+        """Return why the chosen nodes do not get their devices now, or an empty string."""
         blocked = (node_snapshot(self._state, node).blocked.get(model, "") for node, n in found.shares.items() if n)
         return next((why for why in blocked if why), "")
 
 
 def _problem(node: Json) -> str:
-    """Why nothing is sent to a node that has no device of the request yet."""
+    """Return why a node without devices of the request may not be chosen, or an empty string."""
     if (node.get("spec") or {}).get("unschedulable"):
         return "unschedulable"
     return "" if nodes.ready(node) else "not ready"

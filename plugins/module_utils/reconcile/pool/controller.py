@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The publisher: the fabric's free devices become pools, pool by pool, so that one bad pool stops no other."""
+"""Publish the free devices of each fabric as pools, pool by pool, so that one bad pool stops no
+other."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from .writer import DROPPED
 
 
 def pool_keys(state: ClusterState) -> set[PoolKey]:
-    """Every pool that exists or should exist."""
+    """Return the keys of all pools that exist or should exist."""
     keys: set[PoolKey] = set()
     if state.snapshot is not None:
         keys.update(PoolKey(*found) for found in state.snapshot.free if state.settings.model(found[0]))
@@ -33,9 +34,10 @@ def pool_keys(state: ClusterState) -> set[PoolKey]:
 
 
 def plan(state: ClusterState, key: PoolKey) -> PoolPlan | None:
-    """What to change about one pool; None while the CDI Manager's count is unknown.
+    """Return the changes of a pool, or None while the CDI Manager's count is unknown.
 
-    A pool whose fabric is gone, or that would break a DeviceClass, keeps what claims hold and loses the rest.
+    A pool of a fabric that is gone, or a pool that would break a DeviceClass, keeps only devices
+    that claims have.
     """
     model, snapshot = state.settings.model(key.model), state.snapshot
     if model is None or snapshot is None:
@@ -49,13 +51,16 @@ def plan(state: ClusterState, key: PoolKey) -> PoolPlan | None:
 
 
 def refused(state: ClusterState, model: DeviceModel) -> str:
-    """Why pools of a model may not be published: a DeviceClass that the fabric serves would fail on their devices."""
+    """Return why pools of a model may not be published, or an empty string.
+
+    They may not if a DeviceClass that the fabric serves would fail on their devices.
+    """
     names = state.settings.device_classes
     return refusal(model, [item for item in state.classes.list() if item["metadata"]["name"] in names])
 
 
 def withdrawal(state: ClusterState, found: PoolSnapshot, why: str) -> PoolPlan:
-    """The pool shows nothing but what claims hold; without that it is gone."""
+    """Return the plan that keeps only devices of claims, or deletes the pool if there are none."""
     if found.promised or found.kept:
         return plan_pool(dataclasses.replace(found, free=0), state.settings)
     return PoolPlan(found.name, why, delete=tuple(s.name for s in found.slices))
@@ -69,9 +74,10 @@ def _withdraw(state: ClusterState, model: DeviceModel, fabric: int, why: str) ->
 
 
 def publish(state: ClusterState, writer: Writer, key: PoolKey) -> PoolPlan | None:
-    """Plan one pool and write it; the plan, None for none. Raises kube.errors.ApiError; the pool is then planned again.
+    """Plan a pool and write it. Return the plan, or None. Raise ApiError.
 
-    One at a time: the planning of held pods and the reconcile of a pool would be in each other's way.
+    After an error the pool is planned again. Only one thread works on a pool at a time, because
+    gated pods and the reconcile of a pool both publish.
     """
     with writer.pools.turn(key):
         found, model = plan(state, key), state.settings.model(key.model)
@@ -86,13 +92,13 @@ def publish(state: ClusterState, writer: Writer, key: PoolKey) -> PoolPlan | Non
 
 
 class PoolController:
-    """Publishes pools where the publisher is played here (``enabled``); else somebody else does."""
+    """Publishes pools if this process is the publisher (``enabled``)."""
 
     def __init__(self, state: ClusterState, writer: Writer, reporter: EventReporter, *, enabled: bool) -> None:
         self._state, self._writer, self._reporter, self.enabled = state, writer, reporter, enabled
 
     def reconcile(self, key: PoolKey) -> Result:
-        """Publish one pool, where the publisher is played here. Raises kube.errors.ApiError."""
+        """Publish a pool if this process is the publisher. Raise ApiError."""
         if not self.enabled:
             return Result()
         found = publish(self._state, self._writer, key)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The frozen snapshot of one pool: what the manager has, which claims it is promised to, what of it has arrived."""
+"""Make the immutable snapshot of a pool: free devices, promised devices, and devices that have
+arrived."""
 
 from __future__ import annotations
 
@@ -23,10 +24,11 @@ from ..state.scale_ups import live_entries
 def pool_snapshot(
     state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot
 ) -> PoolSnapshot | None:
-    """One pool; None when the manager's count could not be read.
+    """Return the snapshot of a pool, or None if the manager's count could not be read.
 
-    A claim that was told to move on holds its name no more: the scheduler must not find it free once it drops the
-    allocation. What was asked for since the manager was read has left, or will leave, its count.
+    A claim that is marked to be allocated again no longer has its device name. The scheduler must
+    not find the name free when the claim drops the allocation. Devices that were requested since
+    the poll have left the manager's count or will leave it.
     """
     count = snapshot.free.get((model.cdi_model_name, fabric))
     if count is None:
@@ -38,7 +40,8 @@ def pool_snapshot(
     promised = frozenset(r["device"] for c in holders for r in claims.binding_results(c) if r["pool"] == name)
     wanted, reserved = promises(holders, name), placements(state, model, fabric, snapshot)
     if state.settings.is_direct(model.cdi_model_name):
-        # A named device is that of one claim; what is reserved is for pods of groups, which get unnamed ones.
+        # A named device belongs to one claim. Reserved devices are for pods of groups, which get
+        # unnamed devices.
         arrived = _on_their_way(state, name, holders)
         arrived += sum(min(n, arriving(state, node, model, named=False)) for node, n in reserved.items())
     else:
@@ -48,24 +51,25 @@ def pool_snapshot(
 
 
 def _holders(state: ClusterState, pool: str) -> list[Json]:
-    """Claims that hold devices of a pool and have not been told to move on."""
+    """Return the claims that have devices of a pool and are not marked to be allocated again."""
     return [c for c in state.claims.by("pool", pool) if adapters.claim_phase(c) == PREPARING]
 
 
 def _kept(state: ClusterState, pool: str) -> frozenset[str]:
-    """Devices of a pool that claims were told are theirs: nothing of them changes until they are deallocated."""
+    """Return the devices of a pool that belong to ready claims. They do not change until
+    deallocation."""
     ready = [claim for claim in state.claims.by("pool", pool) if adapters.claim_phase(claim) == READY]
     return frozenset(r["device"] for claim in ready for r in claims.binding_results(claim) if r["pool"] == pool)
 
 
 def _on_their_way(state: ClusterState, pool: str, holders: list[Json]) -> int:
-    """For how many promised devices, each by its name, the CDI Manager was asked."""
+    """Return the number of promised devices that were requested from the CDI Manager by name."""
     return sum(is_on_its_way(state, claims.node(claim) or "", pool, r["device"]) for claim in holders
                for r in claims.binding_results(claim) if r["pool"] == pool)
 
 
 def promises(holders: list[Json], pool: str) -> Counter[str]:
-    """Devices of a pool that claims hold, by the node they are for."""
+    """Return the number of a pool's devices that claims have, by node."""
     found: Counter[str] = Counter()
     for claim in holders:
         found[claims.node(claim) or ""] += sum(r["pool"] == pool for r in claims.binding_results(claim))
@@ -73,8 +77,10 @@ def promises(holders: list[Json], pool: str) -> Counter[str]:
 
 
 def placements(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot) -> Counter[str]:
-    """Devices of a model that are wanted for held pods on nodes of a fabric, by node, and for those that the
-    autoscaler's provider chose a node for."""
+    """Return the number of a model's devices that are wanted on a fabric, by node.
+
+    They are wanted by gated pods with a node, and by nodes that the autoscaler's provider chose.
+    """
     wanted = Counter(state.reservations.wanted(model.cdi_model_name, state.is_allocated))
     for node, name, entry, _pod in live_entries(state, state.now()):
         wanted[node] += entry.count if name == model.cdi_model_name else 0
@@ -82,12 +88,16 @@ def placements(state: ClusterState, model: DeviceModel, fabric: int, snapshot: F
 
 
 def fabric_of(state: ClusterState, node: str, snapshot: FabricSnapshot) -> int | None:
-    """The fabric that a node's machine is on."""
+    """Return the fabric of a node's machine, or None."""
     return None if state.twins(raw := state.nodes.get(node)) else adapters.machine_of(raw, snapshot)[1]
 
 
 def arriving(state: ClusterState, node: str, model: DeviceModel, *, named: bool = True) -> int:
-    """Devices of a model that were asked for a node and that no claim uses yet; ``named``: pool devices, too."""
+    """Return the number of a model's devices that were requested for a node and that no claim uses
+    yet.
+
+    With ``named``, count pool devices too.
+    """
     live = [raw for raw in state.resources.by("node", node)
             if raw["spec"]["model"] == model.cdi_model_name and not raw["metadata"].get("deletionTimestamp")
             and (named or not cohdi.annotation(raw, cohdi.POOL_DEVICE))]
@@ -95,10 +105,11 @@ def arriving(state: ClusterState, node: str, model: DeviceModel, *, named: bool 
 
 
 def left(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot) -> int:
-    """What the manager may still attach and has promised to no claim of a pool.
+    """Return how many devices the manager may still attach that are not promised to a claim.
 
-    What was asked for while the manager was being read may or may not be in its count. A pool must not show a device
-    too many; a node is rather chosen in vain than not at all.
+    Devices that were requested while the manager was read may or may not be in its count. A pool
+    must not show a device too many. For a gated pod it is better to choose a node in vain than to
+    choose none.
     """
     name = model.pool(fabric)
     since = max(snapshot.taken, snapshot.read)
@@ -109,8 +120,10 @@ def left(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricS
 
 
 def asked_since(state: ClusterState, model: DeviceModel, fabric: int, snapshot: FabricSnapshot, since: float) -> int:
-    """Return for how many devices of a model on a fabric the CDI Manager was asked at ``since`` or later, in seconds
-    since the epoch."""
+    """Return how many devices of a model were requested on a fabric at ``since`` or later.
+
+    ``since`` is in seconds since the epoch.
+    """
     lately = [when for when in state.resources.keys("asked") if t.cast(float, when) >= since // ASKED_TOGETHER]
     found = 0
     for raw in (raw for when in lately for raw in state.resources.by("asked", when)):

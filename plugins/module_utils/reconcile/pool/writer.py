@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes the ResourceSlices of pools, and knows whether this API server keeps what makes them safe."""
+"""Write the ResourceSlices of pools, and check that the API server keeps their binding
+conditions."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ TRIAL: Json = {"name": "trial", "bindsToNode": True, "bindingConditions": [READY
 
 
 class PoolWriter:
-    """One for a writer. ``changes``: how many pools were written."""
+    """Writes pools. ``changes`` is the number of pools written."""
 
     def __init__(self, client: Client, state: ClusterState) -> None:
         self._client, self._slices = client, state.slices
@@ -33,11 +34,14 @@ class PoolWriter:
         self._turns: dict[PoolKey, threading.Lock] = {}
 
     def turn(self, pool: PoolKey) -> threading.Lock:
-        """To be held from the look at a pool until it is written."""
+        """Return the lock of a pool, to be held from its snapshot until it is written."""
         return self._turns.setdefault(pool, threading.Lock())
 
     def write(self, plan: PoolPlan) -> None:
-        """Write what is changed and new, then delete. Raises Conflict for a slice that somebody else changed."""
+        """Write changed and new slices, then delete the others.
+
+        Raise Conflict for a slice that another client changed.
+        """
         for name, spec in plan.replace.items():
             raw = self._slices.get(name)
             if raw is not None:
@@ -52,10 +56,12 @@ class PoolWriter:
         self.changes += 1
 
     def is_safe(self, plan: PoolPlan) -> bool:
-        """False when the API server would drop the binding conditions (KEP-5007, a feature gate before 1.36).
+        """Return False if the API server would drop the binding conditions (KEP-5007, a feature
+        gate before 1.36).
 
-        Asked by a dry run until it was seen once, with a device of the pool, or one for the trial when it has none
-        now; a plan that only deletes follows what is known. Raises kube.errors.ApiError.
+        Ask by a dry run until the answer was True once. Send a device of the pool, or a trial
+        device if the pool has none now. A plan that only deletes follows the last answer. Raise
+        ApiError.
         """
         spec = next(iter((*plan.create, *plan.replace.values())), None)
         if spec is None or self._keeps:

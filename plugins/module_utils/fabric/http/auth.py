@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a request shows who sends it: one class per way to log in, chosen by ``FabricConfig.auth``."""
+"""Authentication of requests, with one class for each login method of ``FabricConfig.auth``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .token import Token, TokenSource, everlasting, token
 TOKEN_PATH: t.Final = "/id_manager/realms/{realm}/protocol/openid-connect/token"
 SESSIONS_PATH: t.Final = "/redfish/v1/SessionService/Sessions"
 LOGOUT_SECONDS: t.Final = 5.0
-# Statuses of an answer about who asks; any other is about when or how.
+# Statuses that refuse the credentials. Other statuses have other causes.
 _NOT_LET_IN: t.Final = (400, 401, 403, 404)
 _IDENTITY: t.Final = "log in at the CDI Manager's identity service"
 _SESSION: t.Final = "open a session at the CDI Manager"
@@ -31,20 +31,21 @@ ReadError = Callable[[t.Any], "ErrorBody | None"]
 
 
 class Auth(t.Protocol):
-    """Headers that show who we are. Thread-safe."""
+    """Headers that authenticate a request. Thread-safe."""
 
     def headers(self, refused: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Headers for a request. Raises FabricError.
+        """Return the headers for a request. Raise FabricError.
 
-        ``refused`` ones, which were answered 401, come back themselves when there are no others.
+        ``refused`` are headers that the manager answered with 401. Return the same object if there
+        are no others.
         """
 
     def close(self) -> None:
-        """Log out, where there is something to log out of. Never fails."""
+        """Log out if there is a session. Never fail."""
 
 
 def auth_for(endpoint: Endpoint, read_error: ReadError) -> Auth:
-    """The way that the configuration names."""
+    """Return the login method that the configuration names."""
     if endpoint.config.auth == "password_grant":
         return PasswordGrant(endpoint)
     if endpoint.config.auth == "session":
@@ -53,34 +54,34 @@ def auth_for(endpoint: Endpoint, read_error: ReadError) -> Auth:
 
 
 class Anonymous:
-    """No login at all."""
+    """No login."""
 
     def __init__(self) -> None:
         self._none: dict[str, str] = {}
 
     def headers(self, refused: Mapping[str, str] | None = None) -> dict[str, str]:
-        """None."""
+        """Return no headers."""
         return self._none
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class Basic:
-    """User and password with every request; a renewed Secret is read when they were refused."""
+    """User and password with every request. After a refusal, read a renewed Secret."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._header = _basic(endpoint.config)
 
     def headers(self, refused: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The header of the credentials in force."""
+        """Return the header of the current credentials."""
         if refused is not None and (now := _basic(self._endpoint.current())) != refused:
             self._header = now
         return self._header
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 def _basic(config: FabricConfig) -> dict[str, str]:
@@ -88,19 +89,21 @@ def _basic(config: FabricConfig) -> dict[str, str]:
 
 
 class PasswordGrant:
-    """Keycloak's password grant in front of FM and CM: a JWT, renewed shortly before its ``exp``."""
+    """Keycloak's password grant for FM and CM. It returns a JWT, renewed shortly before its
+    ``exp``.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._tokens = TokenSource(self._login)
 
     def headers(self, refused: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The bearer token in force."""
+        """Return the header with the current bearer token."""
         old = refused["Authorization"].removeprefix("Bearer ") if refused else None
         return {"Authorization": f"Bearer {self._tokens.get(refused=old)}"}
 
     def close(self) -> None:
-        """Nothing to do: the token ends by itself."""
+        """Do nothing. The token expires."""
 
     def _login(self) -> Token:
         config = self._endpoint.current()
@@ -121,9 +124,10 @@ class PasswordGrant:
 
 
 class RedfishSession:
-    """A session of Redfish's SessionService (DSP0266, 13.3.4): X-Auth-Token, deleted on close.
+    """A session of Redfish's SessionService (DSP0266, 13.3.4) with X-Auth-Token, deleted on close.
 
-    Only the manager knows when it ends: a token serves until a 401, then a new session is opened.
+    Only the manager knows when the session ends. Use the token until a 401, then open a new
+    session.
     """
 
     def __init__(self, endpoint: Endpoint, read_error: ReadError) -> None:
@@ -133,11 +137,11 @@ class RedfishSession:
         self._location: str | None = None
 
     def headers(self, refused: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The token in force."""
+        """Return the header with the current token."""
         return {"X-Auth-Token": self._tokens.get(refused=refused["X-Auth-Token"] if refused else None)}
 
     def close(self) -> None:
-        """Delete the session: managers allow only so many at once."""
+        """Delete the session, because managers limit the number of sessions."""
         held, location = self._tokens.drop(), self._location
         if held is None or location is None:
             return
@@ -168,7 +172,7 @@ class RedfishSession:
 
 
 def _session_path(address: str, reply: Response) -> str | None:
-    """Where the session is, below ``address``: its Location, else its @odata.id."""
+    """Return the path of the session below ``address``, from Location or else @odata.id."""
     where = reply.headers.get("location")
     if not where:
         try:
@@ -201,7 +205,7 @@ def _refused(endpoint: Endpoint, config: FabricConfig, reply: Response, said: st
 
 
 def _identity_words(reply: Response) -> str | None:
-    """Keycloak's error body: ``{"error": …, "error_description": …}``."""
+    """Return the text of Keycloak's error body ``{"error": …, "error_description": …}``."""
     try:
         body = json.loads(reply.body)
         return ": ".join(str(body[k]) for k in ("error", "error_description") if body.get(k)) or None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One address of a manager: requests paced, trust renewed when a mounted certificate was, no secret in a text."""
+"""One address of a manager, with a request rate, renewed certificates and no secrets in texts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEPT_CONNECTIONS: t.Final = 256
 
 
 class Pace:
-    """At most so many requests a second, evenly, over all threads; None: no limit."""
+    """A limit of requests per second over all threads, evenly spaced. None means no limit."""
 
     def __init__(self, per_second: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._gap = 1.0 / per_second if per_second else 0.0
@@ -35,7 +35,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def turn(self) -> float:
-        """Seconds to wait for one's turn, which is taken."""
+        """Reserve the next time slot. Return the seconds until then."""
         if not self._gap:
             return 0.0
         with self._lock:
@@ -46,14 +46,14 @@ class Pace:
 
 
 class _Connected(t.NamedTuple):
-    """A client, and the certificates that it was made with."""
+    """A client, and the certificates with which it was made."""
 
     http: HttpClient
     certificates: tuple[bytes, ...]
 
 
 class Endpoint:
-    """Sends; thread-safe. ``address``: another URL than the configuration's endpoint."""
+    """Sends requests to ``address``, by default the configuration's endpoint. Thread-safe."""
 
     def __init__(self, config: FabricConfig, address: str | None = None) -> None:
         self.config = config
@@ -65,11 +65,11 @@ class Endpoint:
         self._renewal = threading.Lock()
 
     def send(self, request: Request, headers: Mapping[str, str], body: bytes | None = None) -> Response:
-        """The response to one request, whatever its status.
+        """Send a request and return the response with any status.
 
-        It is repeated only when a renewed certificate lets it through. ``headers`` besides those of the HTTP client,
-        ``body`` as it is sent. Raises Uncertain when a change may have had its effect, else Unavailable;
-        and what the request's proof raises.
+        ``headers`` are added to those of the HTTP client. ``body`` is sent unchanged. Repeat the
+        request only if a certificate was renewed. Raise Uncertain if a change may have taken
+        effect, otherwise Unavailable. Also raise the errors of the request's proof.
         """
         if wait := self._pace.turn():
             time.sleep(wait)
@@ -85,7 +85,9 @@ class Endpoint:
                     raise error_for_no_response(lost, request, self.config, self.address) from None
 
     def current(self) -> FabricConfig:
-        """The configuration with a renewed Secret; as it was when that cannot be read."""
+        """Return the configuration with a renewed Secret, or unchanged if the Secret cannot be
+        read.
+        """
         try:
             config = self.config.refreshed()
         except BadConfiguration:
@@ -94,24 +96,26 @@ class Endpoint:
         return config
 
     def learn(self, config: FabricConfig) -> None:
-        """Blank the configuration's secrets in every text from now on."""
+        """Remove the secrets of the configuration from all later texts."""
         for secret in (config.password, config.client_secret):
             self.redact.learn(secret)
         if config.password:
             self.redact.learn(basic(config))
 
     def foreign(self, response: Response) -> str:
-        """What came in place of the manager's own form."""
+        """Describe a body that does not have the manager's format."""
         kind = response.headers.get("content-type", "no content type")
         start = self.redact(response.body[:200].decode("utf-8", "replace"))
         return f"{kind}, not the form that is expected: {start!r}" if start else f"an empty body ({kind})"
 
     def close(self) -> None:
-        """Close kept connections."""
+        """Close idle connections."""
         self._connected.http.close()
 
     def _trust_renewed(self, used: _Connected) -> bool:
-        """Whether a certificate's file was replaced since it was read; if so, a new client is in place."""
+        """Return whether a certificate file was replaced since it was read, and use a new client
+        then.
+        """
         with self._renewal:
             if self._connected is not used:
                 return True
@@ -129,14 +133,14 @@ class Endpoint:
 def _connect(config: FabricConfig, address: str) -> _Connected:
     certificates = _certificates(config)
     secure = address.startswith("https:")
-    # To read the system's trust store takes longer than a request; a wrong file is named all the same.
+    # Reading the system's trust store takes longer than a request. Wrong files are still reported.
     context = tls.context(config) if secure or config.ca_path or config.client_cert_path else None
     http = HttpClient(address, context=context if secure else None, proxy=_proxy(address), kept=KEPT_CONNECTIONS)
     return _Connected(http, certificates)
 
 
 def _certificates(config: FabricConfig) -> tuple[bytes, ...]:
-    """The CA's and our own, to notice that mounted ones were renewed."""
+    """Return the certificates of the CA and of the client, to notice renewed files."""
     paths = (config.ca_path, config.client_cert_path, config.client_key_path)
     found = [(config.ca_pem or "").encode()]
     for path in filter(None, paths):
@@ -152,11 +156,11 @@ def _proxy(address: str) -> Proxy | None:
     try:
         return Proxy.parse(url) if url else None
     except ValueError:
-        # The URL may hold a password.
+        # Hide the URL, as it may contain a password.
         shown = url.partition("://")[0] if url and "://" in url else "…"
         raise BadConfiguration(variable(address), f"{shown}://…", "it must be an http or https URL") from None
 
 
 def basic(config: FabricConfig) -> str:
-    """User and password as HTTP's basic authentication writes them (RFC 7617)."""
+    """Return user and password in the form of HTTP basic authentication (RFC 7617)."""
     return base64.b64encode(f"{config.username}:{config.password}".encode()).decode()

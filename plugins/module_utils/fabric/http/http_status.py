@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an HTTP status other than success means, the same for every dialect."""
+"""Meaning of HTTP error statuses, the same for every driver."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .request import ErrorBody, Request
 LONGEST_RETRY_AFTER: t.Final = 300.0
 
 
-# Redirects that say: nothing was done here, the same request is wanted elsewhere.
+# Redirects that do nothing and want the same request at another place.
 MOVED: t.Final = frozenset({301, 307, 308})
-# Statuses that something in front of the manager also answers after the manager has received the request.
+# Statuses that a proxy may send even after the manager has received the request.
 LATE: t.Final = frozenset({403, 408, 499})
 
 
 def error_for_status(response: Response, request: Request, said: ErrorBody | None, foreign: str) -> FabricError:
-    """The error for a response that is no success.
+    """Return the error for a response without success.
 
-    ``said`` is None when the body is not in the manager's own form; then ``foreign`` describes it. A 404 of
-    that sort comes from something in front of the manager and says nothing about machines or devices.
+    ``said`` is None if the body does not have the manager's format. Then ``foreign`` describes the
+    body. In this case a 404 comes from a proxy and proves nothing about machines or devices.
     """
     words = said.message if said else foreign
     more = {"code": said.code if said else None, "detail": said.message if said else None}
@@ -59,10 +59,11 @@ def _by_status(
 
 
 def _may_have_taken_effect(status: int, own: bool, waits: bool) -> bool:
-    """Whether a request that changes something may have been carried out although this status came.
+    """Return whether a changing request may have taken effect in spite of this status.
 
-    ``own``: the body is in the manager's form. ``waits``: there is a Retry-After. A proxy answers 503 also when its
-    connection to the manager breaks after the request was sent, and 403 when it dislikes the manager's response.
+    ``own``: the body has the manager's format. ``waits``: there is a Retry-After. A proxy also
+    answers 503 if its connection to the manager breaks after the request, and 403 if it blocks the
+    manager's response.
     """
     if status in (403, 503):
         return not (own or waits)
@@ -70,7 +71,7 @@ def _may_have_taken_effect(status: int, own: bool, waits: bool) -> bool:
 
 
 def _retry_after(response: Response) -> float | None:
-    """Seconds, or a date of HTTP (RFC 9110, 10.2.3)."""
+    """Return the seconds of Retry-After, which is a number or an HTTP date (RFC 9110, 10.2.3)."""
     value = response.headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return min(float(value), LONGEST_RETRY_AFTER)
@@ -82,7 +83,7 @@ def _retry_after(response: Response) -> float | None:
 
 
 def malformed(request: Request, what: str) -> FabricError:
-    """A success that cannot be understood: after a change nobody knows what happened."""
+    """Return the error for a success with an unreadable body. After a change, it is Uncertain."""
     text = f"cannot {request.purpose}: the CDI Manager's reply cannot be understood: {what}"
     if request.effect:
         return Uncertain(f"{text}; it may have taken effect")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What it means that a request got no response: whether it may have had its effect, why, and what to set."""
+"""Error for a request without a response: its possible effect, its cause and the option to set."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from .request import Request
 
 
 def error_for_no_response(lost: NoResponse, request: Request, config: FabricConfig, endpoint: str) -> FabricError:
-    """Uncertain when a change had been sent, else Unavailable: ``passing`` when it is worth repeating at once.
+    """Return Uncertain if a changing request was sent, otherwise Unavailable.
 
-    The ``code`` is ``certificate`` when one side did not accept the other's certificate.
+    ``passing`` means that an immediate repeat may succeed. ``code`` is ``certificate`` if one side
+    rejected the other's certificate.
     """
     text = f"cannot {request.purpose}: {endpoint}: {_why(lost, request, config, endpoint)}"
     if lost.sent and request.effect:
@@ -32,7 +33,7 @@ def error_for_no_response(lost: NoResponse, request: Request, config: FabricConf
 
 
 def is_about_certificates(lost: NoResponse) -> bool:
-    """Whether the manager's certificate was not accepted by us, or ours by the manager."""
+    """Return whether we rejected the manager's certificate, or the manager rejected ours."""
     ours = isinstance(lost.cause, ssl.SSLCertVerificationError) or is_refused_by_server(lost.cause)
     return ours and not lost.sent and not lost.by_proxy
 

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Secrets stay inside: every text of foreign origin passes here before it enters a message.
+"""Redaction of every external text before it enters a message.
 
-A manager may echo what it was sent, a proxy may quote a header. So known secrets are blanked wherever they
-appear, and whatever looks like a token or a named secret is blanked even when nobody knows it.
+A manager may repeat a request, and a proxy may quote a header. Known secrets are replaced
+everywhere. Texts that look like a token or a named secret are replaced too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _PATTERNS: t.Final = (
 
 
 class Redactor:
-    """Blanks secrets in texts; ``learn`` adds one. Thread-safe: the sets are replaced, never changed."""
+    """Replaces secrets in texts. ``learn`` adds a secret. Thread-safe, as sets are never changed in
+    place.
+    """
 
     def __init__(self, *secrets: str) -> None:
         self._secrets: tuple[str, ...] = ()
@@ -40,17 +42,20 @@ class Redactor:
             self.learn(secret)
 
     def learn(self, secret: str) -> None:
-        """Blank ``secret`` from now on, as it is and percent-encoded; the longest first."""
+        """Replace ``secret`` in later texts, in plain and percent-encoded form, the longest first.
+        """
         self._secrets = tuple(sorted({*self._secrets, *_forms(secret)}, key=len, reverse=True))
 
     def learn_token(self, token: str) -> None:
-        """Blank ``token`` and the one before, which a request in flight may still show. Forget older ones: a manager
-        gives a new token every few minutes."""
+        """Replace ``token`` and the previous token, which a request in flight may still show.
+
+        Forget older tokens, because a manager issues a new token every few minutes.
+        """
         if token not in self._tokens:
             self._tokens = (token, *self._tokens[:1])
 
     def __call__(self, text: str) -> str:
-        """``text`` without secrets, on one line, at most 500 characters."""
+        """Return ``text`` without secrets, on one line, with at most 500 characters."""
         tokens = [form for token in self._tokens for form in _forms(token)]
         for secret in sorted((*tokens, *self._secrets), key=len, reverse=True):
             text = text.replace(secret, MASK)
@@ -61,5 +66,5 @@ class Redactor:
 
 
 def _forms(secret: str) -> set[str]:
-    """A secret as it is and percent-encoded."""
+    """Return the plain and percent-encoded forms of a secret."""
     return {secret, quote(secret, safe=""), quote_plus(secret)} - {""}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a driver asks of a manager, and what comes back: a success, or the manager's own words about an error."""
+"""A driver's request to a manager, and its success or error body."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JSON: t.Final = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class ErrorBody:
-    """The manager's own words about an error, from the body of its response."""
+    """The manager's own description of an error, from the body of its response."""
 
     code: str | None
     message: str
@@ -24,11 +24,12 @@ class ErrorBody:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. ``purpose`` completes "cannot …"; ``effect``: it changes something, so it is not repeatable.
+    """One request.
 
-    ``proof`` is called right before it is sent, each time; what it raises is raised, and nothing is sent.
-    ``path`` with query; ``body`` is sent as JSON; ``timeout``: seconds to wait for the reply, default
-    read_timeout; ``reads``: the body of a success is wanted, else it may be absent; ``headers`` are sent too.
+    ``purpose`` completes the text "cannot …". ``effect`` means that the request changes something
+    and must not be repeated. ``proof`` is called right before each send. If it raises, nothing is
+    sent. ``path`` includes the query. ``body`` is sent as JSON. ``timeout`` is in seconds, by
+    default read_timeout. ``reads`` means that a success must have a body. ``headers`` are sent too.
     """
 
     method: str
@@ -44,7 +45,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class JsonResponse:
-    """A success: ``headers`` by name in lower case, ``body`` the JSON, None where there was none."""
+    """A success. ``headers`` are by name in lower case. ``body`` is the JSON, or None without a
+    body.
+    """
 
     status: int
     headers: Mapping[str, str]

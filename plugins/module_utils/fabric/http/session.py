@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Authorised calls to one manager: one renewed login on 401, repeats where safe, errors by class, no secrets."""
+"""Authorized calls to one manager, with login renewal on 401, safe repeats and no secrets in
+errors.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,12 @@ LONGEST_PAUSE: t.Final = 5.0
 
 
 class Session:
-    """Shared by all dialects. Thread-safe."""
+    """A session that all drivers use. Thread-safe."""
 
     def __init__(self, config: FabricConfig, read_error: ReadError, endpoint: str | None = None) -> None:
-        """``read_error`` is the dialect's: JSON of an error's body -> the manager's words.
+        """Take the driver's ``read_error``, which converts the JSON of an error body.
 
-        ``endpoint``: another base URL than the configuration's, for a manager that has two.
+        ``endpoint`` replaces the configuration's base URL, for a manager with two addresses.
         """
         self.config = config
         self._endpoint = Endpoint(config, endpoint)
@@ -39,11 +41,12 @@ class Session:
         self._auth = auth_for(self._endpoint, read_error)
 
     def call(self, request: Request) -> JsonResponse:
-        """Carry out; the result is the manager's response, a success.
+        """Send a request and return the manager's response if it is a success.
 
-        Without ``request.reads`` a body that is absent is None. What surely had no effect and may work at once is
-        repeated twice. Raises FabricError: Missing, Busy, Changed, Refused, Unauthorized by the status of the
-        response; Unavailable when the request was not processed; Uncertain when a change may have had its effect.
+        Without ``request.reads``, an absent body is None. Repeat twice if the request certainly had
+        no effect and may succeed at once. Raise Missing, Busy, Changed, Refused or Unauthorized by
+        the status of the response, Unavailable if the request was not processed, and Uncertain if a
+        change may have taken effect.
         """
         content = None if request.body is None else json.dumps(request.body, separators=(",", ":")).encode()
         headers = {**request.headers, **({} if content is None else {"Content-Type": JSON})}
@@ -62,7 +65,7 @@ class Session:
         raise AssertionError("the last attempt returns or raises")
 
     def close(self) -> None:
-        """Log out and close kept connections."""
+        """Log out and close idle connections."""
         self._auth.close()
         self._endpoint.close()
 
@@ -82,7 +85,7 @@ class Session:
 
 
 def _pause(error: Unavailable | Busy, failures: int) -> float | None:
-    """Seconds before the request is repeated after ``failures``; None: it is for the caller to decide when."""
+    """Return the seconds until the next repeat, or None if the caller must decide."""
     if failures > REPEATS:
         return None
     if error.retry_after is not None:

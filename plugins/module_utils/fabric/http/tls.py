@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One place for trust: the context from a CA file or PEM text, and what a failed handshake means in words."""
+"""TLS context from a CA file or PEM text, and the explanation of a failed handshake."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _OTHER_NAME: t.Final = frozenset({62, 63, 64})
 
 
 def context(config: FabricConfig) -> ssl.SSLContext:
-    """Trust only the given CA; without one, the system's. No check at all only by ``validate_certs: false``.
+    """Return a context that trusts only the given CA, or the system's CAs without one.
 
-    Raises BadConfiguration, which names the option.
+    Only ``validate_certs: false`` disables the check. Raise BadConfiguration with the option.
     """
     for field, path in (("client_cert_path", config.client_cert_path), ("client_key_path", config.client_key_path)):
         if path is not None and not Path(path).is_file():
@@ -43,7 +43,7 @@ def context(config: FabricConfig) -> ssl.SSLContext:
 
 
 def explain(error: ssl.SSLError, config: FabricConfig) -> str:
-    """Why the handshake failed, and what to set."""
+    """Explain why the handshake failed, and which option to set."""
     if not isinstance(error, ssl.SSLCertVerificationError):
         reason = error.reason or str(error)
         if is_refused_by_server(error):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An access token kept until shortly before it expires, and fetched by one thread for all that wait for it."""
+"""An access token, renewed shortly before it expires by one thread for all threads."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from ..errors import FabricError, Unauthorized, Unavailable
 
 RENEW_BEFORE: t.Final = 30.0
-# A refused login is not repeated at once by each of many threads: identity servers lock accounts for less.
+# Many threads must not each repeat a refused login at once, as servers then lock the account.
 REFUSAL_PAUSE: t.Final = 5.0
 _NOT_A_TOKEN: t.Final = "the identity service answered with an access_token that is not a JWT"
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """``renew_at`` and ``expires_at`` are on the monotonic clock, in seconds."""
+    """``renew_at`` and ``expires_at`` are seconds on the monotonic clock."""
 
     text: str
     renew_at: float
@@ -33,12 +33,15 @@ class Token:
 
 
 def everlasting(text: str) -> Token:
-    """A token whose end only the manager knows: it serves until it is refused."""
+    """Return a token without a known end. It is used until the manager refuses it."""
     return Token(text, math.inf, math.inf)
 
 
 def claims(text: str) -> dict[str, t.Any]:
-    """Payload of a JWT (RFC 7519), unverified: it is the manager that must trust it. Raises Unauthorized."""
+    """Return the payload of a JWT (RFC 7519). Raise Unauthorized.
+
+    The payload is not verified, because only the manager must trust it.
+    """
     parts = text.split(".")
     if len(parts) != 3:
         raise Unauthorized(_NOT_A_TOKEN)
@@ -52,9 +55,9 @@ def claims(text: str) -> dict[str, t.Any]:
 
 
 def lifetime(text: str, asked_at: float) -> float:
-    """Seconds the token is good for, counted from ``asked_at`` (seconds since the epoch).
+    """Return the lifetime in seconds from ``asked_at`` (seconds since the epoch).
 
-    Where the token says when it was issued, the difference is used: then the two clocks need not agree.
+    If the token has an issue time, use the difference, so that the two clocks need not agree.
     """
     payload = claims(text)
     expires, issued = _number(payload.get("exp")), _number(payload.get("iat"))
@@ -68,14 +71,16 @@ def _number(value: t.Any) -> float | None:
 
 
 def token(text: str, asked_wall: float, asked_monotonic: float) -> Token:
-    """The token with its times: renewed 30 s before its end, or after half its life when that is shorter."""
+    """Return the token with its times. It is renewed 30 s before its end, or after half its life.
+    """
     seconds = max(lifetime(text, asked_wall), 0.0)
     end = asked_monotonic + seconds
     return Token(text, end - min(RENEW_BEFORE, seconds / 2), end)
 
 
 class TokenSource:
-    """Gives the current token; ``login`` fetches a new one. Thread-safe, one login at a time."""
+    """Holder of the current token. ``login`` fetches a new one. Thread-safe, one login at a time.
+    """
 
     def __init__(self, login: Callable[[], Token], clock: Callable[[], float] = time.monotonic) -> None:
         self._login = login
@@ -87,7 +92,7 @@ class TokenSource:
         self._failed_at = 0.0
 
     def get(self, refused: str | None = None) -> str:
-        """A token that is not ``refused`` (one that the manager answered 401 to)."""
+        """Return a token other than ``refused``, which the manager answered with 401."""
         held, logins = self._held, self._logins
         if held and held.text != refused and self._clock() < held.renew_at:
             return held.text
@@ -95,7 +100,7 @@ class TokenSource:
             return self._get_alone(refused, logins)
 
     def drop(self) -> str | None:
-        """Give the held token up, for instance to log out with it."""
+        """Forget and return the current token, for example to log out."""
         with self._lock:
             held, self._held = self._held, None
         return held.text if held else None
@@ -124,7 +129,7 @@ class TokenSource:
             self._logins += 1
 
     def _outlast(self, error: Unavailable, refused: str | None) -> str:
-        """The identity service is away: a token that has not expired yet serves on."""
+        """Use a token that has not expired while the identity service is unavailable."""
         now, held = self._clock(), self._held
         if held is None or held.text == refused or now >= held.expires_at:
             self._fail(error)
@@ -137,7 +142,7 @@ class TokenSource:
 
 
 def _again(error: FabricError) -> FabricError:
-    """The same error for another thread: one instance raised twice would mix up its tracebacks."""
+    """Copy an error for another thread. One instance raised twice would mix up its tracebacks."""
     copy = type(error).__new__(type(error))
     copy.args = error.args
     copy.__dict__.update(error.__dict__)

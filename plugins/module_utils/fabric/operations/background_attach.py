@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An attach that an asynchronous manager goes on with after whoever asked for it has gone."""
+"""An attach that an asynchronous manager continues after the caller has gone."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ..errors import FabricError
 
 
 class BackgroundAttach:
-    """One attach in a thread of its own, that may outlive whoever asked.
+    """One attach in its own thread, which may run longer than the caller.
 
-    ``heard`` is set when the manager has accepted (``handles``) or answered (``task`` or ``error``).
+    ``heard`` is set when the manager has accepted (``handles``) or answered (``task`` or
+    ``error``).
     """
 
     def __init__(self, fabric: FabricManager, machine: str, model: str, count: int, kind: str) -> None:

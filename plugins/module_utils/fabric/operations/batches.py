@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Operations that a manager takes only one at a time, carried out together: one batch at work, the others gather.
+"""Batches of operations for a manager that runs one operation at a time.
 
-So n devices cost about two operations of the fabric instead of n. Each operation has its own outcome: one that fails
-does not take the others with it, and each caller is told of the acceptance on its own thread.
+While one batch runs, the next one collects operations. So n devices cost about two operations of
+the fabric instead of n. Each operation has its own outcome, so a failed one does not affect others.
+Each caller receives the acceptance on its own thread.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ W = t.TypeVar("W")
 
 
 class PendingOperation(t.Generic[W]):
-    """One thing that is wanted, and what came of it."""
+    """One wanted operation and its outcome."""
 
     def __init__(self, what: W, proof: Proof | None = None) -> None:
         self.what, self.proof = what, proof
@@ -34,27 +35,27 @@ class PendingOperation(t.Generic[W]):
         self.finished = threading.Event()
 
     def accept(self, handle: str) -> None:
-        """The manager has accepted; ``handle`` finds the operation again."""
+        """Record that the manager has accepted. ``handle`` identifies the operation later."""
         self.handle = handle
         self.moved.set()
 
     def wanted(self) -> bool:
-        """Whether the manager may still be asked for it; one whose proof fails is finished with what that raised."""
+        """Return whether the operation may still be requested. If its proof raises, fail it."""
         try:
             if self.proof:
                 self.proof()
-        except Exception as error:  # whatever it is, the caller must hear of it
+        except Exception as error:  # The caller must receive every error.
             self.fail(error)
         return not self.finished.is_set()
 
     def fulfil(self, device: Device | None = None) -> None:
-        """It is done; the first outcome stays."""
+        """Finish with success, unless an outcome exists."""
         if not self.finished.is_set():
             self.device = device
             self._finish()
 
     def fail(self, error: BaseException) -> None:
-        """It is not done; the first outcome stays."""
+        """Finish with an error, unless an outcome exists."""
         if not self.finished.is_set():
             self.error = copy.copy(error)
             self._finish()
@@ -69,7 +70,10 @@ Work = Callable[[t.Any, "Take[W]"], None]
 
 
 class Batches(t.Generic[W]):
-    """``work(key, take)`` carries out what ``take`` gives it, as late as it likes to take, and finishes each."""
+    """Batches by key. ``work(key, take)`` must finish each operation that ``take`` returns.
+
+    It may call ``take`` as late as possible.
+    """
 
     def __init__(self, work: Work[W]) -> None:
         self._work = work
@@ -79,9 +83,10 @@ class Batches(t.Generic[W]):
 
     def run(self, key: Hashable, whats: Iterable[W], started: Started | None = None,
             proof: Proof | None = None) -> list[PendingOperation[W]]:
-        """The finished operations; ``started`` is called once, when all are accepted or finished.
+        """Run operations and return them when finished.
 
-        ``proof`` is each operation's own, for ``work`` to ask when it is about to ask the manager.
+        ``started`` is called once, when all operations are accepted or finished. ``work`` calls
+        ``proof`` of each operation right before the request.
         """
         operations = [PendingOperation(what, proof) for what in whats]
         self._add(key, operations)
@@ -100,7 +105,8 @@ class Batches(t.Generic[W]):
             if key in self._busy:
                 return
             self._busy.add(key)
-        # The callers wait for their operations; a process that ends does not wait for the fabric.
+        # Callers wait for their operations, but the end of the process does not wait for the
+        # fabric.
         threading.Thread(target=self._drain, args=(key,), name="fabric-batch", daemon=True).start()
 
     def _drain(self, key: Hashable) -> None:
@@ -112,7 +118,7 @@ class Batches(t.Generic[W]):
         failure: Exception = AssertionError(f"the batch of {key} left this open")
         try:
             self._work(key, take)
-        except Exception as error:  # whatever it is, the callers must hear of it
+        except Exception as error:  # The callers must receive every error.
             failure = error
         for operation in taken or take():
             operation.fail(failure)
@@ -133,7 +139,7 @@ class Batches(t.Generic[W]):
 
 
 def proof_of(operations: Sequence[PendingOperation[t.Any]]) -> Proof:
-    """The proof of one request for several operations: every one of theirs."""
+    """Return a proof for one request that calls the proofs of all its operations."""
     proofs = [operation.proof for operation in operations if operation.proof]
 
     def prove() -> None:
@@ -144,7 +150,7 @@ def proof_of(operations: Sequence[PendingOperation[t.Any]]) -> Proof:
 
 
 def task_of(operations: Sequence[PendingOperation[t.Any]]) -> Task:
-    """The outcome of several operations as one Task. Raises what a failed one was failed with."""
+    """Merge the outcomes of several operations into a Task. Raise the error of a failed one."""
     devices = tuple(o.device for o in operations if o.device is not None)
     errors = [o.error for o in operations if o.error is not None]
     for error in errors:

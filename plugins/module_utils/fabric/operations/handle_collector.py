@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Several operations of one call: their handles are told once, when each was accepted or is finished without one."""
+"""Handles of several operations of one call, passed on together when none is open."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ V = t.TypeVar("V")
 
 
 class HandleCollector:
-    """``count`` operations; ``started`` hears of all of them at once."""
+    """Collects the handles of ``count`` operations and passes them to ``started`` once."""
 
     def __init__(self, count: int, started: Started | None) -> None:
         self._started = started
@@ -25,11 +25,11 @@ class HandleCollector:
 
     @property
     def handles(self) -> tuple[str, ...]:
-        """What was accepted, in the order of the operations."""
+        """The handles of accepted operations, in the order of the operations."""
         return tuple(handle for number in sorted(self._handles) for handle in self._handles[number])
 
     def run(self, number: int, work: Callable[[Started], V]) -> V:
-        """Carry out one operation; ``work`` says when it was accepted."""
+        """Run one operation. ``work`` reports when it was accepted."""
         try:
             return work(lambda handles: self._accept(number, handles))
         finally:

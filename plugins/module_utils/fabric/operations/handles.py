@@ -1,11 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The written form of the handles by which an asynchronous manager knows its operations: one line for each.
+"""Text form of the operation handles of an asynchronous manager, one handle a line.
 
-It is what the annotation ``composable.infra/operation`` and the option ``handle`` of the modules hold. Another process
-reads it, perhaps of another release: it passes over keys that it does not know, and waits for no operation whose handle
-has another version.
+The annotation ``composable.infra/operation`` and the module option ``handle`` contain this text. A
+process of another release may read it. It ignores unknown keys, and waits for no operation with a
+handle of another version.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ import typing as t
 from ..errors import Uncertain
 
 VERSION: t.Final = 1
-"""Of one handle, in its key ``version``. Increase it only if an older release must not read the handle."""
+"""Version of a handle in its key ``version``. Increase it only if older releases must not read it.
+"""
 
 
 def written(handles: tuple[str, ...]) -> str:
-    """Handles as one text; empty when there are none."""
+    """Return the handles as one text, empty without handles."""
     return "\n".join(handles)
 
 
 def read(text: str) -> tuple[str, ...]:
-    """The handles of a text that ``written`` made."""
+    """Return the handles in a text from ``written``."""
     return tuple(text.split("\n")) if text else ()
 
 
 def check_version(told: t.Mapping[str, t.Any]) -> None:
-    """Raise Uncertain if a handle was written by a release that this one does not understand.
+    """Raise Uncertain if a handle has a version that this release does not understand.
 
     Args:
-        told: a handle's document. Without a version it is from before handles had one.
+        ``told``: The document of a handle. Without a version it is older than versions.
     """
     version = told.get("version", VERSION)
     if version != VERSION:

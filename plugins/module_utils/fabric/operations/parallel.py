@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Several calls at once, of which one may fail without the others."""
+"""Parallel calls with separate failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ V = t.TypeVar("V")
 
 
 def outcomes(work: Callable[[K], V], keys: Iterable[K]) -> list[V | FabricError]:
-    """What ``work`` gave for each key, in order: its result, or the FabricError it raised."""
+    """Return the result of ``work`` or its FabricError for each key, in order."""
 
     def attempt(key: K) -> V | FabricError:
         try:

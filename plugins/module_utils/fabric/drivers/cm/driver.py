@@ -1,13 +1,16 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fsas Cluster Manager (CM): asynchronous, one counter of devices per machine and model.
+"""Driver for Fsas Cluster Manager (CM), which is asynchronous and counts devices by machine and
+model.
 
-What it is asked and how a lost reply is made good is in ``resize``, what its documents mean in ``wire``.
+``resize`` has the requests and the recovery from lost replies. ``wire`` has the meaning of CM's
+documents.
 
-CM tells nothing of free devices and of fabrics. As CoHDI does, both are asked of the Fabric Manager that stands behind
-it at the same address with the same login: ``free`` and ``snapshot`` are FM's count of reservable devices, ``machines``
-FM's list. What one machine has comes from CM's own document, since that knows what is still on its way.
+CM reports neither free devices nor fabrics. As in CoHDI, the driver reads both from the Fabric
+Manager at the same address and login. ``free`` and ``snapshot`` use FM's count of reservable
+devices, and ``machines`` uses FM's list. The devices of one machine come from CM's own document,
+because only CM knows the operations in flight.
 """
 
 from __future__ import annotations
@@ -38,25 +41,26 @@ PREFIX: t.Final = "/cluster_manager/cluster_autoscaler"
 
 
 class FabricManagerBehind(t.Protocol):
-    """What CM's client asks of the Fabric Manager that stands behind it. All of it blocks and raises FabricError."""
+    """The part of the Fabric Manager that CM's driver uses. All calls block and raise FabricError.
+    """
 
     def machines(self) -> tuple[Machine, ...]:
-        """All machines of the tenant."""
+        """Return all machines of the tenant."""
 
     def machine(self, uid: str) -> Machine:
-        """One of them, with its fabric."""
+        """Return one machine with its fabric."""
 
     def free(self, machine_uid: str, model: str, kind: str = "gpu") -> int:
-        """How many devices could be attached to the machine now."""
+        """Return how many devices can be attached to the machine now."""
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
-        """Machines, and free devices of each of ``models`` per fabric."""
+        """Return the machines, and the free devices of each of ``models`` by fabric."""
 
 
 class CmDriver:
-    """Client of one CM for one cluster of one tenant. Thread-safe; see ``api.FabricManager``.
+    """Client of one CM for one cluster of one tenant. Thread-safe. See ``api.FabricManager``.
 
-    Calls for one machine and model that come while CM is at work on it gather and go as one request.
+    While CM works on a machine and model, further calls for them are collected into one request.
     """
 
     capabilities: t.Final = Capabilities(asynchronous=True, batch=True)
@@ -73,13 +77,13 @@ class CmDriver:
         self._fabrics: dict[str, int | None] = {}
 
     def machines(self) -> tuple[Machine, ...]:
-        """All machines of the tenant, by one request to FM."""
+        """Return all machines of the tenant, by one request to FM."""
         found = self._fm.machines()
         self._fabrics = {machine.uid: machine.fabric for machine in found}
         return found
 
     def machine(self, uid: str) -> Machine:
-        """One machine with the devices that CM has attached; Missing when CM does not know it."""
+        """Return one machine with the devices that CM has attached. Raise Missing."""
         document = self._document(uid)
         fabric = document.fabric()
         if fabric is None and uid not in self._fabrics:
@@ -88,11 +92,12 @@ class CmDriver:
         return Machine(uid, document.name, fabric, tuple(replace(d, fabric=fabric) for d in document.devices()))
 
     def free(self, machine_uid: str, model: str) -> int:
-        """Devices of ``model`` that FM could still give to the machine."""
+        """Return how many devices of ``model`` FM can attach to the machine."""
         return self._fm.free(machine_uid, model)
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
-        """FM's list of machines and its count of free devices per (model, fabric), and CM's limits of machines."""
+        """Return FM's machines and free devices by (model, fabric), with CM's limits of machines.
+        """
         found = self._fm.snapshot(models)
         try:
             return replace(found, sizes=self.sizes())
@@ -100,14 +105,14 @@ class CmDriver:
             return replace(found, problems={**found.problems, "node groups": error.message})
 
     def devices(self) -> tuple[Device, ...]:
-        """Devices attached to any machine; free ones are only counted."""
+        """Return the devices attached to any machine. Free devices are only counted."""
         return tuple(device for machine in self.machines() for device in machine.devices)
 
     def sizes(self) -> Mapping[str, Mapping[str, Size]]:
-        """How many of each model every machine must and may have: by machine uid, then by model.
+        """Return the minimum and maximum of each model by machine uid, then by model.
 
-        A node group's machines are alike, so one member speaks for all, as in CoHDI (its labels ``size-min`` and
-        ``size-max``). A group that cannot be read is left out.
+        The machines of a node group are alike, so one member represents all, as in CoHDI (labels
+        ``size-min`` and ``size-max``). A group that cannot be read is left out.
         """
         groups = read_reply(self._session, Request("GET", self._v2(), "list the node groups"), wire.groups)
         found = outcomes(self._group_sizes, groups)
@@ -117,17 +122,18 @@ class CmDriver:
         self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu",
         started: Started | None = None, proof: Proof | None = None,
     ) -> Task:
-        """Attach ``count`` devices. Refused with ``device``: CM lists it, failed or sick; it must be detached.
+        """Attach ``count`` devices. Ignore ``token``, because a resize names only a number.
 
-        A resize names a number only, so CM cannot know a ``token``.
+        Raise Refused with ``device`` if CM lists a failed or unhealthy device, which must be
+        detached.
         """
         return task_of(self._batches.run(Key(machine_uid, kind, model), [None] * count, started, proof))
 
     def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
                proof: Proof | None = None) -> Task:
-        """Detach one device, or strike one off that failed to come.
+        """Detach one device, or remove a device that failed to attach.
 
-        It is done without a request if two documents do not name it.
+        If two documents do not name the device, send no request.
         """
         spec = self._document(machine_uid).holder(device_uid) or self._document(machine_uid).holder(device_uid)
         if spec is None:
@@ -138,7 +144,9 @@ class CmDriver:
         return replace(done, devices=(entry.device,) if entry and entry.device else ())
 
     def resume(self, handles: tuple[str, ...]) -> Task:
-        """Wait for what an earlier process asked for; Missing when CM's document shows nothing of it."""
+        """Wait for operations of an earlier process. Raise Missing if CM's document shows none of
+        them.
+        """
         operations = []
         for result in outcomes(self._resume, handles):
             operation = result if isinstance(result, PendingOperation) else PendingOperation(None)
@@ -148,7 +156,7 @@ class CmDriver:
         return replace(task_of(operations), handles=handles)
 
     def close(self) -> None:
-        """Close all kept connections."""
+        """Close all idle connections."""
         self._session.close()
 
     def _resume(self, handle: str) -> PendingOperation[str | None]:
@@ -172,7 +180,10 @@ class CmDriver:
             patience.pause()
 
     def _free(self, key: Key) -> int | None:
-        """Devices that are free; None when that cannot be learned. What a refusal means hangs on it: look again."""
+        """Return the number of free devices, or None if no poll succeeds.
+
+        The meaning of a refusal depends on this number, so poll several times.
+        """
         looks = (tolerant(lambda: self._fm.free(key.machine, key.model, key.kind)) for _attempt in range(LOOKS))
         return next((found for found in looks if found is not None), None)
 
@@ -204,7 +215,7 @@ class CmDriver:
 
 
 def _told(handle: str) -> dict[str, t.Any]:
-    """What ``outcome.handle`` wrote. Raises Missing, and Uncertain for another version."""
+    """Read a handle from ``outcome.handle``. Raise Missing, and Uncertain for another version."""
     try:
         told = json.loads(handle)
         check_version(told)

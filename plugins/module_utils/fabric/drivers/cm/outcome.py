@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What became of devices that CM was asked for, read off its document, and the handles that outlive a process."""
+"""The outcome of CM's operations, read from its document, and their handles for later processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .wire import ADD_FAILED, REMOVE_FAILED, Entry, Spec
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What CM keeps one counter for."""
+    """The machine, kind and model that CM counts together."""
 
     machine: str
     kind: str
@@ -25,9 +25,9 @@ class Key:
 
 
 def slots_of(spec: Spec, before: frozenset[str], count: int, *, few: bool) -> tuple[str, ...]:
-    """Uids of the new devices once all are named, in an order that a later process finds too.
+    """Return the uids of the new devices once all are named, in an order that never changes.
 
-    ``few``: the fewer that there are will do, when CM is no longer at work on any.
+    With ``few``, accept fewer than ``count`` devices once CM has ended all operations.
     """
     fresh = sorted(e.uid for e in spec.entries if e.device and e.uid not in before)
     if len(fresh) >= count or (few and all(e.ended for e in spec.entries)):
@@ -36,7 +36,7 @@ def slots_of(spec: Spec, before: frozenset[str], count: int, *, few: bool) -> tu
 
 
 def finish_added(operation: PendingOperation[t.Any], key: Key, entry: Entry | None) -> None:
-    """Finish by what became of the device; None: it is not listed any more."""
+    """Finish an operation by its device. ``entry`` is None if the device is not listed any more."""
     if entry is None or entry.device is None:
         operation.fail(Refused(f"a {key.model} was being attached to machine {key.machine} and is gone again"))
     elif entry.status == ADD_FAILED or entry.device.health not in ("OK", "Warning"):
@@ -58,13 +58,14 @@ def _failed(key: Key, entry: Entry, health: str) -> Refused:
 
 
 def nameless(key: Key, reasons: tuple[str, ...]) -> Refused:
-    """CM could not attach a device and named none."""
+    """Return the error for a failed attach without a device name."""
     why = "; ".join(dict.fromkeys(reasons))
     return Refused(f"cannot attach a {key.model} to machine {key.machine}: {ADD_FAILED}: {why}", detail=why)
 
 
 def overcounted(key: Key, spec: Spec) -> Refused:
-    """Nothing is asked for, since the number would be too high by devices that failed and have no name."""
+    """Return the error for a request that was not sent, as failed devices without names count too.
+    """
     why = "; ".join(dict.fromkeys(spec.nameless_failures))
     return Refused(f"cannot attach a {key.model} to machine {key.machine}: CM counts {spec.counted_failures} "
                    f"that failed without a name ({why}), so a request for one more could bring several; have its "
@@ -72,7 +73,7 @@ def overcounted(key: Key, spec: Spec) -> Refused:
 
 
 def stuck(key: Key, entry: Entry) -> Refused:
-    """A removal failed."""
+    """Return the error for a failed removal."""
     return Refused(
         f"cannot detach device {entry.uid} from machine {key.machine}: {REMOVE_FAILED}: {entry.reason or 'no reason'}",
         detail=entry.reason or None,
@@ -80,11 +81,11 @@ def stuck(key: Key, entry: Entry) -> Refused:
 
 
 def not_done(key: Key, what: str, seconds: float) -> Uncertain:
-    """CM has accepted and was waited for long enough."""
+    """Return the error for an accepted operation that did not end in time."""
     return Uncertain(f"a {key.model} of machine {key.machine} is not {what} after {seconds:g} s; it may still happen")
 
 
 def handle(key: Key, **more: t.Any) -> str:
-    """What a later process needs to find the operation again."""
+    """Return the text with which a later process finds the operation."""
     told = {"version": VERSION, "machine": key.machine, "kind": key.kind, "model": key.model, **more}
     return json.dumps(told, separators=(",", ":"), sort_keys=True)

@@ -1,19 +1,20 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CM's resize: many operations on one machine and model go as one request, which is watched until each device is there
-or gone.
+"""CM's resize, which joins operations on one machine and model, and waits for each device.
 
-Adopt or compensate: a resize names a number and not an operation, so one whose reply was lost is never repeated. The
-machine's document is looked at instead: devices that were not in it before are the ones that were asked for, and are
-waited for; when none appears the outcome is Uncertain and the caller looks on. A device that CM lists as ADD_FAILED is
-told with the error (``device``); the caller gives it back by ``detach``, which CM knows as removing it from the list.
+A resize names a number and no operation, so a resize with a lost reply is never repeated. Instead,
+the driver reads the machine's document. It adopts the devices that were not there before and waits
+for them. If none appears, the outcome is Uncertain and the caller polls. A device that CM lists as
+ADD_FAILED is in the error (``device``). The caller removes it from CM's list with ``detach``.
 
-Where ``device_count`` has a device that failed before it had a name, no more is asked for. The number would have to be
-higher than what is wanted, and if CM tried the failed one again, two would come.
+If ``device_count`` includes a failed device without a name, the driver requests no more devices.
+The requested number would be too high, and if CM retried the failed device, two devices would
+arrive.
 
-CM offers no compare-and-swap: two processes that read one document at the same moment ask for the same number and both
-take the one device for theirs. So only one process may ask for a machine's devices, as the engine's Lease provides.
+CM offers no compare-and-swap. Two processes that read one document at the same moment request the
+same number, and both adopt the one device. So only one process may request devices for a machine,
+as the engine's Lease ensures.
 """
 
 from __future__ import annotations
@@ -29,12 +30,16 @@ from ...operations.polling import Patience, tolerant
 from .outcome import Key, finish_added, handle, nameless, not_done, overcounted, slots_of, stuck
 from .wire import REMOVE_FAILED, MachineDocument, Spec, increase_body, remove_body
 
-# What an operation is: the uid of a device to remove, or None for one more.
+# Operations with the uid of a device to remove, or None to attach one more.
 Operations = Sequence[PendingOperation["str | None"]]
 
 
 class Resizer:
-    """Carries out batches; see ``batches.Batches``. ``read`` gives a machine's document, ``free`` a number or None."""
+    """Runs batches (``batches.Batches``).
+
+    ``read`` returns the document of a machine, and ``free`` a number or None. ``timeout`` is in
+    seconds.
+    """
 
     def __init__(
         self, post: Callable[[Request], t.Any], read: Callable[[str], MachineDocument],
@@ -43,7 +48,7 @@ class Resizer:
         self._post, self._read, self._free, self._path, self._timeout = post, read, free, path, timeout
 
     def work(self, key: Key, take: Take[str | None]) -> None:
-        """One batch: first what leaves, then what comes."""
+        """Run one batch. Remove devices before adding others."""
         spec = self.quiet(key)
         operations = take()
         leaving = [o for o in operations if o.what is not None]
@@ -54,7 +59,10 @@ class Resizer:
             self._add(key, self.quiet(key) if leaving else spec, coming)
 
     def quiet(self, key: Key, *, rest: bool = False) -> Spec:
-        """The resspec once its counter can be relied on, or CM is at rest. Raises Busy when others keep CM at work."""
+        """Wait until the counter of the resspec is reliable, and with ``rest`` until CM is at rest.
+
+        Return the resspec. Raise Busy if other operations last too long.
+        """
         patience = Patience(self._timeout)
         while not (spec := self.spec(key)).sure or (rest and not all(e.ended for e in spec.entries)):
             if patience.over:
@@ -63,7 +71,7 @@ class Resizer:
         return spec
 
     def spec(self, key: Key) -> Spec:
-        """The resspec as it is now."""
+        """Return the current resspec. Raise Refused if the machine takes no such device."""
         document = self._read(key.machine)
         spec = document.spec(key.kind, key.model)
         if spec is None:
@@ -105,7 +113,8 @@ class Resizer:
         return operations[:room]
 
     def _fewer(self, key: Key, operations: Operations, error: FabricError) -> Operations:
-        """After a refusal of all: as many as are free, as CM takes all or nothing."""
+        """After a refusal, keep as many operations as devices are free, as CM does all or nothing.
+        """
         free = self._free(key)
         left = min(len(operations) - 1, len(operations) if free is None else free)
         if free is not None and free < len(operations):
@@ -122,7 +131,8 @@ class Resizer:
         self._post(request)
 
     def _noticed(self, key: Key, spec: Spec, number: int) -> bool:
-        """Whether a request without a reply shows in the document: as a higher count, or as devices."""
+        """Return whether the document shows a request without a reply, by its count or its devices.
+        """
         patience = Patience(min(polling.NOTICE_SECONDS, self._timeout))
         while not patience.over:
             now = tolerant(lambda: self.spec(key))
@@ -135,9 +145,10 @@ class Resizer:
         self, key: Key, before: frozenset[str], count: int, waiting: dict[int, PendingOperation[t.Any]],
         failed: int | None = None,
     ) -> None:
-        """Finish the operations by their slots among the devices that were not there ``before``.
+        """Finish the operations by their slots among the devices that are not in ``before``.
 
-        ``failed``: how many had failed without a name before; each one more is a refusal. None: it is not known.
+        ``failed`` is the number of earlier failures without a name, or None if unknown. Each
+        further failure is a refusal.
         """
         patience, notice = Patience(self._timeout), Patience(min(polling.NOTICE_SECONDS, self._timeout))
         slots: tuple[str, ...] = ()
@@ -163,7 +174,7 @@ class Resizer:
         if any((e := spec.entry(str(o.what))) and not e.ended for o in operations):
             spec = self.quiet(key, rest=True)
         if any(spec.entry(str(o.what)) is None for o in operations):
-            spec = self.quiet(key)  # done without a request only if two documents do not name it
+            spec = self.quiet(key)  # Two documents must lack the device before it counts as detached without a request.
         there = [o for o in operations if spec.entry(str(o.what))]
         for operation in operations:
             if operation not in there:
@@ -187,7 +198,8 @@ class Resizer:
         self.await_removed(key, there, spec)
 
     def _one_by_one(self, key: Key, operations: Operations, error: FabricError) -> None:
-        """After a refusal of all: each for itself, so that only the one that cannot leave stays."""
+        """After a refusal of all devices, remove each alone, so that only the stuck device stays.
+        """
         if len({o.what for o in operations}) == 1:
             if isinstance(error, Missing) and self._is_leaving(key, [str(operations[0].what)]):
                 self.await_removed(key, operations)
@@ -199,12 +211,12 @@ class Resizer:
             self._remove(key, self.quiet(key), [operation])
 
     def _is_leaving(self, key: Key, uids: Sequence[str]) -> bool:
-        """Whether the document shows that one of them is leaving or has left, whatever a reply said."""
+        """Return whether the document shows that one of the devices is leaving or has left."""
         now = tolerant(lambda: self.spec(key))
         return now is not None and any((e := now.entry(uid)) is None or e.leaving for uid in uids)
 
     def _left(self, key: Key, uids: Sequence[str]) -> bool:
-        """Whether a removal without a reply shows in the document."""
+        """Return whether the document shows a removal without a reply."""
         patience = Patience(min(polling.NOTICE_SECONDS, self._timeout))
         while not patience.over:
             if self._is_leaving(key, uids):
@@ -213,7 +225,9 @@ class Resizer:
         return False
 
     def await_removed(self, key: Key, operations: Operations, asked: Spec | None = None) -> None:
-        """Finish the operations. ``asked``: the document before the request, in which a failure is an old one."""
+        """Finish the operations. ``asked`` is the resspec before the request, with its old
+        failures.
+        """
         patience, notice = Patience(self._timeout), Patience(min(polling.NOTICE_SECONDS, self._timeout))
         while True:
             if spec := tolerant(lambda: self.spec(key)):

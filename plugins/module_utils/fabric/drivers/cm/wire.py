@@ -1,11 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CM's JSON, read and written: no I/O. What a resize may count on is decided here, from one document.
+"""CM's JSON without I/O, and the decision whether a resize can rely on its counter.
 
-A machine has one *resspec* per model: what it may have of it, how many it has (``device_count``), and the devices. A
-resize names the number wanted. Whether CM counts devices that are still being added is not documented, so it is read
-off the document; where it cannot be, nothing is asked until CM is at rest.
+A machine has one *resspec* for each model, with the limits, the number of devices
+(``device_count``) and the devices. A resize names the wanted number. It is not documented whether
+CM counts devices that it is still adding. The driver reads this from the document. If it cannot, it
+waits until CM is at rest.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ ENDED: t.Final = (COMPLETE, ADD_FAILED, REMOVE_FAILED)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A device of a resspec. ``device.uid`` is CM's ``res_uuid``, ``device.serial`` its ``device_id``.
+    """A device of a resspec. ``device.uid`` is CM's ``res_uuid``, ``device.serial`` its
+    ``device_id``.
 
-    ``device`` is None while CM does not name it yet.
+    ``device`` is None until CM names the device.
     """
 
     device: Device | None
@@ -38,22 +40,22 @@ class Entry:
 
     @property
     def uid(self) -> str:
-        """Of the device, empty while it has none."""
+        """The uid of the device, or empty without a device."""
         return self.device.uid if self.device else ""
 
     @property
     def ended(self) -> bool:
-        """Whether CM is done with it, one way or the other."""
+        """Whether CM has finished, with or without success."""
         return self.status in ENDED
 
     @property
     def leaving(self) -> bool:
-        """Whether it is being removed; every status that is not known is one of something in progress."""
+        """Whether the device is being removed. Every unknown status means work in progress."""
         return not self.ended and ("REMOV" in self.status or "DELET" in self.status)
 
     @property
     def there(self) -> bool:
-        """Whether the machine has the device: until its removal is done it has."""
+        """Whether the machine has the device, which is true until its removal is complete."""
         return self.status in (COMPLETE, REMOVE_FAILED) or self.leaving
 
 
@@ -69,15 +71,16 @@ class Spec:
     entries: tuple[Entry, ...]
 
     def entry(self, uid: str) -> Entry | None:
-        """The device with this uid."""
+        """Return the device with this uid."""
         return next((e for e in self.entries if e.uid == uid), None)
 
     @property
     def sure(self) -> bool:
-        """Whether ``count`` plus a number is that number of new devices, whichever way CM counts.
+        """Whether ``count`` plus n requests exactly n new devices, however CM counts.
 
-        At rest it is. While devices are being added it is only when they are counted for certain: with more
-        counted than have ended. Devices without a name could not be told from ours; then it is not sure either.
+        This is true at rest. While CM adds devices, it is true only if CM certainly counts them, so
+        that the count exceeds the ended devices. A device without a name or a leaving device makes
+        it false.
         """
         busy = [e for e in self.entries if not e.ended]
         if not busy:
@@ -93,18 +96,21 @@ class Spec:
 
     @property
     def nameless_failures(self) -> tuple[str, ...]:
-        """Reasons of devices that failed before CM named them."""
+        """The failure reasons of devices without a name."""
         found = (e for e in self.entries if e.device is None and e.status == ADD_FAILED)
         return tuple(e.reason or "no reason" for e in found)
 
     @property
     def counted_failures(self) -> int:
-        """Return how many of these ``count`` includes. CM removes a device by its name, and these have none."""
+        """How many of these failures ``count`` includes. CM removes devices only by name."""
         others = sum(e.device is not None or e.status != ADD_FAILED for e in self.entries)
         return max(0, min(len(self.nameless_failures), self.count - others))
 
     def without(self, uids: Iterable[str]) -> int:
-        """``device_count`` of a request that removes these; one that failed to come may not be counted."""
+        """Return the ``device_count`` of a request that removes these devices.
+
+        CM may not count a device that failed to attach.
+        """
         entries = [e for e in self.entries if e.uid in set(uids)]
         failed_count = self.count != sum(e.there for e in self.entries) or not self._failed
         return self.count - sum(failed_count or e.status != ADD_FAILED for e in entries)
@@ -119,25 +125,25 @@ class MachineDocument:
     specs: tuple[Spec, ...]
 
     def devices(self) -> tuple[Device, ...]:
-        """Devices that the machine has."""
+        """Return the devices that the machine has."""
         found = (e for spec in self.specs for e in spec.entries if e.device and e.there)
         return tuple(replace(e.device, state="detaching" if e.leaving else "attached") for e in found if e.device)
 
     def fabric(self) -> int | None:
-        """Of any of its devices; None when it has none that tells."""
+        """Return the fabric of the devices, or None if no device names it."""
         return next((d.fabric for d in self.devices() if d.fabric is not None), None)
 
     def spec(self, kind: str, model: str) -> Spec | None:
-        """The resspec for devices of this kind and model."""
+        """Return the resspec for devices of this kind and model."""
         return next((s for s in self.specs if (s.kind, s.model) == (kind, model)), None)
 
     def holder(self, uid: str) -> Spec | None:
-        """The resspec that lists this device, in whatever status."""
+        """Return the resspec that lists this device in any status."""
         return next((s for s in self.specs if s.entry(uid)), None)
 
 
 def document(body: t.Any) -> MachineDocument:
-    """``data.cluster.machine``. Raises Unreadable."""
+    """Read ``data.cluster.machine``. Raise Unreadable."""
     found = _below(body, "data", "cluster", "machine")
     uid = _text(found.get("uuid"))
     if uid is None:
@@ -175,7 +181,7 @@ def _entry(raw: dict[str, t.Any], machine: str, kind: str, model: str) -> Entry:
 
 
 def _model(raw: dict[str, t.Any]) -> str:
-    """The value of the condition ``model eq …``."""
+    """Return the value of the condition ``model eq …``."""
     selector = raw.get("selector")
     expression = selector.get("expression") if isinstance(selector, dict) else None
     conditions = expression.get("conditions") if isinstance(expression, dict) else None
@@ -186,7 +192,7 @@ def _model(raw: dict[str, t.Any]) -> str:
 
 
 def groups(body: t.Any) -> tuple[str, ...]:
-    """UUIDs of the node groups. Raises Unreadable."""
+    """Return the UUIDs of the node groups. Raise Unreadable."""
     found = body.get("nodegroups") if isinstance(body, dict) else None
     if not isinstance(found, list):
         raise Unreadable("it has no nodegroups")
@@ -194,7 +200,7 @@ def groups(body: t.Any) -> tuple[str, ...]:
 
 
 def members(body: t.Any) -> tuple[str, ...]:
-    """UUIDs of the machines of one node group. Raises Unreadable."""
+    """Return the UUIDs of the machines of one node group. Raise Unreadable."""
     found = body.get("mach_ids") if isinstance(body, dict) else None
     if not isinstance(found, list):
         raise Unreadable("it has no mach_ids")
@@ -202,12 +208,12 @@ def members(body: t.Any) -> tuple[str, ...]:
 
 
 def increase_body(spec: Spec, number: int) -> dict[str, t.Any]:
-    """Body of a resize by ``number`` more."""
+    """Return the body of a resize by ``number`` more devices."""
     return {"increase_resource_count": {"spec_uuid": spec.uuid, "device_count": spec.count + number}}
 
 
 def remove_body(spec: Spec, uids: list[str]) -> dict[str, t.Any]:
-    """Body of a resize without these devices."""
+    """Return the body of a resize without these devices."""
     ids = [e.device.serial for uid in uids if (e := spec.entry(uid)) and e.device]
     return {"remove_resources": {"spec_uuid": spec.uuid, "device_count": spec.without(uids), "devices": ids}}
 

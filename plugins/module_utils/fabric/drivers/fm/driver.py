@@ -1,11 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fsas Fabric Manager (FM): a synchronous REST dialect, one device per request.
+"""Driver for Fsas Fabric Manager (FM), a synchronous REST API with one device per request.
 
-An FM attach is not idempotent: repeating a request whose reply was lost attaches a second device. So such a
-request ends in Uncertain and is never repeated here; the caller looks at the machine and adopts what it finds
-there beyond what was there before.
+An FM attach is not idempotent, so a repeated request attaches a second device. After a lost reply
+the driver raises Uncertain and never repeats the request. The caller reads the machine and adopts
+the new devices.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EXHAUSTED = re.compile(r"insufficient|exhausted|not enough|no (?:free|available
 
 
 class FmDriver:
-    """Client of one FM for one tenant. Thread-safe; see ``api.FabricManager``."""
+    """Client of one FM for one tenant. Thread-safe. See ``api.FabricManager``."""
 
     capabilities: t.Final = Capabilities(asynchronous=False, batch=False)
 
@@ -41,12 +41,12 @@ class FmDriver:
         self._session = session or Session(config, fsas.read_error)
 
     def machines(self) -> tuple[Machine, ...]:
-        """All machines of the tenant, by one request."""
+        """Return all machines of the tenant, by one request."""
         request = Request("GET", self._path(), f"list the machines of tenant {self._config.tenant}")
         return tuple(wire.machine(entry) for entry in read_reply(self._session, request, wire.entries))
 
     def machine(self, uid: str) -> Machine:
-        """One machine; Missing when FM does not know it."""
+        """Return one machine. Raise Missing if FM does not know it."""
         request = Request("GET", self._path(uid), f"read machine {uid} of tenant {self._config.tenant}")
         found = read_reply(self._session, request, lambda body: wire.entry_of(body, uid))
         if found is None:
@@ -54,14 +54,14 @@ class FmDriver:
         return wire.machine(found)
 
     def free(self, machine_uid: str, model: str, kind: str = "gpu") -> int:
-        """Devices of ``model`` that could be attached to the machine now."""
+        """Return how many devices of ``model`` can be attached to the machine now."""
         condition = json.dumps({"column": "model", "operator": "eq", "value": model}, separators=(",", ":"))
         path = self._path(machine_uid, "available-reserved-resources", res_type=kind, condition=condition)
         request = Request("GET", path, f"count free {model} through machine {machine_uid}")
         return read_reply(self._session, request, wire.available)
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
-        """One listing, then one question per (model, fabric) in parallel, through one machine of the fabric."""
+        """List the machines, then count each (model, fabric) in parallel through one machine."""
         taken = time.time()
         machines = {m.uid: m for m in self.machines()}
         through = {m.fabric: m.uid for m in reversed(machines.values()) if m.fabric is not None}
@@ -73,17 +73,17 @@ class FmDriver:
         return FabricSnapshot(machines, free, taken, problems)
 
     def devices(self) -> tuple[Device, ...]:
-        """Devices attached to any machine; FM only counts free ones."""
+        """Return the devices attached to any machine. FM only counts free devices."""
         return tuple(device for machine in self.machines() for device in machine.devices)
 
     def attach(
         self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu",
         started: Started | None = None, proof: Proof | None = None,
     ) -> Task:
-        """Attach ``count`` devices, each by its own request, all at once.
+        """Attach ``count`` devices in parallel, each by its own request.
 
-        FM takes no mark of a request, so ``token`` is of no use to it. Refused with ``device`` set: FM did attach
-        that device, but it is not healthy. When only some of several were attached the error has ``devices``.
+        FM does not support ``token``. Raise Refused with ``device`` if FM attached an unhealthy
+        device. If only some devices were attached, the error has ``devices``.
         """
         if count == 1:
             return Task(True, (self._attach_one(machine_uid, model, kind, proof),))
@@ -95,14 +95,14 @@ class FmDriver:
         return Task(True, devices)
 
     def resume(self, handles: tuple[str, ...]) -> Task:
-        """FM has answered when it is done, so there is never an operation to wait for."""
+        """Raise Missing, as FM answers when it is done and has no operation to wait for."""
         raise Missing(f"cannot wait for operation {', '.join(handles)}: FM has no asynchronous operations")
 
     def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
                proof: Proof | None = None) -> Task:
-        """Detach one device; it is read first, as FM answers a second DELETE with an error.
+        """Detach one device. Read it first, as FM answers a second DELETE with an error.
 
-        It is done without a request if two readings do not show it.
+        If two readings do not show the device, send no request.
         """
         device = self._find(machine_uid, device_uid) or self._find(machine_uid, device_uid)
         if device is None:
@@ -120,7 +120,7 @@ class FmDriver:
         return Task(True, (device,))
 
     def close(self) -> None:
-        """Close all kept connections."""
+        """Close all idle connections."""
         self._session.close()
 
     def _find(self, machine_uid: str, device_uid: str) -> Device | None:
@@ -141,7 +141,7 @@ class FmDriver:
         return healthy(device, f"res_op_status {op_status!r}")
 
     def _why_not(self, error: FabricError, machine_uid: str, model: str, kind: str) -> FabricError:
-        """Tell "nothing left" from other refusals: by FM's words, else by asking how many are left."""
+        """Mark a refusal as exhausted by FM's text, or by counting the free devices."""
         exhausted = bool(_EXHAUSTED.search(f"{error.code} {error.detail}"))
         if not exhausted:
             try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""FM's JSON, read and written: no I/O. Tolerant of what is absent, strict about what a decision hangs on."""
+"""FM's JSON without I/O. Absent fields are accepted unless a decision needs them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from ...api import Device, Machine
 from ..shared.fsas import health
 from ..shared.replies import Unreadable, about
 
-# An FM machine lists its processors and memory modules too; only these kinds are composed.
+# FM also lists the processors and memory modules of a machine. Only these kinds are composed.
 COMPOSABLE: t.Final = frozenset({"gpu"})
 
 
 def entries(body: t.Any) -> list[dict[str, t.Any]]:
-    """``data.machines`` of a reply; Unreadable when it is no list. May be empty."""
+    """Return ``data.machines`` of a reply, which may be empty. Raise Unreadable if it is no list.
+    """
     data = body.get("data") if isinstance(body, dict) else None
     found = data.get("machines") if isinstance(data, dict) else None
     if not isinstance(found, list):
@@ -25,7 +26,10 @@ def entries(body: t.Any) -> list[dict[str, t.Any]]:
 
 
 def entry_of(body: t.Any, uid: str) -> dict[str, t.Any] | None:
-    """The entry of one machine, None if the list is empty. Raises Unreadable if it only has other machines."""
+    """Return the entry of one machine, or None if the list is empty.
+
+    Raise Unreadable if the list has only other machines.
+    """
     found = entries(body)
     for entry in found:
         if str(entry["mach_uuid"]).casefold() == uid.casefold():
@@ -36,7 +40,7 @@ def entry_of(body: t.Any, uid: str) -> dict[str, t.Any] | None:
 
 
 def machine(entry: dict[str, t.Any]) -> Machine:
-    """One entry of ``data.machines``."""
+    """Return the machine of one entry of ``data.machines``."""
     uid, fabric = str(entry["mach_uuid"]), _integer(entry.get("fabric_id"))
     found = (device(resource, uid, fabric) for resource in _resources(entry))
     devices = tuple(d for d in found if d is not None and d.kind in COMPOSABLE)
@@ -44,7 +48,7 @@ def machine(entry: dict[str, t.Any]) -> Machine:
 
 
 def device(resource: dict[str, t.Any], machine_uid: str, fabric: int | None) -> Device | None:
-    """One resource of a machine; None when it carries no res_uuid."""
+    """Return the device of one resource of a machine, or None without res_uuid."""
     uid = _text(resource.get("res_uuid"))
     if uid is None:
         return None
@@ -56,10 +60,10 @@ def device(resource: dict[str, t.Any], machine_uid: str, fabric: int | None) -> 
 
 
 def attached(body: t.Any, machine_uid: str, model: str, kind: str) -> tuple[Device, str]:
-    """The device that an attach reply names, and its raw ``res_op_status``.
+    """Return the device that an attach reply names, and its raw ``res_op_status``.
 
-    FM puts it first among the machine's resources. Another kind or model there means that the reply does not
-    say which one is new. Raises Unreadable.
+    FM puts the new device first among the resources of the machine. If another kind or model is
+    first, the new device is unknown. Raise Unreadable.
     """
     found = entry_of(body, machine_uid)
     if found is None:
@@ -74,7 +78,8 @@ def attached(body: t.Any, machine_uid: str, model: str, kind: str) -> tuple[Devi
 
 
 def available(body: t.Any) -> int:
-    """``reserved_res_num_per_fabric``: devices that could be attached. Raises Unreadable."""
+    """Return ``reserved_res_num_per_fabric``, the number of attachable devices. Raise Unreadable.
+    """
     number = _integer(body.get("reserved_res_num_per_fabric")) if isinstance(body, dict) else None
     if number is None or number < 0:
         raise Unreadable("it has no reserved_res_num_per_fabric")
@@ -82,13 +87,13 @@ def available(body: t.Any) -> int:
 
 
 def attach_body(tenant: str, machine_uid: str, model: str, kind: str) -> dict[str, t.Any]:
-    """Body of PATCH …/update for one device."""
+    """Return the body of PATCH …/update for one device."""
     condition = [{"column": "model", "operator": "eq", "value": model}]
     return _update(tenant, machine_uid, {"res_type": kind, "res_spec": {"condition": condition}, "res_num": 1})
 
 
 def detach_body(tenant: str, machine_uid: str, device_uid: str, kind: str) -> dict[str, t.Any]:
-    """Body of DELETE …/update for one device."""
+    """Return the body of DELETE …/update for one device."""
     return _update(tenant, machine_uid, {"res_type": kind, "res_uuid": device_uid, "res_num": 1})
 
 

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NEC CDI Manager (CDIM): asynchronous, one layout-apply at a time for all machines, devices asked for by name.
+"""Driver for NEC CDI Manager (CDIM), which is asynchronous and runs one layout-apply at a time.
 
-What an apply is and how a lost reply is made good is in ``layout_apply``; what the documents mean in ``wire``. CDIM
-lists free devices, so ``free`` and ``snapshot`` are counted in its list of resources. It does not tell a GPU's UUID:
-``Device.serial`` is None unless a manager puts it into ``serialNumber``.
+``layout_apply`` has the requests and the recovery from lost replies. ``wire`` has the meaning of
+the documents. Requests name devices. CDIM lists free devices, so ``free`` and ``snapshot`` count
+them in its list of resources. CDIM does not report the UUID of a GPU. ``Device.serial`` is None
+unless a manager puts the UUID into ``serialNumber``.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from .procedures import CONNECT, Progress, Step, WantedDevice
 
 
 class NecDriver:
-    """Client of one CDIM. Thread-safe; see ``api.FabricManager``.
+    """Client of one CDIM. Thread-safe. See ``api.FabricManager``.
 
-    Calls that come during an apply share the next one.
+    Calls during an apply share the next apply.
     """
 
     capabilities: t.Final = Capabilities(asynchronous=True, batch=True, lists_free=True)
@@ -50,18 +51,18 @@ class NecDriver:
         self._batches: Batches[WantedDevice] = Batches(self._applier.work)
 
     def machines(self) -> tuple[Machine, ...]:
-        """All nodes."""
+        """Return all nodes."""
         return self._look().machines()
 
     def machine(self, uid: str) -> Machine:
-        """One node; Missing when CDIM does not know it."""
+        """Return one node. Raise Missing if CDIM does not know it."""
         found = next((m for m in self.machines() if steps_of.same(m.uid, uid)), None)
         if found is None:
             raise Missing(f"cannot read machine {uid}: the CDI Manager knows no such machine")
         return found
 
     def free(self, machine_uid: str, model: str) -> int:
-        """Devices of ``model`` that could be connected to the machine now."""
+        """Return how many devices of ``model`` can be connected to the machine now."""
         layout = self._look()
         node = layout.node(machine_uid)
         if node is None:
@@ -69,7 +70,7 @@ class NecDriver:
         return len(layout.free(model, layout.fabric(node)))
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
-        """Two listings, whatever is asked for."""
+        """Read the two lists, and count the free devices in them."""
         taken, layout = time.time(), self._look()
         machines = {machine.uid: machine for machine in layout.machines()}
         fabrics = sorted({m.fabric for m in machines.values() if m.fabric is not None})
@@ -77,28 +78,29 @@ class NecDriver:
         return FabricSnapshot(machines, free, taken)
 
     def devices(self) -> tuple[Device, ...]:
-        """Every device that can be composed, free ones too."""
+        """Return every composable device, with the free devices."""
         return self._look().devices()
 
     def attach(
         self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu",
         started: Started | None = None, proof: Proof | None = None,
     ) -> Task:
-        """Attach ``count`` devices. CDIM takes no mark of a request, so ``token`` is of no use to it.
+        """Attach ``count`` devices. CDIM does not support ``token``.
 
-        Refused with ``device``: that device was connected, but it is not healthy.
+        Raise Refused with ``device`` if an unhealthy device was connected.
         """
         return task_of(self._batches.run("", [WantedDevice(machine_uid, model, kind)] * count, started, proof))
 
     def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
                proof: Proof | None = None) -> Task:
-        """Detach one device; one that is not connected to the machine is done."""
+        """Detach one device. Do nothing if it is not connected to the machine."""
         return task_of(self._batches.run("", [WantedDevice(machine_uid, device=device_uid)], started, proof))
 
     def resume(self, handles: tuple[str, ...]) -> Task:
         """Wait for an apply of an earlier process.
 
-        Missing when neither it nor its effect is there, or when it is done and somebody has moved the device since.
+        Raise Missing if neither the apply nor its effect is there, or if the device was moved after
+        the apply.
         """
         operations = []
         for result in outcomes(self._resume, handles):
@@ -109,7 +111,7 @@ class NecDriver:
         return replace(task_of(operations), handles=handles)
 
     def close(self) -> None:
-        """Close all kept connections."""
+        """Close all idle connections."""
         self._resources.close()
         self._layouts.close()
 
@@ -127,7 +129,7 @@ class NecDriver:
         return step.pending
 
     def _is_seen(self, step: Step) -> bool:
-        """Whether the lists show what an apply has done, which they may do a while after it."""
+        """Return whether the lists show the effect of an apply. They may be late."""
         notice = Patience(polling.NOTICE_SECONDS)
         while not step.is_done(self._look()):
             if notice.over:

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CDIM's layout-apply: it takes one at a time, so all operations that wait go together as procedures of one.
+"""CDIM's layout-apply, which joins all waiting operations as procedures of one apply.
 
-Adopt or compensate: every procedure names its device, so what happened can be read off the devices. An apply whose
-reply was lost is looked for, among the applies that are going on and in the layout; when neither shows it the outcome
-is Uncertain and nothing is asked again here. An apply that failed is judged device by device: what is connected counts,
-what was not tried because of another may be asked for again (Busy).
+CDIM runs one apply at a time. Every procedure names its device, so the devices show the outcome.
+After a lost reply, the driver looks for the apply among the running applies and in the layout. If
+neither shows it, the outcome is Uncertain, and the driver repeats nothing. A failed apply is judged
+by device. Connected devices count as success. Devices that CDIM skipped because of another device
+may be requested again (Busy).
 """
 
 from __future__ import annotations
@@ -32,15 +33,20 @@ BUSY: t.Final = "E40010"
 INVALID: t.Final = "E40001"
 FORGOTTEN: t.Final = "FORGOTTEN"
 COMPLETED: t.Final = "COMPLETED"
-# Of the list of applies, which has 20 on each. Source: layout-apply 0.1 of project-cdim, server.py.
+# Limit of pages of the list of applies, 20 on each page. Source: layout-apply 0.1 of project-cdim,
+# server.py.
 MOST_PAGES: t.Final = 50
-# How long after a failure operations go one by one, so that the next does not fail all.
+# Seconds after a failure in which operations run alone, so that one does not fail all others.
 ALONE_SECONDS: t.Final = 60.0
 _NOT_TRIED: t.Final = ("SKIPPED", "CANCELED")
 
 
 class Applier:
-    """Carries out batches (``batches.Batches``). ``read``: sends a request, reads its reply; ``look``: the layout."""
+    """Runs batches (``batches.Batches``).
+
+    ``read`` sends a request and reads its reply. ``look`` returns the layout. ``timeout`` is in
+    seconds.
+    """
 
     def __init__(
         self, read: Callable[[Request, Callable[[t.Any], t.Any]], t.Any], look: Callable[[], Layout], timeout: float
@@ -48,17 +54,19 @@ class Applier:
         self._read, self._look, self._timeout = read, look, timeout
         self._spelling: tuple[str, str] | None = None
         self._alone = Patience(0.0)
-        # When a device last failed to be connected.
+        # Time at which a device last failed to connect.
         self._failed: dict[str, float] = {}
 
     def work(self, key: object, take: Take[WantedDevice]) -> None:
-        """Apply until every operation is finished: all together, after a failure one by one for a while."""
+        """Apply until every operation is finished, all together, or alone for a while after a
+        failure.
+        """
         patience = Patience(self._timeout)
         while True:
             layout = self._look()
             waiting = [p for p in take() if not p.finished.is_set() and p.wanted()]
             if any(steps_of.is_away(layout, p.what) for p in waiting):
-                layout = self._look()  # done without a request only if two layouts do not show it
+                layout = self._look()  # Two layouts must lack the device before it counts as detached without a request.
             steps = steps_of.plan(layout, waiting if self._alone.over else waiting[:1], self._failed)
             if steps:
                 self._attempt(steps, patience)
@@ -66,7 +74,7 @@ class Applier:
                 return
 
     def _attempt(self, steps: list[Step], patience: Patience) -> None:
-        """One apply. Operations that it does not finish go into the next."""
+        """Run one apply. The next apply takes the operations that stay open."""
         try:
             apply = self._post(steps)
         except Busy as error:
@@ -84,7 +92,8 @@ class Applier:
         self.finish(apply, dict(enumerate(steps, 1)))
 
     def _refused(self, steps: list[Step], error: FabricError) -> None:
-        """Nothing was done: of several only one may be to blame, so each is asked for by itself."""
+        """Fail a single refused step. Let each of several steps run alone, as one may be the cause.
+        """
         self._alone = Patience(ALONE_SECONDS)
         if len(steps) == 1:
             steps[0].pending.fail(error)
@@ -102,7 +111,7 @@ class Applier:
         return found
 
     def _other_spelling(self, steps: Sequence[Step], keys: tuple[str, str], error: Refused) -> str:
-        """A body that is not valid was not carried out; the other generation's may be."""
+        """Try the field names of the other CDIM generation, as an invalid body changes nothing."""
         try:
             return self._ask(steps, keys)
         except Refused:
@@ -115,7 +124,10 @@ class Applier:
         return t.cast(str, self._read(request, steps_of.apply_id))
 
     def _traced(self, steps: Sequence[Step], error: Uncertain) -> str:
-        """ApplyID of a request without a reply, empty when its effect is there already. Raises Uncertain."""
+        """Return the ApplyID of a request without a reply, or empty if its effect is already there.
+
+        Raise ``error`` if neither appears.
+        """
         patience = Patience(min(polling.NOTICE_SECONDS, self._timeout))
         while not patience.over:
             if found := tolerant(lambda: self._listed(steps)):
@@ -127,7 +139,8 @@ class Applier:
         raise error
 
     def _listed(self, steps: Sequence[Step]) -> str | None:
-        """ApplyID of one that is going on with these procedures, on any page of the list of applies."""
+        """Return the ApplyID of a running apply with these procedures, from any page of the list.
+        """
         seen = 0
         for _page in range(MOST_PAGES):
             path = f"{PATH}?fields=procedures" + (f"&offset={seen}" if seen else "")
@@ -155,7 +168,10 @@ class Applier:
                 finish_step(step, layout, progress, progress.results.get(number, "" if len(steps) == 1 else "SKIPPED"))
 
     def wait(self, apply: str) -> Progress | None:
-        """How an apply ended; None: not within the time. One that CDIM knows no more has ended somehow."""
+        """Return how an apply ended, or None after the time limit.
+
+        An apply that CDIM has forgotten ended in an unknown way.
+        """
         patience = Patience(self._timeout)
         request = Request("GET", f"{PATH}/{apply}", f"read layout apply {apply}")
         while True:
@@ -172,7 +188,7 @@ class Applier:
             patience.pause()
 
     def _look_after(self, apply: str, steps: dict[int, Step]) -> Layout | None:
-        """What is connected after an apply; it was accepted, so no failing look may pass for its outcome."""
+        """Return the layout after an apply. Repeat failed polls, as the apply was accepted."""
         patience = Patience(self._timeout)
         while (layout := tolerant(self._look)) is None and not patience.over:
             patience.pause()
@@ -183,9 +199,10 @@ class Applier:
 
 
 def finish_step(step: Step, layout: Layout, progress: Progress, result: str) -> None:
-    """Finish by what the layout shows after the apply; ``result``: of this step alone, as far as it is known.
+    """Finish a step by the layout after the apply. ``result`` is the status of this step, if known.
 
-    A step whose device another machine has by now stays open: the next apply names another device.
+    If another machine has the device by now, keep the step open. The next apply uses another
+    device.
     """
     if progress.status == COMPLETED or step.is_done(layout):
         fulfil_step(step, layout)
@@ -201,7 +218,7 @@ def finish_step(step: Step, layout: Layout, progress: Progress, result: str) -> 
 
 
 def fulfil_step(step: Step, layout: Layout) -> None:
-    """The step took effect; a device that is not well is told with a refusal."""
+    """Finish a successful step. Fail it if the device is unhealthy or not found."""
     if step.operation != CONNECT:
         step.pending.fulfil(layout.device(step.part))
         return
@@ -211,7 +228,7 @@ def fulfil_step(step: Step, layout: Layout) -> None:
             Refused(f"device {part.uid} was attached to machine {step.machine} and is not found any more")
         )
         return
-    # Its lists may lag behind what CDIM has said is done.
+    # CDIM's lists may be older than the reported end of the apply.
     device = replace(layout.device(step.part), machine=step.machine, state="attached", health=health(part))
     try:
         step.pending.fulfil(healthy(device, f"state {part.state!r}, health {part.health!r}"))
@@ -220,7 +237,7 @@ def fulfil_step(step: Step, layout: Layout) -> None:
 
 
 def failed(step: Step, progress: Progress) -> Refused:
-    """The step did not take effect."""
+    """Return the error for a step without effect."""
     verb = "attach" if step.operation == CONNECT else "detach"
     text = f"cannot {verb} device {step.part.uid}, machine {step.machine}: the layout apply ended as {progress.words()}"
     if progress.status == "SUSPENDED":
@@ -229,7 +246,7 @@ def failed(step: Step, progress: Progress) -> Refused:
 
 
 def revived(told: dict[str, t.Any], layout: Layout) -> Step:
-    """The step of a handle, for waiting only. Raises Missing."""
+    """Return the step of a handle, only for waiting. Raise Missing."""
     part = layout.parts.get(told["device"])
     if part is None:
         raise Missing(f"cannot wait for layout apply {told['apply']}: device {told['device']} is not known any more")

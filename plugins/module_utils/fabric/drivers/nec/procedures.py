@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a layout-apply is made of: planned from a layout, written in either spelling, and its progress read."""
+"""Procedures of a layout-apply: planned from a layout, written as JSON, and their progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .wire import CPU, KINDS, Layout, Part, total
 
 CONNECT: t.Final = "connect"
 DISCONNECT: t.Final = "disconnect"
-# Keys of a procedure: what a device is connected to, and the device.
+# Keys of a procedure for the connection point of a device, and for the device.
 ADAPTERS: t.Final = ("sourceDeviceID", "destinationDeviceID")
 CPUS: t.Final = ("targetCPUID", "targetDeviceID")
 _GOING: t.Final = ("IN_PROGRESS", "CANCELING", "")
@@ -26,7 +26,7 @@ _GOING: t.Final = ("IN_PROGRESS", "CANCELING", "")
 
 @dataclass(frozen=True, slots=True)
 class WantedDevice:
-    """One more ``model`` for a machine, or ``device`` away from it."""
+    """A request for one more ``model`` on a machine, or to detach ``device``."""
 
     machine: str
     model: str = ""
@@ -36,7 +36,9 @@ class WantedDevice:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One procedure of an apply, for one pending operation; ``source`` is what the device is connected to."""
+    """One procedure of an apply for one operation. ``source`` is the connection point of the
+    device.
+    """
 
     pending: PendingOperation[WantedDevice]
     operation: str
@@ -49,19 +51,19 @@ class Step:
         return self.pending.what.machine
 
     def is_done(self, layout: Layout) -> bool:
-        """Whether the layout shows what was wanted."""
+        """Return whether the layout shows the wanted state."""
         there = self.part.uid in layout.parts and same(layout.owner(self.part.uid), self.machine)
         return there == (self.operation == CONNECT)
 
     def is_anothers(self, layout: Layout) -> bool:
-        """Whether a device that was to come has come to another machine."""
+        """Return whether the device of an attach is on another machine."""
         owner = layout.owner(self.part.uid) if self.part.uid in layout.parts else None
         return self.operation == CONNECT and owner is not None and not same(owner, self.machine)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Of an apply. ``results``: status of single procedures by operationID, where it is told."""
+    """Progress of an apply. ``results`` has the reported status of procedures by operationID."""
 
     status: str
     rollback: str
@@ -69,20 +71,21 @@ class Progress:
 
     @property
     def going(self) -> bool:
-        """Whether CDIM is still at it, or at undoing it."""
+        """Whether CDIM is still working on the apply or its rollback."""
         return self.status in _GOING or (self.status == "CANCELED" and self.rollback == "IN_PROGRESS")
 
     def words(self) -> str:
-        """For a message."""
+        """Return the text for a message."""
         return f"{self.status}, rollback {self.rollback}" if self.rollback else self.status
 
 
 def plan(
     layout: Layout, operations: Iterable[PendingOperation[WantedDevice]], failed: Mapping[str, float]
 ) -> list[Step]:
-    """A step for each operation; those that need none, or cannot be had, are finished.
+    """Return the steps of the operations. Finish operations that need none or cannot succeed.
 
-    ``failed``: when a device last failed; the sooner, the later it is taken again.
+    ``failed`` is the time of the last failure by device. The most recently failed devices are used
+    last.
     """
     steps: list[Step] = []
     for pending in operations:
@@ -100,7 +103,7 @@ def plan(
 
 
 def is_away(layout: Layout, want: WantedDevice) -> bool:
-    """Whether a device is to leave a machine that does not have it."""
+    """Return whether a device to detach is not on the machine."""
     uid = want.device
     return bool(uid) and (uid not in layout.parts or not same(layout.owner(str(uid)), want.machine))
 
@@ -138,17 +141,17 @@ def _more(
 
 
 def same(one: str | None, other: str | None) -> bool:
-    """Whether two ids mean the same machine; CDIM's may differ in case from those of Kubernetes."""
+    """Return whether two ids mean the same machine. CDIM and Kubernetes may differ in case."""
     return one is not None and other is not None and one.casefold() == other.casefold()
 
 
 def spelling(steps: Sequence[Step]) -> tuple[str, str]:
-    """The one that fits what the devices are connected to."""
+    """Return the keys that fit the connection point of the devices."""
     return CPUS if steps[0].source.type == CPU else ADAPTERS
 
 
 def body(steps: Sequence[Step], keys: tuple[str, str]) -> dict[str, t.Any]:
-    """Body of POST /layout-apply; no procedure waits for another."""
+    """Return the body of POST /layout-apply. No procedure depends on another."""
     return {"procedures": [
         {"operationID": n, "operation": s.operation, keys[0]: s.source.uid, keys[1]: s.part.uid, "dependencies": []}
         for n, s in enumerate(steps, 1)
@@ -156,7 +159,7 @@ def body(steps: Sequence[Step], keys: tuple[str, str]) -> dict[str, t.Any]:
 
 
 def apply_id(reply: t.Any) -> str:
-    """Raises Unreadable."""
+    """Return the ApplyID of a reply. Raise Unreadable."""
     found = reply.get("applyID") if isinstance(reply, dict) else None
     if not isinstance(found, str) or not found:
         raise Unreadable("it has no applyID")
@@ -164,7 +167,10 @@ def apply_id(reply: t.Any) -> str:
 
 
 def progress(reply: t.Any, asked: str = "") -> Progress:
-    """Of the reply to GET /layout-apply/{applyID}. Raises Unreadable, also if it is about another apply than asked."""
+    """Read the reply to GET /layout-apply/{applyID}.
+
+    Raise Unreadable, also if the reply is about another apply than ``asked``.
+    """
     if not isinstance(reply, dict) or not isinstance(reply.get("status", ""), str):
         raise Unreadable("it has no status")
     if asked and reply.get("applyID"):
@@ -176,7 +182,7 @@ def progress(reply: t.Any, asked: str = "") -> Progress:
 
 
 def found_apply(reply: t.Any, steps: Sequence[Step]) -> str | None:
-    """ApplyID of one that is going on with exactly these procedures, in a list of applies; None: it has none."""
+    """Return the ApplyID of a running apply with exactly these procedures, or None."""
     wanted = {(s.operation, s.part.uid) for s in steps}
     for entry in reply.get("applyResults") or () if isinstance(reply, dict) else ():
         if not isinstance(entry, dict) or not progress(entry).going:
@@ -191,20 +197,21 @@ def found_apply(reply: t.Any, steps: Sequence[Step]) -> str | None:
 
 
 def page(reply: t.Any, steps: Sequence[Step]) -> tuple[str | None, int, int]:
-    """``found_apply`` of one page of the list of applies, how many it lists, and how many there are in all."""
+    """Return ``found_apply`` of one page, the entries on this page, and the entries of all pages.
+    """
     body = reply if isinstance(reply, dict) else {}
     return found_apply(reply, steps), len(body.get("applyResults") or ()), total(body)
 
 
 def handle(apply: str, step: Step, number: int) -> str:
-    """What a later process needs to find the operation again."""
+    """Return the text with which a later process finds the operation."""
     told = {"version": VERSION, "apply": apply, "number": number, "operation": step.operation}
     told |= {"machine": step.machine, "device": step.part.uid}
     return json.dumps(told, separators=(",", ":"), sort_keys=True)
 
 
 def told(text: str) -> dict[str, t.Any]:
-    """What ``handle`` wrote. Raises Missing, and Uncertain for another version."""
+    """Read a handle from ``handle``. Raise Missing, and Uncertain for another version."""
     try:
         found = json.loads(text)
         check_version(found)

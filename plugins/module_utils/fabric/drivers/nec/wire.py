@@ -1,13 +1,15 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NEC CDIM's JSON, read and written: no I/O. The layout of all its devices and nodes, and what is free in it.
+"""NEC CDIM's JSON without I/O: the layout of all devices and nodes, and its free devices.
 
-Two generations are understood. The product connects through adapters: a node has a ``sourceFabricAdapter`` (status
-*eesv*) that is linked to a ``destinationFabricAdapter`` (*eeio*), which is what a device is connected to; a procedure
-names ``sourceDeviceID`` and ``destinationDeviceID``. The open source CDIM connects a CPU: ``targetCPUID`` and
-``targetDeviceID``. A connected device shows a link of type ``eeio``, ``destinationFabricAdapter`` or ``CPU``, or the
-node's id in ``nodeIDs``. One resource comes bare or below ``resource``.
+Two generations are supported. The product connects devices to adapters. A node has a
+``sourceFabricAdapter`` (status *eesv*) with a link to a ``destinationFabricAdapter`` (*eeio*), and
+devices are connected to the latter. A procedure names ``sourceDeviceID`` and
+``destinationDeviceID``. The open source CDIM connects devices to a CPU, with ``targetCPUID`` and
+``targetDeviceID``. A connected device has a link of type ``eeio``, ``destinationFabricAdapter`` or
+``CPU``, or the id of the node in ``nodeIDs``. A single resource is at the top level or below
+``resource``.
 """
 
 from __future__ import annotations
@@ -27,13 +29,13 @@ IO_ADAPTER: t.Final = "destinationfabricadapter"
 CPU: t.Final = "cpu"
 _CONNECTED: t.Final = ("eeio", IO_ADAPTER, CPU)
 _HEALTH: t.Final = {"ok": "OK", "warning": "Warning", "critical": "Critical"}
-# CDIM numbers no fabrics: where it does not tell a switch all devices are on one.
+# CDIM does not number fabrics. Without a switch, all devices are on one fabric.
 ONLY_FABRIC: t.Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A device of any type, also an adapter or a CPU. ``role``: eesv or eeio of an adapter, where it is told."""
+    """A device of any type, also an adapter or a CPU. ``role`` is eesv or eeio for an adapter."""
 
     uid: str
     type: str
@@ -50,18 +52,18 @@ class Part:
 
     @property
     def connected_to(self) -> str | None:
-        """Uid of the adapter or CPU that it is connected to."""
+        """Uid of the adapter or CPU to which the device is connected."""
         return next((uid for kind, uid in self.links if kind in _CONNECTED), None)
 
     @property
     def usable(self) -> bool:
-        """Whether it may be attached: found, not taken out of use, enabled and healthy."""
+        """Whether the device can be attached: found, in use, enabled and healthy."""
         return self.detected and self.available and (self.state, self.health) == ("enabled", "ok")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine. ``parts``: uids of its devices."""
+    """A machine. ``parts`` are the uids of its devices."""
 
     uid: str
     name: str
@@ -70,18 +72,22 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Everything at one moment. ``owners``: uid of the node by that of an adapter or CPU, or of a device it lists."""
+    """All devices and nodes at one moment.
+
+    ``owners`` has the uid of the node by the uid of its adapter, its CPU or a listed device.
+    """
 
     parts: Mapping[str, Part]
     nodes: tuple[Node, ...]
     owners: Mapping[str, str] = field(default_factory=dict)
 
     def node(self, uid: str) -> Node | None:
-        """By its id, in any spelling."""
+        """Return the node with this id in any case."""
         return next((n for n in self.nodes if n.uid.casefold() == uid.casefold()), None)
 
     def source(self, node: Node) -> Part | None:
-        """What a device of the node is connected to: its *eeio* adapter, else its CPU."""
+        """Return the connection point of the node's devices: its *eeio* adapter, or else its CPU.
+        """
         own = [self.parts[uid] for uid in node.parts if uid in self.parts and self.parts[uid].detected]
         for host in own:
             if host.type == HOST_ADAPTER and host.role in ("eesv", ""):
@@ -92,28 +98,28 @@ class Layout:
         return next((part for part in own if part.type == CPU), None)
 
     def fabric(self, node: Node) -> int | None:
-        """Of the node; None when nothing can be connected to it."""
+        """Return the fabric of the node, or None if nothing can be connected to it."""
         source = self.source(node)
         return number(source.switch) if source else None
 
     def owner(self, uid: str) -> str | None:
-        """Uid of the node that has the device."""
+        """Return the uid of the node that has the device."""
         part = self.parts[uid]
         if part.nodes:
             return part.nodes[0]
         return self.owners.get(part.connected_to or "") or self.owners.get(uid)
 
     def is_free(self, part: Part) -> bool:
-        """Whether it could be attached to some node now."""
+        """Return whether the device can be attached to a node now."""
         return part.usable and part.connected_to is None and self.owner(part.uid) is None
 
     def free(self, model: str, fabric: int | None, kind: str = "gpu") -> list[Part]:
-        """Devices that could be attached to a node of this fabric now, in a fixed order."""
+        """Return the devices that can be attached to a node of this fabric now, sorted by uid."""
         fits = (p for p in self.parts.values() if KINDS.get(p.type) == kind and p.model.casefold() == model.casefold())
         return sorted((p for p in fits if number(p.switch) == fabric and self.is_free(p)), key=lambda p: p.uid)
 
     def device(self, part: Part) -> Device:
-        """The device in the words of all managers."""
+        """Convert a part to ``api.Device``."""
         owner = self.owner(part.uid)
         return Device(
             uid=part.uid, model=part.model, kind=KINDS.get(part.type, part.type), fabric=number(part.switch),
@@ -121,11 +127,11 @@ class Layout:
         )
 
     def devices(self) -> tuple[Device, ...]:
-        """All devices that can be composed."""
+        """Return all composable devices."""
         return tuple(self.device(part) for part in self.parts.values() if part.type in KINDS and part.detected)
 
     def machines(self) -> tuple[Machine, ...]:
-        """All nodes with what is attached to them."""
+        """Return all nodes with their attached devices."""
         on: dict[str, list[Device]] = {}
         for device in self.devices():
             if device.machine is not None:
@@ -134,7 +140,8 @@ class Layout:
 
 
 def layout(resources: t.Any, nodes: t.Any) -> Layout:
-    """Of the replies to ``/resources?detail=true`` and ``/nodes?detail=true``. Raises Unreadable."""
+    """Read the replies to ``/resources?detail=true`` and ``/nodes?detail=true``. Raise Unreadable.
+    """
     parts = {part.uid: part for part in map(_part, _list(resources, "resources")) if part}
     found = tuple(node for node in map(_node, _list(nodes, "nodes")) if node)
     bare = Layout(parts, found)
@@ -144,19 +151,19 @@ def layout(resources: t.Any, nodes: t.Any) -> Layout:
 
 
 def number(switch: str) -> int:
-    """A fabric's number for the switch's name: itself when it is one, else made from it, always the same."""
+    """Return a stable fabric number for the name of a switch, which may be a number itself."""
     if not switch:
         return ONLY_FABRIC
     return int(switch) if switch.isascii() and switch.isdigit() else zlib.crc32(switch.encode())
 
 
 def health(part: Part) -> str:
-    """One of the words of ``api.Device``; a device that is not enabled is not known to be well."""
+    """Return a health value of ``api.Device``. It is Unknown unless the device is enabled."""
     return _HEALTH.get(part.health, "Unknown") if part.state == "enabled" else "Unknown"
 
 
 def one(body: t.Any) -> Part:
-    """One resource, bare or below ``resource``. Raises Unreadable."""
+    """Read one resource at the top level or below ``resource``. Raise Unreadable."""
     inner = body.get("resource", body) if isinstance(body, dict) else None
     part = _part(inner)
     if part is None:
@@ -175,7 +182,7 @@ def _part(entry: t.Any) -> Part | None:
         uid=_text(raw.get("deviceID")), type=_text(raw.get("type")).lower(), model=_text(raw.get("model")),
         state=_text(status.get("state")).lower(), health=_text(status.get("health")).lower(),
         role=_text(specific.get("status")).lower(), switch=_text(raw.get("deviceSwitchInfo")),
-        # A GPU's UUID is what a node sees of it; the number on its label is not.
+        # A node sees the UUID of a GPU, but not the number on its label.
         serial=serial if serial.startswith("GPU-") else None,
         detected=entry.get("detected") is not False, available=annotation.get("available") is not False,
         links=tuple(_links(raw)), nodes=tuple(n for n in _items(entry.get("nodeIDs")) if isinstance(n, str) and n),
@@ -197,7 +204,7 @@ def _node(entry: t.Any) -> Node | None:
 
 
 def read_error(body: t.Any) -> ErrorBody | None:
-    """``{code, message, details}``; None: not CDIM's form."""
+    """Read ``{code, message, details}``. Return None for another format."""
     if not isinstance(body, dict) or not _text(body.get("message")):
         return None
     words = [_text(body.get("message")), _text(body.get("details"))]
@@ -214,7 +221,7 @@ def _list(body: t.Any, key: str) -> list[t.Any]:
 
 
 def total(body: dict[str, t.Any]) -> int:
-    """How many entries there are by a list's own word, 0 if it does not say."""
+    """Return the number of entries that a list reports, or 0 if it reports none."""
     said = [body.get(key) for key in ("count", "totalCount")]
     return max((each for each in said if isinstance(each, int) and not isinstance(each, bool)), default=0)
 

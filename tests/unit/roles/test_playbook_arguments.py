@@ -24,6 +24,29 @@ TEXTS = {path.stem: with_includes(path) for path in sorted(FOLDER.glob("*.yml"))
 OTHERS = re.compile(r"composable_(?:plan|report|whatif|defragment|nodes)$")
 
 
+# The test that runs each playbook, and how it does so. Those of tests/e2e need a real control plane.
+RUNS = {
+    "attach": ("e2e/ansible/test_playbooks.py", 'well(run("attach"))'),
+    "awx": ("integration/runs/test_runs.py", 'well(play(tmp_path, "composable.infra.awx"'),
+    "bootstrap": ("e2e/ansible/test_bootstrap.py", 'well(run("bootstrap"))'),
+    "conformance": ("integration/runs/test_runs.py", 'well(play(tmp_path, "composable.infra.conformance"'),
+    "defragment": ("e2e/ahead/test_defragment.py", 'well(play(folder, "composable.infra.defragment"'),
+    "detach": ("e2e/ansible/test_playbooks.py", 'run("detach"'),
+    "drain_and_detach": ("e2e/ansible/test_playbooks.py", 'well(run("drain_and_detach"'),
+    "eda": ("integration/runs/test_runs.py", 'well(play(tmp_path, "composable.infra.eda"'),
+    "emulator": ("integration/playbooks/test_emulator.py", 'play(work, "composable.infra.emulator"'),
+    "images": ("integration/runs/test_runs.py", 'well(play(tmp_path, "composable.infra.images"'),
+    "move_driver": ("e2e/real_nodes/test_move_driver.py", 'play(folder, "composable.infra.move_driver"'),
+    "plan": ("e2e/ansible/test_playbooks.py", 'well(run("plan"))'),
+    "preflight": ("integration/playbooks/test_hosts.py", '("preflight", {})'),
+    "report": ("e2e/ansible/test_playbooks.py", 'well(run("report"'),
+    "uninstall": ("e2e/ansible/test_bootstrap.py", 'well(run("uninstall"))'),
+    "upgrade": ("e2e/ansible/test_bootstrap.py", 'well(run("upgrade"))'),
+    "verify": ("integration/playbooks/test_hosts.py", '("verify", {})'),
+    "whatif": ("e2e/flows/test_whatif.py", 'played.well(played.play(tmp_path, "composable.infra.whatif"'),
+}
+
+
 @pytest.fixture(scope="module")
 def table() -> Json:
     """The table as the playbooks read it."""
@@ -42,6 +65,17 @@ def read_by(name: str, roles: list[str]) -> set[str]:
 
 def test_every_playbook_is_there(table: Json) -> None:
     assert list(table["playbooks"]) == list(TEXTS)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_test_runs_every_playbook(name: str) -> None:
+    path, run = RUNS.get(name, ("", ""))
+    assert path, f"name in RUNS the test that runs {name}"
+    assert run in (ROOT / "tests" / path).read_text(encoding="utf-8")
+
+
+def test_only_playbooks_that_are_there_have_a_test() -> None:
+    assert list(RUNS) == list(TEXTS)
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent of one node: its watches, its bus worker, and the thread that writes what was seen and done."""
+"""The agent of one node, with its watches, its bus worker, and a thread for all other duties."""
 
 from __future__ import annotations
 
@@ -43,20 +43,21 @@ Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
 TICK_SECONDS = 5.0
 RETRY_SECONDS = 1.0
-# A turn of the bus worker that is about no ComposableResource.
+# The queue item of the bus worker that stands for dead devices instead of a ComposableResource.
 DEAD = "dead devices"
 PATIENCE = Patience()
-# The Event's reason: the claim is over, and something may still use its device.
+# Reason of the Event on a device that no claim gets, because something may still use it.
 DEVICE_WITHHELD = "DeviceWithheld"
 PLUGIN_NAMESPACES = ("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu", "gpu-operator")
 
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """``lease_namespace``: where the agent's Lease is; ``plugin_namespaces``: where a vendor's plugin may run.
+    """Options of a node agent.
 
-    ``announce_seconds``: how long the vendor's plugin may take to announce a device. ``own_driver``: the DRA driver of
-    the agent's own kubelet plugin, empty for none.
+    ``lease_namespace``: of the agent's Lease. ``plugin_namespaces``: where a vendor's plugin may
+    run. ``announce_seconds``: how long the vendor's plugin may take to announce a device.
+    ``own_driver``: the DRA driver of the agent's own kubelet plugin, empty for none.
     """
 
     node: str
@@ -68,7 +69,7 @@ class AgentOptions:
 
 
 class _Duty(enum.Enum):
-    """What the attendant does."""
+    """A duty of the attendant thread."""
 
     WRITE = "write"
     PLUGIN = "plugin"
@@ -77,11 +78,15 @@ class _Duty(enum.Enum):
 
 
 class NodeAgent:
-    """``start`` it once, ``stop`` it once. All that it needs on the node goes through ``hands``.
+    """The agent of one node. Call ``start`` once and ``stop`` once.
 
-    ``lease_client``: by which its Lease is renewed, where that is not ``client``. ``driver``: whether the devices are
-    those of the own driver. Two may be set before the start: ``on_change`` is called when something of the node, or
-    what is known of it, has changed; ``on_removed`` when a device is off the bus, and returns before that is told.
+    The agent acts on the node only through ``hands``. ``lease_client``: renews the agent's Lease,
+    by default ``client``. ``driver``: decides whether the agent's own driver offers the node's
+    devices.
+
+    Two callbacks may be set before the start. ``on_change`` is called when the node, or its
+    evidence, has changed. ``on_removed`` is called when a device is off the bus. The agent notes
+    the removal only after it returns.
     """
 
     def __init__(self, client: Client, hands: Hands, options: AgentOptions, metrics: AgentMetrics,
@@ -113,13 +118,13 @@ class NodeAgent:
         self._attendant = threading.Thread(target=self._attend, name=f"agent-{options.node}", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch; work begins when every list was read."""
+        """Start the watches. The work begins when every list was read."""
         for reflector in self.state.reflectors:
             reflector.start()
         self._attendant.start()
 
     def stop(self) -> None:
-        """End the work, write what is left to write, and give the Lease up."""
+        """Stop the work, write the evidence that is left, and release the Lease."""
         self._stopping.set()
         self._duties.close()
         self.lane.stop()
@@ -131,30 +136,37 @@ class NodeAgent:
             self.lease.give_up()
 
     def ready(self) -> bool:
-        """Whether the agent works and its last renewal of the Lease went well."""
+        """Return whether the agent works and its last renewal of the Lease succeeded."""
         return self._ready.is_set() and not self.lease.last_error
 
     def stuck(self) -> str:
-        """Why it will do nothing any more, in a sentence; empty while it goes on. The bus has deadlines of its own."""
+        """Return why the attendant is stuck, in a sentence. Empty while it works.
+
+        Work on the bus has deadlines of its own.
+        """
         return "" if self._stopping.is_set() else self.progress.stuck()
 
     def problems(self) -> list[str]:
-        """What the watches and the Lease complain about now, each once."""
+        """Return the current errors of the watches and of the Lease, each once."""
         said = (*(r.last_error for r in self.state.reflectors), self.lease.last_error)
         return list(dict.fromkeys(each for each in said if each))
 
     def devices_by_phase(self) -> dict[str, int]:
-        """How many devices are in which phase."""
+        """Return the number of devices by phase."""
         phases = [a.evidence.phase for a in self.devices.asks() if a.evidence]
         return {phase: phases.count(phase) for phase in phases}
 
     def hung_removals(self) -> int:
-        """How many removals the kernel has not finished."""
+        """Return how many removals the kernel has not finished."""
         troubles = [a.evidence.trouble for a in self.devices.asks() if a.evidence]
         return sum(1 for trouble in troubles if trouble and trouble.reason == REMOVAL_HUNG)
 
     def report_withheld(self, uuid: str, address: str, message: str) -> None:
-        """Record an Event on the ComposableResource of a device that nobody gets, though no claim has it."""
+        """Record an Event on the ComposableResource of a device that is withheld, though no claim
+        has it.
+
+        ``uuid`` and ``address``: of the device. ``message``: of the Event.
+        """
         for ask in self.devices.asks():
             found, raw = ask.evidence, self.state.resources.get(ask.name)
             if found and raw and self._recorder and (found.uuid == uuid if found.uuid and uuid
@@ -181,7 +193,10 @@ class NodeAgent:
                 self._duties.done(now_due)
 
     def _all_read(self) -> bool:
-        """Acting on half the truth would restart a plugin for devices that it shows already."""
+        """Wait until every list was read. Return False if stopped before.
+
+        With incomplete lists the agent would restart a plugin for devices that it shows already.
+        """
         return all(self._wait_for(reflector.synced) for reflector in self.state.reflectors)
 
     def _wait_for(self, synced: threading.Event) -> bool:
@@ -247,7 +262,7 @@ class NodeAgent:
         self._tell(ask, before, now)
 
     def _trace(self, ask: Ask, steps: Iterable[tuple[str, float, float]], now: Evidence) -> None:
-        """The steps on the way up are hops of the claim that the device is for."""
+        """Trace the steps of the way up as spans of the claim that the device is for."""
         if ask.claim is None or now.phase not in (PREPARING, READY):
             return
         for step, began, ended in steps:
@@ -255,7 +270,9 @@ class NodeAgent:
                               {"node": self.options.node, "resource": ask.name, "address": now.address})
 
     def _tell(self, ask: Ask, before: Evidence | None, now: Evidence) -> None:
-        """An Event on the ComposableResource for its end of a way, and for trouble."""
+        """Record an Event on the ComposableResource when its device is ready, off the bus, or has a
+        new problem.
+        """
         told: list[tuple[str, str, str]] = []
         phase = before.phase if before else ""
         if now.phase == READY and phase != READY:
@@ -273,4 +290,4 @@ class NodeAgent:
 
 
 def _nobody() -> None:
-    """Nobody wants to know."""
+    """Do nothing."""

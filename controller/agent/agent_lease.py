@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Lease by which the operator knows that a node has hands; nobody competes for it, so it is written, not taken."""
+"""The Lease that shows that a node has an agent.
+
+No other process competes for it, so the agent just writes it.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,12 @@ RETRY_SECONDS = 5.0
 
 
 class AgentLease:
-    """``namespace`` is that of the Lease, ``node`` whose agent this is; ``clock`` gives seconds since the epoch.
-    ``places``: what all devices that the fabric attaches to the node share; empty where that is not known."""
+    """The Lease of one agent.
+
+    ``namespace``: of the Lease. ``node``: of the agent. ``clock``: returns seconds since the epoch.
+    ``places``: returns the locations that all fabric devices of the node share, empty if they are
+    not known.
+    """
 
     def __init__(self, client: Client, namespace: str, node: str, clock: Callable[[], float] = time.time,
                  places: Callable[[], Mapping[str, str | int]] = dict) -> None:
@@ -44,7 +51,7 @@ class AgentLease:
         return AGENT_LEASE + self._node
 
     def renew(self) -> float:
-        """Write that the agent lives; returns in how many seconds to do so again. Never raises ApiError."""
+        """Renew the Lease. Return the seconds until the next renewal. Never raises ApiError."""
         try:
             self._write(self._node)
         except ApiError as error:
@@ -56,7 +63,7 @@ class AgentLease:
         return RENEW_SECONDS
 
     def give_up(self) -> None:
-        """Write that the agent lives no more. Never raises ApiError."""
+        """Write that the agent has ended. Never raises ApiError."""
         try:
             self._client.merge_patch(LEASES, self.name, {"spec": {"holderIdentity": ""}}, self._namespace)
         except ApiError as error:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the operator asks of a node about one of its ComposableResources, and what is to be done about it; pure."""
+"""Read from a ComposableResource what the operator requests, and decide the work on the bus.
+
+No input or output.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ Json = dict[str, t.Any]
 
 
 class Work(enum.Enum):
-    """What the bus worker has to do about a device."""
+    """Work of the bus worker for a device."""
 
     NOTHING = "nothing"
     BRING_UP = "bring up"
@@ -41,13 +44,14 @@ class Work(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One ComposableResource of the node.
+    """A ComposableResource of the node, with its evidence.
 
-    ``device`` is its uid at the CDI Manager, empty before the manager has answered; ``uuid`` is the GPU's where the
-    manager knows it. ``coming``: the manager is being asked for it. ``wanted``: it is not being deleted. ``release``:
-    the moment at which the operator asked to let the device go, empty while it has not. ``evidence`` is about this very
-    device, None when there is none. ``claim``: the one that its device is for, as far as it is known. ``pool_device``:
-    as which pool device one claim has it, ``<pool>/<device>``; empty for none.
+    ``device``: UID of the device at the CDI Manager, empty before its answer. ``uuid``: of the GPU,
+    if the CDI Manager knows it. ``coming``: the operator is requesting the device from the CDI
+    Manager. ``wanted``: the ComposableResource is not being deleted. ``release``: when the operator
+    requested the release, empty if it has not. ``evidence``: about this device, None for none.
+    ``claim``: the claim that the device is for, if known. ``pool_device``: the pool device
+    (``<pool>/<device>``) as which a claim has the device, empty for none.
     """
 
     name: str
@@ -65,12 +69,12 @@ class Ask:
 
     @property
     def logged(self) -> dict[str, tuple[ClaimRef, ...]]:
-        """What a log record about it has besides (``extra``)."""
+        """The ``extra`` of a log record about the ComposableResource."""
         return {"claims": (self.claim,) if self.claim else ()}
 
 
 def read(obj: Json, known: Evidence | None = None) -> Ask:
-    """The ask of a ComposableResource; ``known`` is evidence that is newer than the object's own."""
+    """Read a ComposableResource. ``known``: evidence that is newer than the object's own."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     device = str(status.get("cdi_device_id") or "")
     wanted = not obj["metadata"].get("deletionTimestamp")
@@ -85,10 +89,10 @@ def read(obj: Json, known: Evidence | None = None) -> Ask:
 
 
 def work_of(ask: Ask, checked: bool, shown: bool = False) -> Work:
-    """Return the work on the bus that the ask requires.
+    """Return the work on the bus for a ComposableResource.
 
-    ``checked``: this process has seen the device there since the evidence was written. ``shown``: a slice of the node
-    shows the device, so a claim may have it.
+    ``checked``: this process has seen the device there since the evidence was written. ``shown``: a
+    slice of the node shows the device, so a claim may have it.
     """
     phase = ask.evidence.phase if ask.evidence else ""
     if not ask.device:
@@ -100,12 +104,14 @@ def work_of(ask: Ask, checked: bool, shown: bool = False) -> Work:
         return Work.TAKE_BACK
     if not ask.wanted and phase != REMOVED and not (shown and _is_unused(ask.evidence)):
         return Work.NOTHING
-    # One whose release was taken back is some claim's.
+    # If the release was taken back, a claim has the device. Bring the device up.
     return _upwards(ask.evidence, checked)
 
 
 def _is_unused(evidence: Evidence | None) -> bool:
-    """Whether the device was never brought up, so that it has no file and no container can get it."""
+    """Return whether the device was never brought up, so that it has no file and no container can
+    get it.
+    """
     return evidence is None or not evidence.has(TOUCHED)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The bus of a node has one worker; one that is stuck in the kernel is left alone, and another takes over."""
+"""The worker of a node's bus. If the kernel blocks it for too long, another worker takes over."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ RETRY_SECONDS = 5.0
 
 
 class BusLane:
-    """Works on names of ComposableResources, one at a time, and never on one name twice at a time. Thread-safe.
+    """Work on names of ComposableResources, one after the other. Thread-safe.
 
-    ``work(name)`` gives the moment of the next turn, in seconds since the epoch, None for no appointment.
+    Two workers never work on one name at the same time. ``work(name)`` returns when to work on the
+    name again, in seconds since the epoch, None for never.
     """
 
     def __init__(self, name: str, work: Callable[[str], float | None],
@@ -35,7 +36,7 @@ class BusLane:
         self._count = 0
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start a worker."""
         with self._lock:
             self._count += 1
             thread = threading.Thread(target=self._run, args=(self._count,), name=f"bus-{self._name}", daemon=True)
@@ -43,7 +44,10 @@ class BusLane:
             self._threads.append(thread)
 
     def relieve(self) -> bool:
-        """Have another worker take over when each of them has been at one device for too long. True when one does."""
+        """Start another worker if a worker has been at one device for more than OVERDUE_SECONDS.
+
+        Return whether a worker was started. The late worker ends after its device.
+        """
         with self._lock:
             stuck = [w for w, since in self._turns.items() if self._clock() - since > OVERDUE_SECONDS]
             fresh = set(stuck) - self._relieved
@@ -54,7 +58,10 @@ class BusLane:
         return True
 
     def stop(self, patience: float = 5.0) -> None:
-        """Take no more turns; a worker that is stuck is not waited for longer than ``patience`` seconds in all."""
+        """Take no more names.
+
+        Wait at most ``patience`` seconds in all for workers that are at a device.
+        """
         self.queue.close()
         deadline = time.monotonic() + patience
         with self._lock:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A last live look before a device leaves the bus: is it still asked for, and does a claim have it?"""
+"""A last check before a device leaves the bus.
+
+It reads the current request and the current claims.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,12 @@ WITHDRAWN = "the operator has taken its request back"
 
 
 class ClaimCheck:
-    """Asks the API server itself, since a watch may be late. ``own_driver``: that of the kubelet plugin, if any.
+    """Read the API server directly, because a watch may be late.
 
-    ``prepared_for`` may be set: with UUID and address of a device it returns in a sentence which claim has it prepared
-    on this node, empty for none. A prepared device stays, also when its claim is gone from the API server.
+    ``own_driver``: the driver of the agent's kubelet plugin, empty for none. ``prepared_for`` may
+    be set. It gets the UUID and the address of a device, and returns in a sentence which claim has
+    the device prepared on this node, empty for none. A prepared device stays, also if its claim is
+    gone from the API server.
     """
 
     def __init__(self, client: Client, state: NodeState, own_driver: str = "") -> None:
@@ -37,7 +42,10 @@ class ClaimCheck:
         self._drivers = DRA_DRIVERS | {own_driver}
 
     def in_the_way(self, ask: Ask, uuid: str) -> str:
-        """Why the device must stay, in a sentence; empty when it may go. ``uuid``: the GPU's, empty when not known."""
+        """Return why the device must stay, in a sentence, empty if it may leave.
+
+        ``uuid``: of the GPU, empty if unknown.
+        """
         try:
             return self._withdrawn(ask) or self.prepared_for(uuid, _address(ask)) or self._claimed(ask, uuid)
         except ApiError as error:
@@ -48,8 +56,12 @@ class ClaimCheck:
         return "" if (now.uid, now.device) == (ask.uid, ask.device) and now.release else WITHDRAWN
 
     def _claimed(self, ask: Ask, uuid: str) -> str:
-        """A GPU that no slice shows may be in use all the same: as a partition, by a virtual machine, or while the
-        vendor's plugin is away. The slices are read after the claims, for a plugin may name devices anew."""
+        """Return in a sentence which claim has the device, empty for none.
+
+        A GPU that no slice shows may be in use as a partition, by a virtual machine, or while the
+        vendor's plugin is away. Read the slices after the claims, because a plugin may rename
+        devices.
+        """
         node, device = self._state.node, device_users.DeviceName(uuid, _address(ask))
         items = self._client.list(CLAIMS).items
         shown = self._client.list(SLICES, field_selector=f"spec.nodeName={node}").items
@@ -62,5 +74,5 @@ def _address(ask: Ask) -> str:
 
 
 def _no_claim(_uuid: str, _address: str) -> str:
-    """Of a node without a kubelet plugin of its own."""
+    """Return "", for a node without a kubelet plugin of the agent."""
     return ""

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One device at a time on the node's bus: bring it up, look after it, let it go, and say what was in the way."""
+"""The work on the devices of the node's bus.
+
+It brings devices up, watches and releases them, and notes problems.
+"""
 
 from __future__ import annotations
 
@@ -42,19 +45,23 @@ from .vendor_plugin.plugin_control import HoldingPlugin, PluginControl
 log = logging.getLogger("composable.infra")
 POLL_SECONDS = 0.1
 BUSY_SECONDS = 0.2
-# "GPU has fallen off the bus".
+# Xid of "GPU has fallen off the bus".
 LOST_XID = 79
-# A device that left the bus comes back with a rescan, so rescans wait for its detach, but no device waits longer.
+# A rescan brings a device back that has just left the bus. So rescans wait for its detach, but at
+# most so many seconds.
 RESCAN_HELD_SECONDS = 30.0
 RETRY = Backoff(1.0, longest=15.0)
-# What may pass by itself is said only when it has lasted for so many turns.
+# Problems that may end by themselves. Each is noted only after so many failures.
 PASSING = {COMMAND_FAILED: 3, DRIVER_FAILED: 2, DRIVER_NOT_BOUND: 3, NOT_PROVEN: 3}
 _ENDS_WITH_THE_ASK = (CLAIM_IN_USE, OPEN_ON_NODE, NOT_PROVEN)
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds. ``event``: how long a device may take to come by itself, and between two looks; ``whole``: in all."""
+    """Limits in seconds.
+
+    ``event``: for a device to come by itself, and between two rescans. ``whole``: in all.
+    """
 
     event: float = 2.0
     whole: float = 60.0
@@ -62,10 +69,10 @@ class Patience:
 
 @dataclass(slots=True)
 class _Turn:
-    """What is remembered of the work on a device; it begins anew when something else is asked.
+    """Memory of the work on a device. It starts again when the requested work changes.
 
-    ``since``: seconds since the epoch. ``began``, ``looked``, ``not_before``: times of ``time.monotonic()``, which
-    decide how long something is waited for.
+    ``since``: seconds since the epoch. ``began``, ``looked``, ``not_before``: seconds of
+    ``time.monotonic()``, which decide how long to wait.
     """
 
     what: tuple[Work, str, str]
@@ -77,11 +84,14 @@ class _Turn:
 
 
 class DeviceWork:
-    """Works on the ComposableResources of a node by name. Thread-safe; one name is worked on once at a time.
+    """Work on the ComposableResources of a node by name.
 
-    ``changed()`` is called when something was done on the bus, ``again(name)`` has a name worked on soon. ``removed()``
-    is called when a device has left the bus; only when it returns is that told, and the device may be detached.
-    ``control``: of the vendors' plugins, one of which may have a device open that is released.
+    Thread-safe, as long as no name is worked on twice at the same time.
+
+    ``changed()`` is called after work on the bus. ``again(name)`` queues a name. ``removed()`` is
+    called when a device has left the bus. The removal is noted, and the device may be detached,
+    only after it returns. ``control``: the pods of the vendors' plugins. Such a plugin may have a
+    device open that is to be released.
     """
 
     def __init__(self, state: NodeState, book: EvidenceBook, hands: Hands, check: ClaimCheck, patience: Patience,
@@ -99,38 +109,44 @@ class DeviceWork:
             Work.TAKE_BACK: self._take_back, Work.RELEASE: self._release}
 
     def asks(self) -> list[Ask]:
-        """All asks of this node, with the newest evidence."""
+        """Return all ComposableResources of this node, with the newest evidence."""
         return [asks.read(raw, self._book.of(str(raw["metadata"].get("uid")))) for raw in self._state.mine()]
 
     def ask(self, name: str) -> Ask | None:
-        """One of them."""
+        """Return the ComposableResource with this name, None for none."""
         return next((ask for ask in self.asks() if ask.name == name), None)
 
     def is_new(self, ask: Ask) -> bool:
-        """Whether its device, or that one is coming, was not known before."""
+        """Return whether the device of a ComposableResource, or its attach, is new since the last
+        call.
+        """
         before, self._known[ask.uid] = self._known.get(ask.uid), (ask.device, ask.coming)
         return before != (ask.device, ask.coming) and bool(ask.device or ask.coming)
 
     def forget(self, uid: str) -> None:
-        """The ComposableResource with this uid is gone."""
+        """Forget the ComposableResource with this uid, which is gone."""
         self._turns.pop(uid, None)
         self._known.pop(uid, None)
         self._checked.discard(uid)
         self._book.forget(uid)
 
     def asked_at(self, uid: str) -> float:
-        """When what is being done was asked for first; seconds since the epoch, 0.0 when nothing is."""
+        """Return when the current work was requested, in seconds since the epoch, 0.0 for no work.
+        """
         turn = self._turns.get(uid)
         return turn.since if turn else 0.0
 
     def pending(self, ask: Ask) -> bool:
-        """Whether the device is still to be brought up and nothing stands in the way."""
+        """Return whether the device is still to be brought up and no problem prevents it."""
         work = self._work_of(ask)
         hopeless = ask.evidence and ask.evidence.trouble and ask.evidence.trouble.reason not in WARNINGS
         return work in (Work.BRING_UP, Work.LOOK) and not hopeless
 
     def work(self, name: str) -> float | None:
-        """Do what is to be done about a ComposableResource; returns when to look again, seconds since the epoch."""
+        """Work on a ComposableResource.
+
+        Return when to work on it again, in seconds since the epoch.
+        """
         ask = self.ask(name)
         if ask is None:
             return None
@@ -145,21 +161,28 @@ class DeviceWork:
             self._changed()
 
     def clear_dead(self) -> None:
-        """Take dead devices off the bus that belong to nobody; the vendor's plugin does not start beside them."""
+        """Take dead devices off the bus that belong to no ComposableResource.
+
+        A vendor's plugin does not start beside a dead device.
+        """
         for trouble in self._hands.clear_dead(self._others(None)):
             log.warning("%s: %s", trouble.reason, trouble.message)
         self._changed()
 
     def look_after(self, reports: t.Sequence[KernelReport]) -> None:
-        """Notice devices that are gone from the bus though nobody let them go, and those that are there again;
-        ``reports`` are new Xids."""
+        """Notice devices that left the bus without a release, and removed devices that are back.
+
+        ``reports``: new Xids.
+        """
         for ask in self.asks():
             evidence = ask.evidence
             if evidence and evidence.phase == REMOVED and ask.release and self._is_back(evidence):
-                # Its detach is repeated when the answer was lost, and would pull it from its driver.
+                # When its answer is lost, a detach is repeated. It would then pull the device from
+                # its driver.
                 self._checked.discard(ask.uid)
                 self._again(ask.name)
-            if not ask.wanted and self._work_of(ask) == Work.BRING_UP:  # a plugin has announced it since
+            # A plugin has announced the device since.
+            if not ask.wanted and self._work_of(ask) == Work.BRING_UP:
                 self._again(ask.name)
             if evidence is None or evidence.phase != READY or _lost(evidence) or ask.uid not in self._checked:
                 continue
@@ -180,14 +203,17 @@ class DeviceWork:
         return turn
 
     def _rest(self, ask: Ask, _turn: _Turn) -> None:
-        """A release that is not asked for any more is in nobody's way."""
+        """End a problem of a release that is no longer requested."""
         evidence = ask.evidence
         if evidence and evidence.trouble and not ask.release and evidence.phase == READY \
                 and evidence.trouble.reason in _ENDS_WITH_THE_ASK:
             self._book.note(ask, evidence.without_trouble())
 
     def _bring_up(self, ask: Ask, turn: _Turn) -> float | None:
-        """One at a time, since a device that has no driver yet may be any of those that are wanted."""
+        """Bring a device up, one at a time.
+
+        A device without a driver may be any of the wanted devices.
+        """
         if not self._bringing_up.acquire(blocking=False):
             return time.time() + BUSY_SECONDS
         try:
@@ -225,7 +251,10 @@ class DeviceWork:
                 self._again(ask.name)
 
     def _look(self, ask: Ask, turn: _Turn) -> float | None:
-        """A device that was ready before this process began: still there, or to be found and touched again."""
+        """Check that a device that was ready before this process began is still there.
+
+        Else bring it up.
+        """
         assert ask.evidence is not None
         if self._hands.on_bus(ask.evidence) and self._hands.was_used(ask.evidence) and self._state.shows(ask.evidence):
             self._checked.add(ask.uid)
@@ -245,7 +274,8 @@ class DeviceWork:
             try:
                 before = self._identified(ask, before)
             except NotThereYet:
-                # One that came after its detach was asked for would be pulled while its driver has it.
+                # If the device comes after its detach was requested, the detach would pull it from
+                # its driver.
                 if time.monotonic() - turn.began < self._patience.event:
                     return time.time() + POLL_SECONDS
             finally:
@@ -259,24 +289,24 @@ class DeviceWork:
         return None
 
     def _holding_plugin(self, before: Evidence) -> HoldingPlugin | None:
-        """The plugin of the device's vendor, None where there is none to tell."""
+        """Return the plugin of the device's vendor, None if there is none to restart."""
         plugin = self._hands.plugin(before)
         return HoldingPlugin(self._control, plugin, self.leaving()) if plugin else None
 
     def leaving(self) -> frozenset[str]:
-        """Return the UUIDs of the devices that are asked back, or off the bus."""
+        """Return the UUIDs of the devices that are to be released, or are off the bus."""
         asked = (a.evidence.uuid or a.uuid for a in self.asks()
                  if a.evidence and (a.release or a.evidence.phase == REMOVED))
         return frozenset(uuid for uuid in asked if uuid)
 
     def _identified(self, ask: Ask, before: Evidence) -> Evidence:
-        """Evidence of a device that was asked back before it was up: only its driver tells which one it is.
+        """Return evidence of a device that is released before it was up.
 
-        Raises NotThereYet.
+        Only its driver can identify it. Raises NotThereYet.
         """
         try:
             return self._hands.bring_up(Wanted(ask.device, ask.uuid, self._others(ask)), before, self._noting(ask))
-        except NodeTrouble:  # the release says what is in its way
+        except NodeTrouble:  # The release notes the problem.
             return self._book.of(ask.uid) or before
 
     def _failed(self, ask: Ask, turn: _Turn, trouble: NodeTrouble) -> float:
@@ -293,7 +323,7 @@ class DeviceWork:
         self._book.note(ask, evidence.with_trouble(trouble.reason, trouble.message, time.time()))
 
     def _noting(self, ask: Ask) -> Callable[[Evidence], None]:
-        """Notes steps; what stands in the way is noted when it does not pass by itself."""
+        """Return a function that notes steps. It leaves out problems that may end by themselves."""
         def note(evidence: Evidence) -> None:
             trouble = evidence.trouble
             passing = trouble and trouble.reason not in WARNINGS
@@ -309,8 +339,10 @@ class DeviceWork:
         return frozenset(known - {""})
 
     def _is_back(self, evidence: Evidence) -> bool:
-        """Whether a device that was removed is on the bus once more: somebody attached it again, or rescanned. What is
-        at its address may be another device."""
+        """Return whether a removed device is on the bus again, after an attach or a rescan.
+
+        Another device may be at its address, so only its UUID counts.
+        """
         return bool(evidence.uuid) and evidence.uuid in (self._hands.uuids() or ())
 
     def _is_there(self, evidence: Evidence) -> bool:
@@ -322,12 +354,12 @@ class DeviceWork:
 
 
 def _known(ask: Ask) -> Evidence:
-    """The evidence of a device, or the beginning of one that has none."""
+    """Return the evidence of a device, or new evidence if there is none."""
     return ask.evidence or Evidence(PREPARING, ask.device, uuid=ask.uuid)
 
 
 def _begun(ask: Ask) -> Evidence:
-    """Evidence from which the way up begins or goes on."""
+    """Return the evidence with which the way up begins or continues."""
     evidence = ask.evidence
     if evidence and evidence.phase in (PREPARING, READY, RELEASING):
         return evidence

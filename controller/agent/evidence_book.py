@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The newest evidence of each device, and its way onto the ComposableResource."""
+"""The newest evidence of each device, which is written on its ComposableResource."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ log = logging.getLogger("composable.infra")
 
 
 class EvidenceBook:
-    """Only the agent writes this annotation, so what it has noted is newer than what a watch has seen. Thread-safe.
+    """The evidence of this process. Thread-safe.
 
-    Evidence is written by whoever calls ``write``; between two calls the newest replaces what was noted before it, so
-    that no step of a burst needs a request of its own. ``noted(ask, before, evidence)`` is told each change.
+    Only the agent writes this annotation, so the noted evidence is newer than what a watch has
+    read. ``write`` writes the newest evidence, so that a burst of steps needs one request.
+    ``noted(ask, before, evidence)`` is called after each change.
     """
 
     def __init__(self, client: Client, resources: Store,
@@ -38,12 +39,12 @@ class EvidenceBook:
         self._lock = threading.Lock()
 
     def of(self, uid: str) -> Evidence | None:
-        """What was noted about the ComposableResource with this uid by this process."""
+        """Return the evidence that this process noted for the ComposableResource with this uid."""
         with self._lock:
             return self._newest.get(uid)
 
     def note(self, ask: Ask, evidence: Evidence) -> None:
-        """Take it down, to be written soon."""
+        """Note evidence, to be written soon."""
         with self._lock:
             before = self._newest.get(ask.uid) or ask.evidence
             self._newest[ask.uid] = evidence
@@ -53,13 +54,16 @@ class EvidenceBook:
         self._noted(ask, before, evidence)
 
     def forget(self, uid: str) -> None:
-        """The ComposableResource is gone."""
+        """Forget a ComposableResource, which is gone."""
         with self._lock:
             self._newest.pop(uid, None)
             self._unwritten.pop(uid, None)
 
     def write(self) -> bool:
-        """Write what is not written yet; False when something is left for later. Never raises ApiError."""
+        """Write the evidence that is not written yet.
+
+        Return False if some is left. Never raises ApiError.
+        """
         with self._lock:
             waiting, self._unwritten = self._unwritten, {}
         failed = [uid for uid, (ask, evidence) in waiting.items() if not self._write(ask, evidence)]
@@ -69,7 +73,10 @@ class EvidenceBook:
         return not failed
 
     def _write(self, ask: Ask, evidence: Evidence) -> bool:
-        """The uid is a precondition: another object of the same name is not about this device."""
+        """Write the evidence.
+
+        The uid is a precondition, since a new object of this name has another device.
+        """
         patch: Json = {"metadata": {"uid": ask.uid, "annotations": {NODE: evidence.to_json()}}}
         try:
             self._resources.upsert(self._client.merge_patch(COMPOSABLE_RESOURCES, ask.name, patch))

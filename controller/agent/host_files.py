@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an agent keeps on its node until the next boot: that it is the only one, and what was there before it came."""
+"""Files that an agent keeps on its node until the next boot.
+
+They are a lock, and the devices from before the agent.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ RETRY_SECONDS = 1.0
 
 @contextlib.contextmanager
 def only_agent(root: Path, stop: threading.Event) -> Iterator[bool]:
-    """Wait until no other agent works on the node, also one of another DaemonSet. False when ``stop`` came first.
+    """Wait until no other agent works on the node, not even one of another DaemonSet.
 
-    The kernel frees the lock with the process, however it ends. Raises OSError when the file cannot be made.
+    Yield False if ``stop`` came first. The kernel frees the lock with the process, however it ends.
+    Raises OSError when the file cannot be made.
     """
     folder = root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,11 +53,11 @@ def _locked(descriptor: int, folder: Path, stop: threading.Event) -> bool:
 
 
 class DevicesBefore:
-    """PCI addresses of the devices that were there when the first agent since the boot began.
+    """PCI addresses of the devices that were on the bus when the first agent since the boot began.
 
-    They are not the fabric's newest. ``look`` gives the addresses that the bus shows now. A list of addresses is
-    version 1 of the file. A newer agent writes an object with its ``version``, which stays for it: this agent counts
-    all devices that are there now.
+    They are not new devices of the fabric. ``look``: returns the addresses that the bus shows now.
+    Version 1 of the file is a list of addresses. A newer agent writes an object with its
+    ``version``. This agent leaves such a file as it is, and counts all devices that are there now.
     """
 
     def __init__(self, root: Path, look: Callable[[], list[str]]) -> None:
@@ -61,7 +65,7 @@ class DevicesBefore:
         self._known: frozenset[str] | None = None
 
     def addresses(self) -> frozenset[str]:
-        """The addresses; the first call of the first agent takes them down."""
+        """Return the addresses. The first call of the first agent writes them."""
         if self._known is None:
             self._known = self._read() if self._file.exists() else self._write()
         return self._known

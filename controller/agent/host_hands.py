@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hands of the agent on a real node: the code of module_utils/node, which also travels to nodes over SSH."""
+"""The node operations on a real node, by the code of module_utils/node.
+
+The same code travels to nodes over SSH.
+"""
 
 from __future__ import annotations
 
@@ -39,16 +42,16 @@ from .host_files import DevicesBefore
 log = logging.getLogger("composable.infra")
 FEATURES = "etc/kubernetes/node-feature-discovery/features.d"
 FEATURE_FILE = "composable.infra"
-# How old, in seconds, a look at the bus may be for what is asked often and is not acted on.
+# Seconds for which frequent checks, which change nothing, reuse a reading of the bus.
 LOOK_SECONDS = 1.0
-# How long a candidate is waited for: it is there already, or somebody else's.
+# Seconds to wait for a candidate. It is there already, or it is not the wanted device.
 CANDIDATE_SECONDS = 0.2
 _PLUGINS = tuple(Plugin(v.dra_driver, v.plugin_selectors) for v in VENDORS if v.plugin_selectors)
 
 
 @dataclass(slots=True)
 class _Seen:
-    """The last look at the bus, and the addresses of all devices that were ever seen."""
+    """The last reading of the bus, and the addresses of all devices that were ever seen."""
 
     devices: list[pci.PciDevice] = field(default_factory=list)
     at: float = 0.0
@@ -56,9 +59,10 @@ class _Seen:
 
 
 class HostHands:
-    """One thread at a time brings devices up; the rest is thread-safe.
+    """The node operations of a real node. Thread-safe, but one thread at a time brings devices up.
 
-    ``own_kinds``: rows of the table of vendors whose devices the agent's own DRA driver offers, while ``is_driver``.
+    ``own_kinds``: rows of the table of vendors. While ``is_driver`` returns True, the agent's own
+    DRA driver offers their devices.
     """
 
     def __init__(self, host: Host, options: Options, own_kinds: Collection[str] = (),
@@ -70,11 +74,17 @@ class HostHands:
         self._before = DevicesBefore(root, lambda: [d.address for d in self._devices(0.0)])
 
     def take_stock(self) -> None:
-        """Take down what the bus shows before anything of the fabric is looked for. Raises NodeTrouble."""
+        """Record which devices the bus shows before the first search for fabric devices.
+
+        Raises NodeTrouble.
+        """
         self._before.addresses()
 
     def bring_up(self, wanted: Wanted, before: Evidence, note: Note) -> Evidence:
-        """See the protocol; without a UUID the device is one that was not there before the agent's first start."""
+        """See the protocol.
+
+        Without a UUID, the device is one that the agent's first start did not find.
+        """
         known = wanted.known if wanted.uuid else wanted.known | (self._before.addresses() - {before.address})
         if not self._candidates(wanted.uuid, known):
             raise NotThereYet
@@ -92,12 +102,12 @@ class HostHands:
             self._seen.at = 0.0
 
     def _candidates(self, uuid: str, known: frozenset[str]) -> list[str]:
-        """Addresses of devices that are the wanted one, or could turn out to be it."""
+        """Return the addresses of devices that are, or may be, the wanted device."""
         there = [d for d in self._devices(0.0) if is_possible(self._root, d, uuid, known, self._options)]
         return [d.address for d in there if not uuid or d.uuid == uuid or (d.uuid is None and _may_tell(d))]
 
     def look_for_devices(self) -> None:
-        """Rescan the fabric's ports, or the whole bus where the options say so."""
+        """Rescan the fabric's ports, or the whole bus if the options say so."""
         try:
             look(self._root, self._options)
         except NotProven as error:
@@ -125,7 +135,7 @@ class HostHands:
         return down.take_back(self._host, before, self._options, note)
 
     def on_bus(self, evidence: Evidence) -> bool:
-        """See the protocol; a device that answers nothing any more is not there."""
+        """See the protocol. A device that no longer answers is not there."""
         return any(not pci.is_lost(self._root, d.address) for d in self._matching(evidence))
 
     def was_used(self, evidence: Evidence) -> bool:
@@ -133,19 +143,25 @@ class HostHands:
         return any(up.was_used(self._root, device) for device in self._matching(evidence))
 
     def _matching(self, evidence: Evidence) -> list[pci.PciDevice]:
-        """What the bus shows under the device's UUID, or at its address without another UUID. Raises NodeTrouble."""
+        """Return the devices with the UUID of the evidence, or at its address without another UUID.
+
+        Raises NodeTrouble.
+        """
         return [d for d in self._devices(LOOK_SECONDS)
                 if d.uuid == evidence.uuid or (d.address == evidence.address and not (d.uuid and evidence.uuid))]
 
     def dead_device(self) -> bool:
-        """See the protocol; a bus that cannot be read is judged by whoever acts on it."""
+        """See the protocol.
+
+        If the bus cannot be read, return False. Code that acts on the bus reports that.
+        """
         try:
             return any(pci.is_lost(self._root, d.address) for d in self._devices(LOOK_SECONDS))
         except NodeTrouble:
             return False
 
     def clear_dead(self, known: frozenset[str]) -> list[NodeTrouble]:
-        """See the protocol; a dead device of the node itself is left for whoever repairs the node."""
+        """See the protocol. A dead device of the node itself stays for an administrator."""
         kept: list[NodeTrouble] = []
         for device in self._devices(0.0):
             if not pci.is_lost(self._root, device.address) or {device.address, device.uuid} & known:
@@ -176,7 +192,7 @@ class HostHands:
         return tuple(plugin for plugin in _PLUGINS if plugin.driver not in own)
 
     def _vendor(self, evidence: Evidence) -> Vendor | None:
-        """The row of a device; None for one that the bus has never shown."""
+        """Return the vendor's row of a device, None if the bus has never shown the device."""
         key = evidence.uuid or evidence.address
         if key not in self._vendors:
             found = next((d for d in self._devices(LOOK_SECONDS)
@@ -187,7 +203,7 @@ class HostHands:
         return self._vendors[key]
 
     def uuids(self) -> frozenset[str] | None:
-        """See the protocol; a bus that cannot be read tells nothing either."""
+        """See the protocol. Return None also if the bus cannot be read."""
         try:
             there = [d for d in self._devices(0.0) if vendor_of(d.vendor, d.pci_class).touch]
         except NodeTrouble:
@@ -210,14 +226,17 @@ class HostHands:
                 if fault.kind == kernel_log.XID and self._is_believed(fault, address)]
 
     def _is_believed(self, fault: kernel_log.Fault, address: str) -> bool:
-        """Whether the bus agrees: a device that fell off it no longer answers."""
+        """Return whether the bus agrees with the report.
+
+        A device that fell off the bus no longer answers.
+        """
         return fault.xid != kernel_log.LOST_XID or pci.is_lost(self._root, address)
 
     def tell_feature_discovery(self) -> None:
-        """Write the labels of the vendors whose devices are on the bus into a file that nfd-worker watches.
+        """Write the labels of the vendors of the bus's devices into a file that nfd-worker watches.
 
-        Source: nfd-worker reads only its source `local` when a file changes, the PCI bus at its next interval. It
-        reads no file whose name begins with a dot.
+        Source: nfd-worker reads only its source `local` when a file changes, the PCI bus at its
+        next interval. It reads no file with a name that begins with a dot.
         """
         folder = self._root / FEATURES
         if not folder.is_dir():
@@ -233,7 +252,10 @@ class HostHands:
             log.warning("Node Feature Discovery is not told: %s: %s", folder, error.strerror)
 
     def _devices(self, age: float) -> list[pci.PciDevice]:
-        """What the bus shows, seen at most ``age`` seconds ago. Raises NodeTrouble(NotProven)."""
+        """Return the devices of the bus, read at most ``age`` seconds ago.
+
+        Raises NodeTrouble(NotProven).
+        """
         if time.monotonic() - self._seen.at > age or not self._seen.at:
             try:
                 self._seen.devices = pci.devices(self._root)
@@ -245,6 +267,7 @@ class HostHands:
 
 
 def _may_tell(device: pci.PciDevice) -> bool:
-    """Whether the device will tell its UUID, or serial number, when it is bound and touched."""
+    """Return whether the device reports its UUID, or serial number, when it is bound and touched.
+    """
     vendor = vendor_of(device.vendor, device.pci_class)
     return (bool(vendor.touch) or vendor is CXL_MEMORY) and device.driver in (None, vendor.driver)

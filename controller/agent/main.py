@@ -1,7 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Start and stop of the node agent: reads the command line, waits until it is the only one on the node, works."""
+"""The node agent's program.
+
+It reads the command line, waits until no other agent works on the node, and works until it is
+stopped.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +51,7 @@ CONNECTIONS = 8
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     it = argparse.ArgumentParser(
         prog="agent",
         description="Do on this node what an attach and a detach of its composable devices need, and write the "
@@ -88,12 +92,15 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until stopped; returns the exit status."""
+    """Run until stopped. Return the exit status."""
     return outcome(parser().parse_args(argv), checked)
 
 
 def checked(args: argparse.Namespace, stop: threading.Event) -> int:
-    """Check the options, then run. Raises BadConfig, BadKubeconfig or ApiError before it starts."""
+    """Check the options, then run. Return the exit status.
+
+    Raises BadConfig, BadKubeconfig or ApiError before it starts.
+    """
     try:
         check(args)
         return run(args, stop)
@@ -104,7 +111,10 @@ def checked(args: argparse.Namespace, stop: threading.Event) -> int:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raises BadConfig with one sentence that names the option, its value and what is allowed."""
+    """Check the options.
+
+    Raises BadConfig with one sentence of the option, its value and the allowed values.
+    """
     if not args.node_name:
         raise BadConfig("--node-name: '' is not usable: must be the name of this node, also by the variable NODE_NAME")
     if not (args.root / "sys/bus/pci/devices").is_dir():
@@ -122,7 +132,10 @@ def check(args: argparse.Namespace) -> None:
 
 
 def run(args: argparse.Namespace, stop: threading.Event) -> int:
-    """Work until stopped. Raises BadConfig, BadKubeconfig, ApiError, NodeTrouble or OSError before it starts."""
+    """Work until stopped. Return the exit status.
+
+    Raises BadConfig, BadKubeconfig, ApiError, NodeTrouble or OSError before it starts.
+    """
     certificate = serving_certificate(args)
     client = Client(Connection.load(args.kubeconfig, args.context), pool=CONNECTIONS)
     disable_created_metrics()
@@ -151,13 +164,13 @@ def run(args: argparse.Namespace, stop: threading.Event) -> int:
 
 
 def host_options(args: argparse.Namespace) -> Options:
-    """How the hands work."""
+    """Return the options of the node operations."""
     return Options(event_patience=args.event_patience, search_patience=args.search_patience, patience=args.patience,
                    rescan=args.rescan, ports=tuple(args.ports), by="agent")
 
 
 def agent_options(args: argparse.Namespace) -> AgentOptions:
-    """Whose agent it is."""
+    """Return the options of the agent."""
     return AgentOptions(args.node_name, args.lease_namespace, tuple(args.plugin_namespace or PLUGIN_NAMESPACES),
                         Patience(args.event_patience, args.search_patience), args.announce_patience, args.dra_driver)
 
@@ -174,7 +187,7 @@ def _serve(agent: NodeAgent, health: HealthServer, stop: threading.Event) -> Non
 
 
 def status(agent: NodeAgent) -> dict[str, t.Any]:
-    """What is known of each device, and what stands in the way."""
+    """Return the known facts about each device, and the current problems."""
     return {"ready": agent.ready(), "troubles": agent.problems(), "node": agent.options.node,
             "devices": {ask.name: {"phase": ask.evidence.phase, "address": ask.evidence.address,
                                    "steps": [step.step for step in ask.evidence.steps],

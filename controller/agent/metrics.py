@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node agent measures, by prometheus_client."""
+"""The metrics of a node agent, by prometheus_client."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ from ansible_collections.composable.infra.plugins.module_utils.node.evidence imp
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import PREFIX
 
 BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0)
-# Xids that tell of the device rather than of a program (NVIDIA's table); all others are counted together.
+# Xids about the device rather than a program (NVIDIA's table). All others are counted together.
 XIDS = (31, 43, 45, 48, 61, 62, 63, 64, 69, 74, 79, 92, 94, 95, 119, 120, 154)
 OTHER = "other"
 
 
 class AgentMetrics:
-    """The metrics of one agent, in a registry of its own. Every series is there from the beginning, at zero."""
+    """The metrics of one agent, in a registry of its own.
+
+    Every series exists from the beginning, at zero.
+    """
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -51,7 +54,11 @@ class AgentMetrics:
             self.xids.labels(xid)
 
     def ask(self, devices: Callable[[], Mapping[str, int]], hung: Callable[[], int]) -> None:
-        """Have the gauges asked at each scrape: devices by phase, and removals that hang."""
+        """Register gauges that are read at each scrape.
+
+        ``devices``: returns the number of devices by phase. ``hung``: returns the number of
+        removals that hang.
+        """
         gauge = Gauge(f"{PREFIX}agent_devices", "Devices of the fabric on this node, by the phase of their evidence.",
                       ["phase"], registry=self.registry)
 
@@ -64,24 +71,30 @@ class AgentMetrics:
               registry=self.registry).set_function(hung)
 
     def evidence(self, before: Evidence | None, now: Evidence, asked: float) -> None:
-        """Steps and troubles that are new; ``asked``: when the first step was asked for, seconds since the epoch."""
+        """Count new steps and problems.
+
+        ``asked``: when the first step was requested, in seconds since the epoch.
+        """
         for step, began, ended in new_steps(before, now, asked):
             self.steps.labels(step).observe(max(0.0, ended - began))
         if now.trouble and now.trouble != (before.trouble if before else None):
             self.troubles.labels(now.trouble.reason).inc()
 
     def xid(self, number: int) -> None:
-        """One more Xid."""
+        """Count an Xid."""
         self.xids.labels(str(number) if number in XIDS else OTHER).inc()
 
     def text(self) -> bytes:
-        """Everything as Prometheus reads it."""
+        """Return all metrics in the format of Prometheus."""
         return generate_latest(self.registry)
 
 
 def new_steps(before: Evidence | None, now: Evidence, asked: float) -> Iterator[tuple[str, float, float]]:
-    """(step, when it began, when it was done) of each that is new, in seconds since the epoch; a step begins when the
-    one before it was done, the first when it was ``asked`` for."""
+    """Yield (step, start, end) of each new step, in seconds since the epoch.
+
+    A step starts at the end of the step before it. The first step starts at ``asked``, when it was
+    requested.
+    """
     known = before.steps if before else ()
     previous = max(asked, parse_time(known[-1].at) if known else 0.0)
     for step in now.steps[_common(known, now.steps):]:
@@ -91,6 +104,6 @@ def new_steps(before: Evidence | None, now: Evidence, asked: float) -> Iterator[
 
 
 def _common(one: tuple[Step, ...], other: tuple[Step, ...]) -> int:
-    """How many steps both begin with."""
+    """Return how many steps both begin with."""
     return next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
                 min(len(one), len(other)))

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an agent sees of the cluster: ComposableResources, slices, pods and its Node, each by a watch of its own."""
+"""The agent's view of the cluster.
+
+It watches ComposableResources, ResourceSlices, pods and its Node.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +42,10 @@ _STATUS = ("phase", "conditions", "startTime", "containerStatuses", "resourceCla
 
 
 class NodeState:
-    """Thread-safe. ``on_resource(name, gone)`` and ``on_other()`` are called after each change.
+    """The watched objects of a node. Thread-safe.
 
-    ``namespaces``: where pods of a vendor's plugin may be.
+    ``on_resource(object, gone)`` is called after each change of a ComposableResource, and
+    ``on_other()`` after each other change. ``namespaces``: where pods of a vendor's plugin may be.
     """
 
     def __init__(self, client: Client, node: str, namespaces: Iterable[str],
@@ -64,48 +68,61 @@ class NodeState:
             Reflector(client, PODS, self.pods, other_changed, field_selector=field)]
 
     def mine(self) -> list[Json]:
-        """The ComposableResources of this node; a label that is cut may be that of another node too."""
+        """Return the ComposableResources of this node.
+
+        A shortened label may be that of another node too.
+        """
         return [raw for raw in self.resources.list() if (raw.get("spec") or {}).get("target_node") == self.node]
 
     def announced(self) -> dict[str, DeviceKey]:
-        """(driver, pool, device) by the UUIDs of all devices in the node's slices."""
+        """Return (driver, pool, device) by the UUIDs of all devices in the node's slices."""
         return {uuid: key for item in self.slices.list() for uuid, key in slices.uuids(item)}
 
     def sick(self, driver: str) -> list[tuple[str, str, str]]:
-        """Return name, UUID and taint of each device of the node that the driver keeps from new claims."""
+        """Return name, UUID and taint of each device of the node that the driver keeps from new
+        claims.
+        """
         return [(device["name"], slices.attribute(device, "uuid") or "", taint) for item in self.slices.list()
                 if slices.driver(item) == driver for device, taint in slices.sick(item)]
 
     def shown(self) -> dict[str, DeviceKey]:
-        """The same, with whole devices that have no UUID by their PCI addresses."""
+        """Return the same as ``announced``, and whole devices without a UUID by their PCI
+        addresses.
+        """
         named = {address: (slices.driver(item), slices.pool(item), device["name"]) for item in self.slices.list()
                  for device in slices.devices(item) if (address := by_address(device))}
         return named | self.announced()
 
     def shows(self, evidence: Evidence) -> bool:
-        """Whether the node's slices show a whole device: by its UUID, or one that has none by its address."""
+        """Return whether the node's slices show a whole device, by its UUID, or by its address if
+        it has none.
+        """
         name = DeviceName(evidence.uuid, evidence.address)
         return bool(evidence.uuid or evidence.address) and whole(self.slices.list(), name) is not None
 
     def plugin_pods(self, plugin: Plugin) -> list[Json]:
-        """The plugin's pods on this node."""
+        """Return the plugin's pods on this node."""
         return [pod for pod in self.pods.list() if pod["metadata"].get("namespace") in self._namespaces
                 and plugin.owns(pod["metadata"].get("labels") or {})]
 
     def claim_names(self) -> set[tuple[str, str]]:
-        """Namespace and name of the claims of all pods that have not ended."""
+        """Return namespace and name of the claims of all pods that have not ended."""
         return {(pod["metadata"]["namespace"], name) for pod in self.pods.list() if not pods.ended(pod)
                 for name in pods.claim_names(pod).values() if name}
 
     def preparing(self) -> list[Json]:
-        """Pods with claims that the kubelet has not started yet: it may be preparing their claims."""
+        """Return the pods with claims that have not started.
+
+        The kubelet may be preparing their claims.
+        """
         return [pod for pod in self.pods.list() if pods.claim_names(pod) and not pods.ended(pod) and _unstarted(pod)]
 
 
 class NodeDriver:
-    """``name``: of the own driver, empty for none. ``by_label``: it has the devices only where the label names it.
+    """The driver that offers the node's devices. Thread-safe.
 
-    Thread-safe. Until the node was read, its devices are not the own driver's.
+    ``name``: of the agent's own driver, empty for none. ``by_label``: it offers the devices only if
+    the node's label names it. Before the Node was read, it does not.
     """
 
     def __init__(self, node: str, name: str = "", *, by_label: bool = False) -> None:
@@ -113,7 +130,7 @@ class NodeDriver:
         self.store = Store({}, trim=nodes.trimmed)
 
     def reflectors(self, client: Client, on_change: Callable[[], None]) -> list[Reflector]:
-        """What has to be watched for it."""
+        """Return the reflectors that this needs."""
         if not self._by_label:
             return []
 
@@ -123,11 +140,14 @@ class NodeDriver:
         return [Reflector(client, NODES, self.store, changed, field_selector=f"metadata.name={self._node}")]
 
     def is_own(self) -> bool:
-        """Whether the own driver has the devices of the node."""
+        """Return whether the agent's own driver offers the node's devices."""
         return bool(self._name) and not self.other()
 
     def other(self) -> str:
-        """Whose the devices are where they are not the own driver's, in words; empty where they are."""
+        """Return the driver that offers the node's devices instead of the agent's own, in words.
+
+        Empty if the own driver offers them.
+        """
         if not self._by_label:
             return ""
         raw = self.store.get(self._node)
@@ -136,7 +156,7 @@ class NodeDriver:
 
 
 def trimmed_pod(pod: Json) -> Json:
-    """What is kept of a pod. A new object; ``pod`` is left as it is."""
+    """Return a new object with the fields of ``pod`` that the agent needs."""
     meta, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     folders = [volume for volume in spec.get("volumes") or () if volume.get("hostPath")]
     contexts = {kind: [picked(each, ("name", "securityContext")) for each in spec[kind]]
@@ -148,14 +168,20 @@ def trimmed_pod(pod: Json) -> Json:
 
 
 def _unstarted(pod: Json) -> bool:
-    """Whether the pod has no sandbox yet; the kubelet prepares claims before it makes one."""
+    """Return whether the pod has no sandbox yet.
+
+    The kubelet prepares claims before it makes the sandbox.
+    """
     conditions = (pod.get("status") or {}).get("conditions") or []
     ready = any(c.get("type") == "PodReadyToStartContainers" and c.get("status") == "True" for c in conditions)
     return pods.phase(pod) in ("", "Pending") and not ready and not started_at(pod)
 
 
 def started_at(pod: Json) -> float:
-    """When the first of the pod's containers that run began to; seconds since the epoch, 0.0 when none runs."""
+    """Return when the first of the pod's running containers began, in seconds since the epoch.
+
+    0.0 if none runs.
+    """
     containers = (pod.get("status") or {}).get("containerStatuses") or []
     states = ((c.get("state") or {}).get("running") or {} for c in containers)
     return min((parse_time(s.get("startedAt")) for s in states if s.get("startedAt")), default=0.0)

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a claim's allocation has for this driver on this node; everything else is refused in one sentence.
+"""Read which devices a claim has from this driver on this node.
 
-Results are of the node's pool, or of a pool of the fabric: those have binding conditions, and a controller has said by
-now which device of the node they are.
+Refuse any other allocation in one sentence.
+
+A result is from the node's pool, or from a pool of the fabric. A result of a fabric pool has
+binding conditions, and a controller has already written which device of the node it is.
 """
 
 from __future__ import annotations
@@ -22,9 +24,12 @@ Json = dict[str, t.Any]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One result: a device for a request; ``request`` is that of the claim, without the alternative
-    that the scheduler took. ``share_id``: of a device that several claims share, ``consumed``: which part of its
-    capacity is the claim's."""
+    """One result of an allocation.
+
+    ``request``: name of the claim's request, without the alternative that the scheduler took.
+    ``share_id``: of a device that several claims share. ``consumed``: the claim's part of its
+    capacity.
+    """
 
     request: str
     pool: str
@@ -36,18 +41,24 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Whose results are taken: those of ``driver``, from the ``pool`` of ``node``, and from pools of the fabric."""
+    """The node and the driver for which results are read.
+
+    Results of ``driver`` count if they are from the pool of ``node``, or from a pool of the fabric.
+    """
 
     driver: str
     node: str
 
     @property
     def pool(self) -> str:
-        """The node's pool has its name."""
+        """The name of the node's pool is that of the node."""
         return self.node
 
     def wanted(self, claim: Json, uid: str) -> list[Wanted]:
-        """Results for this driver; those of other drivers are theirs. Raises Refused."""
+        """Return the results for this driver. Results of other drivers are left out.
+
+        Raises Refused.
+        """
         name = f"{claim['metadata'].get('namespace')}/{claim['metadata']['name']}"
         if claim["metadata"].get("uid") != uid:
             raise Refused(f"the claim {name} is another one by now: its uid is not {uid}")
@@ -63,7 +74,11 @@ class Place:
             raise Refused(f"the claim {name} is allocated on node {node}, and this is node {self.node}")
 
     def _check_config(self, name: str, claim: Json) -> None:
-        """No parameters are known yet; to ignore some would give a container other than what was asked for."""
+        """Refuse parameters for this driver.
+
+        No parameters are known yet. If the plugin ignored some, the container would differ from the
+        request.
+        """
         devices = claim["status"]["allocation"]["devices"]
         if any((entry.get("opaque") or {}).get("driver") == self.driver for entry in devices.get("config") or ()):
             raise Refused(f"the claim {name} has parameters for the driver {self.driver}, which takes none")

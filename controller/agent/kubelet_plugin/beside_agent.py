@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the plugin beside the agent, where it is wanted: it sees the agent's node and is told when something changed."""
+"""Run the plugin beside the agent, if requested. The agent notifies the plugin of changes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ Status = Callable[[], dict[str, t.Any]]
 
 @contextlib.contextmanager
 def kubelet_plugin(args: argparse.Namespace, client: Client, agent: NodeAgent) -> Iterator[Status]:
-    """Yields what the agent's status says of it; nothing without a name for the driver."""
+    """Run the plugin. Yield a function that returns its part of the agent's status.
+
+    The function returns an empty dictionary if the driver has no name.
+    """
     if not args.dra_driver:
         yield dict
         return
-    # Not above: who wants no plugin needs no grpcio.
+    # Import it only here, because an agent without the plugin needs no grpcio.
     from ansible_collections.composable.infra.controller.agent.kubelet_plugin.plugin import (
         Agent,
         KubeletPlugin,

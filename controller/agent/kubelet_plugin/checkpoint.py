@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which claims are prepared with which devices, in a file that outlives the agent: the kubelet asks only once."""
+"""A file that records which claims are prepared with which devices.
+
+It outlives the agent, since the kubelet asks only once.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,21 @@ Json = dict[str, t.Any]
 
 log = logging.getLogger("composable.infra")
 VERSION = 1
-"""Increase it only if an older agent must not read the file. An older agent passes over keys that it does not know."""
+"""Increase it only if an older agent must not read the file.
+
+An older agent ignores keys that it does not know.
+"""
 FILE = "checkpoint.json"
 UNUSABLE = ".unusable"
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedDevice:
-    """A device of a claim: what the allocation says, and what it is on this node.
+    """A device of a prepared claim, as the allocation and this node identify it.
 
-    ``admin``: access for administration, beside whoever uses it. ``libraries``: the container gets the vendor's, too.
-    ``consumed``: the claim's part of the capacity of a device that it shares.
+    ``admin``: the claim has administrative access, beside other claims. ``libraries``: the
+    container gets the vendor's libraries too. ``consumed``: the claim's part of the capacity of a
+    shared device.
     """
 
     request: str
@@ -43,7 +50,9 @@ class PreparedDevice:
 
     @property
     def entry(self) -> str:
-        """What stands for it in the claim's spec: a claim may have several shares of one device."""
+        """Its name in the claim's spec, which is unique even if a claim has several shares of one
+        device.
+        """
         return f"{self.device}-{self.share_id}" if self.share_id else self.device
 
 
@@ -58,10 +67,10 @@ class PreparedClaim:
 
 
 class Checkpoint:
-    """The prepared claims, kept in the file at ``path``. For one thread at a time.
+    """The prepared claims, kept in the file at ``path``. Use it from one thread at a time.
 
-    A file that is damaged, or of another version, is renamed and counts as lost: the specs tell again what is prepared.
-    Keys that a newer agent has written stay in the file for as long as the claim or device that they belong to.
+    A damaged file, or a file of another version, is renamed and counts as lost. The specs then show
+    what is prepared. Keys of a newer agent stay in the file as long as their claim or device does.
     """
 
     def __init__(self, path: Path) -> None:
@@ -80,22 +89,22 @@ class Checkpoint:
             self._claims, self._document = {}, {}
 
     def get(self, uid: str) -> PreparedClaim | None:
-        """The claim with this uid."""
+        """Return the claim with this uid, None for none."""
         return self._claims.get(uid)
 
     def claims(self) -> list[PreparedClaim]:
-        """All prepared claims."""
+        """Return all prepared claims."""
         return list(self._claims.values())
 
     def put(self, claim: PreparedClaim) -> None:
-        """Note a claim, also one that is noted already. Raises OSError."""
+        """Note a claim, new or changed. Raises OSError."""
         self._write({**self._claims, claim.uid: claim})
 
     def drop(self, uid: str) -> None:
         """Forget a claim, if it is noted, also on a full disk.
 
-        The file may keep the claim then. After a restart of the agent, the claim has its device until it is dropped
-        again.
+        The file may keep the claim then. After a restart of the agent, the claim has its device
+        until it is dropped again.
         """
         if uid in self._claims:
             left = {other: claim for other, claim in self._claims.items() if other != uid}
@@ -115,9 +124,11 @@ class Checkpoint:
 
 
 def _written(claim: PreparedClaim, before: Json) -> Json:
-    """Return a claim as the file has it. ``before``: as the file has had it, with keys of a newer agent.
+    """Return a claim as the file has it.
 
-    An agent from before devices were shared can read what has no share.
+    ``before``: the claim in the current file, with keys of a newer agent.
+
+    An agent from before devices were shared can read a claim without shares.
     """
     said = {(raw["device"], raw.get("share_id", "")): raw for raw in before.get("devices", ())}
     devices = [_unknown(PreparedDevice, said.get((device.device, device.share_id), {}))
@@ -127,13 +138,16 @@ def _written(claim: PreparedClaim, before: Json) -> Json:
 
 
 def _unknown(kind: type[PreparedClaim | PreparedDevice], raw: Json) -> Json:
-    """Return what this agent does not know of an object."""
+    """Return the keys of an object that this agent does not know."""
     known = {each.name for each in fields(kind)}
     return {name: value for name, value in raw.items() if name not in known}
 
 
 def _read(document: Json) -> dict[str, PreparedClaim]:
-    """Raises ValueError, KeyError or TypeError for what is no checkpoint of VERSION."""
+    """Read a checkpoint.
+
+    Raises ValueError, KeyError or TypeError if it is no checkpoint of VERSION.
+    """
     if document["version"] != VERSION:
         raise ValueError(document["version"])
     return {claim.uid: claim for claim in map(_claim, document["claims"])}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the plugin writes into the status of a claim that it has prepared: which device, and what comes with it."""
+"""Write into the status of a prepared claim which device it has, and whether with libraries."""
 
 from __future__ import annotations
 
@@ -21,15 +21,20 @@ READY = "Ready"
 
 
 class ClaimStatus:
-    """Server-side apply under the driver's name: conditions of others on the same device stay."""
+    """Use server-side apply as the driver's field manager, so that others' conditions on the device
+    stay.
+    """
 
     def __init__(self, client: Client, driver: str) -> None:
         self._client, self._driver = client, driver
 
     def write(self, prepared: PreparedClaim) -> bool:
-        """Write the devices of a claim, unless they stand there already; whether something was written.
+        """Write the devices of a claim, unless its status has them already.
 
-        A claim that has them no more is left alone. Raises ApiError: Conflict when the claim changed meanwhile.
+        Return whether it was written.
+
+        A claim that no longer has the devices is left alone. Raises ApiError. Conflict means that
+        the claim changed meanwhile.
         """
         try:
             claim = self._client.get(CLAIMS, prepared.name, prepared.namespace)
@@ -61,7 +66,7 @@ class ClaimStatus:
 
 
 def _stands(claim: Json, wanted: Json) -> bool:
-    """Whether the claim has this entry, whatever others have added to it."""
+    """Return whether the claim has this entry, also if others have added to it."""
     for entry in (claim.get("status") or {}).get("devices") or []:
         if all(entry.get(key) == wanted.get(key) for key in ("driver", "pool", "device", "shareID", "data")):
             said = [(c["type"], c["status"], c.get("message")) for c in entry.get("conditions") or []]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which devices of the node's bus the driver has to offer, and under which names they stand in its pool."""
+"""The devices of the node's bus that the driver offers, and their names in its pool."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.composable.infra.plugins.module_utils.node.vendors impo
 )
 
 KINDS = tuple(vendor.name for vendor in VENDORS)
-# Any other PCI device of the bus may be the node's own screen; whoever wants such devices names the kind.
+# A generic PCI device may be the node's own screen, so users must name that kind.
 DEFAULT_KINDS = tuple(kind for kind in KINDS if kind != GENERIC_PCI.name)
 GPU, PCI, MEMORY = "gpu", "pci", "cxl-memory"
 _TYPES = {CXL_MEMORY.name: MEMORY, GENERIC_PCI.name: PCI}
@@ -31,10 +31,11 @@ _LONGEST_LABEL = 63
 
 @dataclass(frozen=True, slots=True)
 class NodeDevice:
-    """A device that a container can use. ``files`` are below /dev of the node; ids are hexadecimal without 0x.
+    """A device that a container can use. Its ids are hexadecimal without 0x.
 
-    ``kind``: name of its row in the table of vendors; ``link_width``: lanes; ``root``: the PCIe root complex;
-    ``switch``: the upstream port of the switch that it is below; ``link_speed``: as sysfs says it.
+    ``kind``: name of its row in the table of vendors. ``files``: paths below /dev of the node.
+    ``link_width``: number of lanes. ``link_speed``: as sysfs shows it. ``root``: the PCIe root
+    complex. ``switch``: the upstream port of the switch above it.
     """
 
     kind: str
@@ -58,24 +59,26 @@ class NodeDevice:
 
     @property
     def identity(self) -> str:
-        """Its UUID, or its PCI address where it has none."""
+        """Its UUID, or its PCI address if it has none."""
         return self.uuid or self.address
 
     @property
     def place(self) -> tuple[str, int, str, str]:
-        """What is near each other comes one after the other in this order."""
+        """A key that sorts devices that are near each other side by side."""
         return self.root, -1 if self.numa_node is None else self.numa_node, self.switch, self.name
 
     @property
     def name(self) -> str:
-        """Its name in the pool, a DNS label: that of a device with a UUID is the same on every node and slot."""
+        """Its name in the pool, a DNS label. With a UUID, it is the same on every node and slot."""
         plain = _OTHER.sub("-", self.identity.lower()).strip("-")
         return (plain if plain.startswith(f"{self.type}-") else f"{self.type}-{plain}")[:_LONGEST_LABEL].rstrip("-")
 
 
 def offered(root: Path, kinds: Collection[str]) -> tuple[NodeDevice, ...]:
-    """Devices of these kinds that have their driver and answer, by address. Raises NotProven when the bus is not
-    readable. ``root``: where the node's / is seen."""
+    """Return the devices of these kinds that have their driver and answer, by address.
+
+    ``root``: where the node's / is seen. Raises NotProven when the bus is not readable.
+    """
     found = (_device(root, device, kinds) for device in pci.devices(root))
     return tuple(device for device in found if device is not None)
 
@@ -86,7 +89,7 @@ def _device(root: Path, seen: pci.PciDevice, kinds: Collection[str]) -> NodeDevi
         return None
     files = _files(root, seen)
     link = pci.link(root, seen.address)
-    # Last, so that nothing is told of a device that was lost meanwhile.
+    # Check this last, in case the device was lost meanwhile.
     if not files or pci.is_lost(root, seen.address):
         return None
     return NodeDevice(vendor.name, seen.address, seen.vendor, seen.device, files, seen.uuid or "", seen.model or "",
@@ -95,12 +98,14 @@ def _device(root: Path, seen: pci.PciDevice, kinds: Collection[str]) -> NodeDevi
 
 
 def _is_ready(seen: pci.PciDevice, vendor: Vendor) -> bool:
-    """Whether it has its driver; one that tells a UUID at its first use has been used."""
+    """Return whether the device has its driver, and its UUID if it reports one only at its first
+    use.
+    """
     return seen.driver is not None and vendor.driver in ("", seen.driver) and (not vendor.touch or bool(seen.uuid))
 
 
 def _files(root: Path, seen: pci.PciDevice) -> tuple[str, ...]:
-    """Nothing where it is not known by which files a device is used."""
+    """Return the device's files, none if they are not known."""
     try:
         return tuple(pci.device_files(root, seen))
     except NotProven:

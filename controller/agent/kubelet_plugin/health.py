@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tells the kubelet how devices are; it writes that into the status of the pods that have them."""
+"""Report the health of devices to the kubelet, which writes it into the status of the pods that use
+them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from .wire import health_pb2
 from .wire.rpc import Method
 
-# Said again after so many seconds, and believed for so many.
+# Seconds until a report is repeated, and seconds for which the kubelet trusts it.
 REPEAT_SECONDS, BELIEVED_SECONDS = 10.0, 30
 _HEALTHY, _UNHEALTHY = 1, 2
 _LONGEST = 1024
@@ -22,7 +24,7 @@ _LONGEST = 1024
 
 @dataclass(frozen=True, slots=True)
 class DeviceHealth:
-    """A device of a pool; ``illness`` is a sentence, empty when the device is well."""
+    """The health of a device of a pool. ``illness``: a sentence, empty if the device is healthy."""
 
     pool: str
     device: str
@@ -30,7 +32,10 @@ class DeviceHealth:
 
 
 class HealthStream:
-    """Each kubelet that listens gets the whole list at once, after each change, and from time to time. Thread-safe."""
+    """Send each kubelet that listens the whole list at once, after each change and regularly.
+
+    Thread-safe.
+    """
 
     def __init__(self) -> None:
         self._now: tuple[DeviceHealth, ...] = ()
@@ -38,11 +43,11 @@ class HealthStream:
         self._changed = threading.Condition()
 
     def methods(self) -> dict[str, Method]:
-        """The service's methods by name."""
+        """Return the service's methods by name."""
         return {"NodeWatchResources": self._watch}
 
     def tell(self, devices: Sequence[DeviceHealth]) -> None:
-        """How all devices are now."""
+        """Set the current health of all devices."""
         with self._changed:
             self._looked = time.time()
             if tuple(devices) != self._now:

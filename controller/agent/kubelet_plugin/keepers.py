@@ -1,11 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prove on the node that nothing uses a claim's devices, or say what may use them.
+"""Prove on the node that nothing uses a claim's devices, or report what may use them.
 
-A claim or a pod that is gone from the API server proves nothing: its tenant may delete both while
-the container runs. Nor does a container that ended: it may have passed its open device to a
-container of another pod, through a socket in a volume. The proof reads the node's processes.
+A claim or a pod that is gone from the API server proves nothing, because its tenant may delete both
+while the container runs. A container that has ended proves nothing either. It may have passed its
+open device to a container of another pod, through a socket in a volume. The proof reads the node's
+processes.
 """
 
 from __future__ import annotations
@@ -31,24 +32,29 @@ Json = dict[str, t.Any]
 
 
 class Keepers:
-    """``root``: where the node's / is seen. ``node_pods``: all pods of the node that the API server has."""
+    """Find the users of a claim's devices.
+
+    ``root``: where the node's / is seen. ``node_pods``: returns all pods of the node that the API
+    server has.
+    """
 
     def __init__(self, root: Path, node_pods: Callable[[], Iterable[Json]]) -> None:
         self._root, self._node_pods = root, node_pods
 
     def of(self, claim: PreparedClaim) -> str:
-        """Return in a sentence what may still use the claim's devices, empty when nothing can."""
+        """Return in a sentence what may still use the claim's devices, empty if nothing can."""
         try:
             return self._openers(claim) or self._pod(claim) or self._vanished_pod()
         except NotProven as error:
             return f"whether its devices are idle cannot be told: {error}"
 
     def strangers(self, claim: PreparedClaim, prepared: Iterable[PreparedClaim]) -> str:
-        """Return in a sentence which pods still use the claim's devices once its containers ended.
+        """Return in a sentence which pods still use the claim's devices after its containers have
+        ended.
 
-        ``prepared``: all claims. Processes of the host do not count, nor pods that may open any
-        device of the node by themselves, as the vendor's monitoring may, nor pods of another claim
-        for the same device.
+        ``prepared``: all prepared claims. Processes of the host do not count, nor pods that may
+        open any device of the node by themselves, such as the vendor's monitoring, nor pods of
+        another claim for the same device.
         """
         others = {(each.namespace, each.name) for each in prepared
                   if each.uid != claim.uid and _overlap(each, claim)}
@@ -67,7 +73,7 @@ class Keepers:
         return not (pods.has_host_access(pod) or claimed & {*others})
 
     def _openers(self, claim: PreparedClaim, counts: Callable[[str], bool] = bool) -> str:
-        """Name the processes that have a device of the claim open and count. Raise NotProven."""
+        """Name the processes that have a device of the claim open and count. Raises NotProven."""
         for device in pci.devices(self._root):
             if not any(_is(device, each) for each in claim.devices):
                 continue
@@ -109,7 +115,10 @@ class Keepers:
 
 
 def _is(device: pci.PciDevice, prepared: PreparedDevice) -> bool:
-    """Whether it is, or may be, the prepared device. An administrator's access keeps no device."""
+    """Return whether a device is, or may be, the prepared device.
+
+    Administrative access does not count.
+    """
     if prepared.admin:
         return False
     same_uuid = bool(prepared.uuid) and device.uuid == prepared.uuid
@@ -117,7 +126,7 @@ def _is(device: pci.PciDevice, prepared: PreparedDevice) -> bool:
 
 
 def _overlap(one: PreparedClaim, other: PreparedClaim) -> bool:
-    """Whether two claims have a device in common."""
+    """Return whether two claims have a device in common."""
     return bool({each.address for each in one.devices} & {each.address for each in other.devices})
 
 

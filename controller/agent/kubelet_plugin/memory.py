@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Give CXL memory to a claim only when nothing of another tenant is in it.
+"""Give CXL memory to a claim only if it holds no data of another tenant.
 
-Nobody can tell who used memory before: another claim, another node, another cluster. So the kernel sanitizes it before
-each claim gets it. What is sanitized is kept in this process alone. After a restart it is sanitized once more.
+Another claim, node or cluster may have used the memory before. So the kernel sanitizes it before
+each claim gets it. Only this process remembers which memory is sanitized. After a restart it is
+sanitized once more.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from .devices import NodeDevice
 from .errors import Refused
 
 ALL_NAMESPACES = "*"
-# The kubelet waits 45 s for an answer, and other claims of the node wait meanwhile.
+# The kubelet waits 45 s for an answer. Meanwhile other claims of the node wait.
 BRIEF_SECONDS = 2.0
 WRITE_SECONDS = 10.0
 _Key = tuple[str, int]
 
 
 class MemoryGuard:
-    """``root``: where the node's / is seen. ``unsanitized``: namespaces, or ALL_NAMESPACES, whose claims
-    get memory that the kernel offers no way to sanitize. One thread at a time calls it.
+    """Sanitize memory before a claim gets it. Call it from one thread at a time.
+
+    ``root``: where the node's / is seen. ``unsanitized``: namespaces, or ALL_NAMESPACES. Their
+    claims get memory even if the kernel offers no way to sanitize it.
     """
 
     def __init__(self, root: Path, unsanitized: Collection[str] = ()) -> None:
@@ -37,10 +40,12 @@ class MemoryGuard:
         self._clean: set[_Key] = set()
 
     def clean(self, devices: Iterable[NodeDevice], namespace: str) -> None:
-        """Return when the memory of these devices is sanitized. Nobody uses them now: the caller has made sure.
+        """Return when the memory of these devices is sanitized.
 
-        ``namespace``: of the claim that gets them. Raises Refused, also while the kernel sanitizes; the next call goes
-        on from there.
+        The caller ensures that it is not in use.
+
+        ``namespace``: of the claim that gets the devices. Raises Refused, also while the kernel
+        sanitizes. Then call it again.
         """
         wanted = [d for d in devices if sanitize.offered(self._root, d.address) or not self._is_allowed(namespace)]
         if reasons := [reason for device in wanted if (reason := self._reason_against(device))]:
@@ -51,7 +56,7 @@ class MemoryGuard:
         return not self._unsanitized.isdisjoint({namespace, ALL_NAMESPACES})
 
     def _reason_against(self, device: NodeDevice) -> str:
-        """Why the device is not clean, empty when it is."""
+        """Return why the device is not clean, empty if it is."""
         key = self._key(device)
         if key in self._clean:
             return ""
@@ -67,7 +72,10 @@ class MemoryGuard:
         return ""
 
     def _go_on(self, device: NodeDevice, key: _Key) -> None:
-        """An end counts when it was seen by this process to be under way. Raises NodeTrouble."""
+        """Start to sanitize the device, or wait for a start of this process. Raises NodeTrouble.
+
+        Only an end that follows a start in this process counts.
+        """
         if not sanitize.offered(self._root, device.address):
             raise NodeTrouble("", sanitize.not_offered(device.address))
         sanitize.await_end(self._root, device.address, BRIEF_SECONDS)
@@ -76,5 +84,8 @@ class MemoryGuard:
             sanitize.await_end(self._root, device.address, BRIEF_SECONDS)
 
     def _key(self, device: NodeDevice) -> _Key:
-        """A device that leaves and comes back has another folder. Raises OSError when it is gone."""
+        """Return a key of the device's sysfs folder, which is new after each attach.
+
+        Raises OSError when the device is gone.
+        """
         return device.address, os.stat(self._root / "sys/bus/pci/devices" / device.address).st_ino

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plugin's options of the agent's command line. Who wants no plugin needs no grpcio, so nothing here imports it."""
+"""The plugin's options of the agent's command line.
+
+Nothing here imports grpcio, because an agent without the plugin does not need it.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ from .shares import BadShare, Share, read_share
 
 # The kubelet makes a socket below its folder with the name in its path.
 LONGEST_DRIVER = 63
-# The release by which `make protos` generated messages: an older protobuf refuses them.
+# The release with which `make protos` generated messages. An older protobuf refuses them.
 OLDEST_PROTOBUF = (7, 35, 1)
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DRIVER = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
 def add_plugin_options(parser: argparse.ArgumentParser) -> None:
-    """Add them to the agent's."""
+    """Add the plugin's options to the agent's parser."""
     add = parser.add_argument
     add("--dra-driver", default="", metavar="NAME",
         help="be a DRA driver of this name for the node's devices, by a kubelet plugin; needs grpcio (default: none)")
@@ -48,12 +51,14 @@ def add_plugin_options(parser: argparse.ArgumentParser) -> None:
 
 
 def own_kinds(args: argparse.Namespace) -> tuple[str, ...]:
-    """Rows of the table of vendors that the agent's own driver offers; none without one."""
+    """Return the rows of the table of vendors that the agent's own driver offers, none without a
+    driver.
+    """
     return tuple(args.dra_kinds) if args.dra_driver else ()
 
 
 def shares(args: argparse.Namespace) -> tuple[Share, ...]:
-    """Which devices several claims may share. Raises BadConfig."""
+    """Return which devices several claims may share. Raises BadConfig."""
     try:
         return tuple(read_share(text) for text in args.dra_shares)
     except BadShare as error:
@@ -61,7 +66,10 @@ def shares(args: argparse.Namespace) -> tuple[Share, ...]:
 
 
 def check_plugin_options(args: argparse.Namespace) -> None:
-    """Raises BadConfig where a DRA driver cannot have the name, or cannot be served here."""
+    """Check the options.
+
+    Raises BadConfig if the name is not valid for a DRA driver, or the driver cannot run here.
+    """
     name = args.dra_driver
     if args.dra_driver_by_label and not name:
         raise BadConfig("--dra-driver-by-label: is not usable without --dra-driver, whose name the label may have")

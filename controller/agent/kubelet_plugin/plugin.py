@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plugin of one node: its sockets, and the thread that looks at the bus, publishes, and tells how devices are."""
+"""The kubelet plugin of one node, with its sockets, and a thread that reads the bus, publishes, and
+reports health.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +48,9 @@ from .wire.sockets import Registration, Sockets, serving
 Json = dict[str, t.Any]
 ClaimName = tuple[str, str]
 log = logging.getLogger("composable.infra")
-# sysfs has no events: a device that nobody told of is seen after this time.
+# sysfs has no events. The plugin reads the bus at least this often, in seconds.
 LOOK_SECONDS = 1.0
-# How long a device that has left the bus waits for a slice without it.
+# Seconds that the removal of a device waits for a slice without the device.
 WITHDRAW_SECONDS = 5.0
 SWEEP_SECONDS = 60.0
 _HEALTH_SERVICE = "DRAResourceHealth"
@@ -57,10 +59,12 @@ SERVICES = ("v1.DRAPlugin", "v1beta1.DRAPlugin", f"{HEALTH}.{_HEALTH_SERVICE}", 
 
 @dataclass(frozen=True, slots=True)
 class PluginOptions:
-    """``driver``: name of the DRA driver; ``kinds``: which rows of the table of vendors it offers.
+    """Options of the plugin.
 
-    ``kubelet``: the kubelet's folder, ``cdi``: where the container runtime reads specs; both at the node's own paths.
-    ``shares``: which devices several claims may share, and by what. ``unsanitized``: see ``MemoryGuard``.
+    ``driver``: name of the DRA driver. ``kinds``: rows of the table of vendors that it offers.
+    ``kubelet``: the kubelet's folder. ``cdi``: the folder from which the container runtime reads
+    specs. Both are paths as on the node. ``shares``: which devices several claims may share, and
+    how. ``unsanitized``: see ``MemoryGuard``.
     """
 
     driver: str
@@ -72,20 +76,23 @@ class PluginOptions:
 
 
 def _no_claims(_but: Collection[ClaimName]) -> Iterable[Json]:
-    """Of a node without pods."""
+    """Return no claims, for a node without pods."""
     return ()
 
 
 def _no_report(_uuid: str, _address: str, _message: str) -> None:
-    """Of an agent that has nobody to report to."""
+    """Do nothing, for an agent without a recorder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """What the plugin takes from the node agent. ``slices``: all of the node. ``synced``: whether they were read.
-    ``kept``: see ``Sight``. ``claims``: those of the node's pods, but for some by namespace and name. ``other_driver``:
-    whose the devices of the node are where they are not this driver's, empty where they are. ``pods``: all pods of the
-    node that the API server has. ``report``: called with UUID, address and sentence of a device that is withheld.
+    """The parts of the node agent that the plugin uses.
+
+    ``slices``: all ResourceSlices of the node. ``synced``: whether they were read. ``kept``: see
+    ``Sight``. ``claims``: returns the claims of the node's pods, without those of the given
+    namespaces and names. ``other_driver``: returns the driver that offers the node's devices
+    instead of this one, empty for none. ``pods``: returns all pods of the node that the API server
+    has. ``report``: called with UUID, address and sentence of a device that is withheld.
     """
 
     node: str
@@ -101,7 +108,7 @@ class Agent:
 
 
 class KubeletPlugin:
-    """``start`` it once, ``stop`` it once."""
+    """The plugin of one node. Call ``start`` once and ``stop`` once."""
 
     def __init__(self, client: Client, options: PluginOptions, agent: Agent) -> None:
         self.options, self._agent = options, agent
@@ -130,11 +137,14 @@ class KubeletPlugin:
         self._thread = threading.Thread(target=self._run, name=f"kubelet-plugin-{agent.node}", daemon=True)
 
     def start(self) -> None:
-        """Begin; the kubelet is served when the agent knows its node."""
+        """Start the thread. It serves the kubelet when the agent has read its node."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and leave no socket behind; claims stay prepared, and the kubelet removes the slices after a while."""
+        """Stop, and leave no socket behind.
+
+        Claims stay prepared. The kubelet removes the slices after a while.
+        """
         self._stopping.set()
         self._due.set()
         with self._round:
@@ -144,13 +154,16 @@ class KubeletPlugin:
         self._serving.close()
 
     def poke(self) -> None:
-        """Something changed: look now."""
+        """Read the bus now, because something has changed."""
         self._due.set()
 
     def withdraw(self) -> None:
-        """A device has left the bus: returns when the slices are those of a later look.
+        """Return when the slices show the state after this call.
 
-        One that comes back at once would else be shown all along, as something that it is no more.
+        Call it when a device has left the bus.
+
+        Otherwise, if the device came back at once, the slices would show its old entry without a
+        break.
         """
         with self._round:
             wanted = self._rounds_begun + 1
@@ -163,12 +176,12 @@ class KubeletPlugin:
         return self._preparation.holder(uuid, address)
 
     def problems(self) -> list[str]:
-        """What does not work now, a sentence each."""
+        """Return the current problems, each as a sentence."""
         with self._lock:
             return list(self._problems.values())
 
     def status(self) -> dict[str, t.Any]:
-        """For people: what is offered, what is left to other drivers, and what is prepared."""
+        """Return for people the devices that are offered, left to other drivers, and prepared."""
         claims = {f"{c.namespace}/{c.name}": [d.device for d in c.devices] for c in self._preparation.claims()}
         return {"driver": self.options.driver, "registered": self._registered.is_set(), "prepared": claims,
                 "devices": [device.name for device in self._devices or ()], "left_out": dict(self._left_out)}
@@ -189,7 +202,10 @@ class KubeletPlugin:
                 self._round.notify_all()
 
     def _try(self, duty: Callable[[], None]) -> None:
-        """One that fails is tried again at the next look, and keeps no other from its work."""
+        """Run a duty. If it fails, note the problem, so that other duties run.
+
+        The next round tries it again.
+        """
         try:
             duty()
             problem = ""
@@ -212,7 +228,7 @@ class KubeletPlugin:
         self._devices = found
 
     def _serve(self) -> None:
-        """Also after somebody has removed the sockets."""
+        """Serve the kubelet, also after the sockets were removed."""
         if self._begun and self._sockets.are_there():
             return
         self._begun = False
@@ -235,16 +251,20 @@ class KubeletPlugin:
         self.poke()
 
     def _publish(self) -> None:
-        """Not before the kubelet would serve the devices."""
+        """Publish the devices, but not before the kubelet has registered the plugin."""
         if self._registered.is_set() and self._devices is not None:
             shown = self._to_show(self._devices)
             if self._publisher.publish(shown):
                 log.info("published: %s", ", ".join(device.name for device in shown) or "no device")
 
     def _to_show(self, devices: Sequence[NodeDevice]) -> list[NodeDevice]:
-        """What a claim has stays; a device that another driver shows, or that a claim of it has, is for those only, as
-        are all where the node has another driver. A device of a claim that is over, which something may still use, is
-        for nobody."""
+        """Return the devices for the slices.
+
+        A device that a claim has prepared stays. A device that another driver shows, or that a
+        claim has through the other driver, is left to that driver, and so are all devices if the
+        node has another driver. A device of a claim that is over, which something may still use, is
+        withheld.
+        """
         prepared = {d.address for claim in self._preparation.claims() for d in claim.devices
                     if d.pool == self._place.pool}
         shown = self._publisher.shown()
@@ -261,9 +281,11 @@ class KubeletPlugin:
             device.address in prepared or not self._sight.reason_to_hide(device, shown))]
 
     def _held_by(self, device: NodeDevice) -> str:
-        """The vendor's driver of which a claim may have the device, though no slice shows it; empty for none.
+        """Return the vendor's driver through which a claim may have the device, though no slice
+        shows it.
 
-        So it is when the vendor's plugin was taken from the node: its claims go on. Raises ApiError.
+        Empty for none. This happens when the vendor's plugin was removed from the node, because its
+        claims stay. Raises ApiError.
         """
         driver = next(vendor.dra_driver for vendor in VENDORS if vendor.name == device.kind)
         if driver in ("", self.options.driver):
@@ -297,7 +319,7 @@ class KubeletPlugin:
                     del self._unwritten[claim.uid]
 
     def _sweep(self) -> None:
-        """Each minute, and at once when a prepared claim is the first time one that no pod names."""
+        """Sweep once a minute, and at once when no pod names a prepared claim any more."""
         named = {(pod["metadata"].get("namespace"), name) for pod in self._agent.pods()
                  for name in pods.claim_names(pod).values()}
         loose = {c.uid for c in self._preparation.claims() if (c.namespace, c.name) not in named}
@@ -306,7 +328,10 @@ class KubeletPlugin:
             self._swept, self._loose = time.monotonic(), loose
 
     def _report_withheld(self) -> None:
-        """Report each claim once that is over while something may use its devices. Raise Refused while there is one."""
+        """Report each claim once that is over while something may use its devices.
+
+        Raises Refused while there is such a claim.
+        """
         found = self._preparation.withheld()
         said = {claim.uid: f"the claim {claim.namespace}/{claim.name} is over and was not unprepared, "
                            f"so nobody gets its devices: {reason}" for claim, reason in found}

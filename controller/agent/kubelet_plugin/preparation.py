@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prepare and Unprepare: what the kubelet asks for before the first and after the last container of a claim.
+"""Prepare and unprepare.
 
-First the checkpoint, then the spec: whoever dies between the two did not answer, and the kubelet asks again. Each step
-may be repeated.
+The kubelet calls them before the first and after the last container of a claim.
+
+Prepare writes the checkpoint first, then the spec. If the agent ends between the two, it has not
+answered, and the kubelet calls again. Each step may be repeated.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ log = logging.getLogger("composable.infra")
 
 @dataclass(frozen=True, slots=True)
 class OnNode:
-    """What a preparation reads and writes on the node."""
+    """The parts of the node that a preparation reads and writes."""
 
     sight: Sight
     edits: ContainerEdits
@@ -47,7 +49,10 @@ class OnNode:
 
 
 class Preparation:
-    """Thread-safe. ``prepared`` is called after each claim that was prepared."""
+    """Prepare and unprepare claims. Thread-safe.
+
+    ``prepared`` is called after each prepared claim.
+    """
 
     def __init__(self, place: Place, client: Client, node: OnNode, prepared: Callable[[PreparedClaim], None]) -> None:
         self._place, self._client, self._prepared = place, client, prepared
@@ -59,12 +64,12 @@ class Preparation:
         self._lock = threading.Lock()
 
     def claims(self) -> list[PreparedClaim]:
-        """All claims that are prepared."""
+        """Return all prepared claims."""
         with self._lock:
             return self._checkpoint.claims()
 
     def prepare(self, namespace: str, name: str, uid: str) -> PreparedClaim:
-        """Raises Refused, ApiError or OSError; the kubelet asks again."""
+        """Prepare a claim. Raises Refused, ApiError or OSError. The kubelet then calls again."""
         self._recover()
         wanted = self._place.wanted(self._client.get(CLAIMS, name, namespace), uid)
         with self._lock:
@@ -75,10 +80,10 @@ class Preparation:
         return found
 
     def unprepare(self, uid: str) -> None:
-        """Take back what was prepared for the claim with this uid, also for one that is not known.
+        """Undo the preparation of the claim with this uid, which may be unknown.
 
-        Raises Refused while a container of another pod has a device of the claim open. The pod
-        does not end until then, so that the claim keeps its devices. Raises ApiError or OSError.
+        Raises Refused while a container of another pod has a device of the claim open. The pod does
+        not end until then, so that the claim keeps its devices. Raises ApiError or OSError.
         """
         self._recover()
         claims = self.claims()
@@ -90,7 +95,8 @@ class Preparation:
             self._drop(uid)
 
     def withheld(self) -> list[tuple[PreparedClaim, str]]:
-        """Return the claims that are over while something may use their devices, with the reason."""
+        """Return the claims that are over while something may use their devices, with the reason.
+        """
         with self._lock:
             return [(claim, reason) for uid, reason in self._withheld.items()
                     if (claim := self._checkpoint.get(uid)) is not None]
@@ -98,7 +104,7 @@ class Preparation:
     def holder(self, uuid: str, address: str) -> str:
         """Return in a sentence which claim has the device prepared, empty for none.
 
-        An administrator's access does not count. ``uuid`` is empty for a device that has none.
+        Administrative access does not count. ``uuid`` is empty for a device that has none.
         """
         try:
             self._recover()
@@ -111,10 +117,10 @@ class Preparation:
         return ""
 
     def sweep(self) -> None:
-        """Forget claims that are over, once the node proves that nothing uses their devices.
+        """Forget claims that are over, if the node proves that nothing uses their devices.
 
-        The kubelet unprepares each claim, also one that is gone, so this is for a kubelet that lost
-        its state. Raises Refused, ApiError or OSError.
+        The kubelet unprepares each claim, also a claim that is gone, so this is for a kubelet that
+        lost its state. Raises Refused, ApiError or OSError.
         """
         self._recover()
         over = [claim for claim in self.claims() if self._is_over(claim)]
@@ -132,9 +138,10 @@ class Preparation:
             self._specs.remove_unfinished()
 
     def _recover(self) -> None:
-        """Note again, once, what is prepared by the specs alone: a checkpoint was lost, and containers run on.
+        """Note again, once, the claims that only their specs show as prepared.
 
-        A spec is written after the checkpoint and removed before it. Raises Refused, ApiError or OSError.
+        This restores a lost checkpoint while containers run on. A spec is written after the
+        checkpoint and removed before it. Raises Refused, ApiError or OSError.
         """
         with self._lock:
             if self._is_whole:
@@ -154,7 +161,7 @@ class Preparation:
             return
         meta = raw["metadata"] if raw is not None else {"namespace": "", "name": uid}
         devices = [(item, self._named(uid, there, item.pool, item.device)) for item in self._allocated_here(raw, uid)]
-        if not devices:  # the names of the devices are all that is left
+        if not devices:  # Only the names of the devices are left.
             named = (self._named(uid, there, self._place.pool, entry) for entry in entries)
             devices = [(Wanted("", self._place.pool, device.name), device) for device in named]
         found = PreparedClaim(uid, meta["namespace"], meta["name"],
@@ -164,14 +171,20 @@ class Preparation:
                     found.name)
 
     def _allocated_here(self, raw: Json | None, uid: str) -> list[Wanted]:
-        """Return the claim's results on this node; none for a claim that is gone or allocated on another node."""
+        """Return the claim's results on this node.
+
+        None if the claim is gone or allocated on another node.
+        """
         try:
             return self._place.wanted(raw, uid) if raw is not None and claims.results(raw) else []
         except Refused:
             return []
 
     def _named(self, uid: str, there: dict[str, NodeDevice], pool: str, name: str) -> NodeDevice:
-        """The device with this name, which a share may follow. Raises Refused when the node shows none."""
+        """Return the device with this name, which the id of a share may follow.
+
+        Raises Refused when the node has no such device.
+        """
         found = self._find(there, pool, name)
         if found is None and pool == self._place.pool:
             found = next((device for device in there.values() if name.startswith(f"{device.name}-")), None)
@@ -181,7 +194,10 @@ class Preparation:
         return found
 
     def cdi_id(self, uid: str, entry: str) -> str:
-        """By what name the container runtime finds a prepared device; ``entry``: what stands for it in the spec."""
+        """Return the name by which the container runtime finds a device.
+
+        ``entry``: its name in the spec.
+        """
         return self._specs.id(uid, entry)
 
     def _make(self, claim: PreparedClaim, wanted: list[Wanted]) -> PreparedClaim:
@@ -200,7 +216,7 @@ class Preparation:
         return made
 
     def _find(self, there: dict[str, NodeDevice], pool: str, name: str) -> NodeDevice | None:
-        """The node's device with this name in a pool; None for none."""
+        """Return the node's device with this name in a pool, None for none."""
         if pool == self._place.pool:
             return there.get(name)
         return self._sight.find(cohdi.pool_device(pool, name), there.values())
@@ -216,7 +232,11 @@ class Preparation:
         return found
 
     def _check_free(self, uid: str, wanted: Wanted, device: NodeDevice) -> None:
-        """A device is for one claim, unless the scheduler shared it among both or an administrator looks on."""
+        """Refuse a device that another claim has.
+
+        Two claims may have a device if the scheduler shared it between them, or with administrative
+        access.
+        """
         for other in self._checkpoint.claims():
             both = [each for each in other.devices if each.address == device.address and not each.admin]
             if other.uid == uid or wanted.admin or all(each.share_id and wanted.share_id for each in both):
@@ -230,17 +250,20 @@ class Preparation:
             self._drop(other.uid)
 
     def _new_memory(self, wanted: list[Wanted], devices: dict[str, NodeDevice]) -> list[NodeDevice]:
-        """Return the memory that no claim has prepared, this one neither: what is in it is nobody's."""
+        """Return the CXL memory that no claim has prepared yet, not even this claim.
+
+        It may hold data of another tenant.
+        """
         held = {each.address for claim in self._checkpoint.claims() for each in claim.devices if not each.admin}
         found = {item.device: devices[item.device] for item in wanted if not item.admin}
         return [device for device in found.values() if device.type == MEMORY and device.address not in held]
 
     def _is_over(self, prepared: PreparedClaim) -> bool:
-        """Whether the claim is gone, or has no device any more.
+        """Return whether the claim is gone, or no longer has a device.
 
-        An API server that does not answer, or does not serve claims, tells nothing.
+        Return False if the API server does not answer, or does not serve claims.
         """
-        if not prepared.namespace:  # it was gone already when its spec was found
+        if not prepared.namespace:  # The claim was gone already when its spec was found.
             return True
         try:
             now = self._client.get(CLAIMS, prepared.name, prepared.namespace)
@@ -261,7 +284,7 @@ def _prepared_device(item: Wanted, device: NodeDevice, libraries: bool = False) 
 
 
 def _is_device(prepared: PreparedDevice, uuid: str, address: str) -> bool:
-    """By the UUID where both have one: another device may have come to the address."""
+    """Compare by UUID if both have one, because another device may be at the address now."""
     return prepared.uuid == uuid if prepared.uuid and uuid else prepared.address == address
 
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node's ResourceSlices of this driver, kept as they should be: a starting kubelet deletes them."""
+"""Keep the node's ResourceSlices of this driver up to date.
+
+A kubelet deletes them when it starts.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from .shares import Share, share_of
 
 Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
-# The API server's limit of a slice.
+# The API server's limit for a slice.
 MOST_DEVICES = 128
 _LONGEST_NAME = 253
 _LONGEST_VALUE = 64
@@ -33,16 +36,22 @@ NOT_SERVED = ("the driver %s: no device is shared: this API server drops allowMu
 
 
 class Publisher:
-    """``store`` has all ResourceSlices of the node; what is written goes there at once. ``shares``: which devices
-    several claims may share."""
+    """Publish devices.
+
+    ``store``: has all ResourceSlices of the node, and gets each written slice at once. ``shares``:
+    which devices several claims may share.
+    """
 
     def __init__(self, client: Client, place: Place, store: Store, shares: Sequence[Share] = ()) -> None:
         self._client, self._place, self._store, self._shares = client, place, store, shares
 
     def publish(self, devices: Sequence[NodeDevice]) -> bool:
-        """Make the slices those of these devices; whether something was written. Raises ApiError.
+        """Make the slices show these devices. Return whether something was written.
 
-        The scheduler takes the first that fit, so devices that are near each other stand beside each other.
+        Raises ApiError.
+
+        The scheduler takes the first devices that fit, so devices that are near each other are
+        listed side by side.
         """
         entries = [entry(device, share_of(device, self._shares))
                    for device in sorted(devices, key=lambda device: device.place)]
@@ -60,14 +69,16 @@ class Publisher:
         return True
 
     def _look_for_shares(self, wanted: Sequence[Json]) -> None:
-        """An API server without the gate drops what it does not know, and is not asked again by this agent."""
+        """Stop sharing if the API server dropped the fields for it, because it lacks the feature
+        gate.
+        """
         kept = {str(device["name"]): device for item in self._own() for device in slices.devices(item)}
         if any(is_shared(each) and not is_shared(kept.get(str(each["name"]), each)) for each in wanted):
             self._shares = ()
             log.warning(NOT_SERVED, self._place.driver)
 
     def shown(self) -> frozenset[str]:
-        """Names of the devices that the slices show now."""
+        """Return the names of the devices that the slices show now."""
         return frozenset(str(device["name"]) for item in self._own() for device in slices.devices(item))
 
     def _own(self) -> list[Json]:
@@ -110,14 +121,15 @@ class Publisher:
         self._store.remove(there)
 
     def _owner(self) -> Json:
-        """With the Node object its slices go."""
+        """Return the owner reference of the Node, with which its slices are deleted."""
         node = self._client.get(NODES, self._place.node)
         return {"apiVersion": NODES.group_version, "kind": NODES.kind, "name": self._place.node,
                 "uid": node["metadata"]["uid"], "controller": True}
 
 
 def comparable(device: Json) -> Json:
-    """An entry with numbers for its quantities: the API server writes 1024Mi as 1Gi."""
+    """Return an entry with numbers for its quantities, because the API server writes 1024Mi as 1Gi.
+    """
     return {**device, "capacity": _numbers(device["capacity"])} if "capacity" in device else device
 
 
@@ -126,12 +138,15 @@ def _numbers(found: t.Any) -> t.Any:
 
 
 def is_shared(device: Json) -> bool:
-    """Whether an entry says that several claims may have parts of the device."""
+    """Return whether an entry allows several claims to have parts of the device."""
     return bool(device.get("allowMultipleAllocations"))
 
 
 def entry(device: NodeDevice, share: Share | None = None) -> Json:
-    """The device in ``spec.devices``; what is not known of it is left out. ``share``: how several claims share it."""
+    """Return the entry for a device in ``spec.devices``, without unknown attributes.
+
+    ``share``: how several claims share the device, None if they do not.
+    """
     texts = {"type": device.type, "uuid": device.uuid, "productName": device.model[:_LONGEST_VALUE],
              "pciVendor": device.vendor, "pciDevice": device.device, "switch": device.switch,
              "linkSpeed": device.link_speed,

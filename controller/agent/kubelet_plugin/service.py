@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kubelet's calls as gRPC has them: each claim of a call gets its own answer or its own error."""
+"""The gRPC methods that the kubelet calls.
+
+Each claim of a call gets its own answer or its own error.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,16 @@ log = logging.getLogger("composable.infra")
 
 
 class PluginService:
-    """Answers; whatever goes wrong with a claim stands in its answer, and the kubelet asks again."""
+    """Answer the kubelet.
+
+    An error of a claim is part of the answer, and the kubelet calls again.
+    """
 
     def __init__(self, preparation: Preparation) -> None:
         self._preparation = preparation
 
     def methods(self) -> dict[str, Method]:
-        """The service's methods by name."""
+        """Return the service's methods by name."""
         return {"NodePrepareResources": self._prepare_all, "NodeUnprepareResources": self._unprepare_all}
 
     def _prepare_all(self, request: t.Any, _context: object) -> t.Any:
@@ -40,7 +46,7 @@ class PluginService:
     def _unprepare_all(self, request: t.Any, _context: object) -> t.Any:
         answer = dra_pb2.NodeUnprepareResourcesResponse()
         for claim in request.claims:
-            # A claim without an entry counts as not done.
+            # The kubelet counts a claim without an entry as not done.
             answer.claims[claim.uid].SetInParent()
             try:
                 self._preparation.unprepare(claim.uid)

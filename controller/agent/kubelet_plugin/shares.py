@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices that several claims may share, each with a part of a capacity (KEP-5075, ``DRAConsumableCapacity``).
+"""Devices that several claims may share, each with a part of a capacity (KEP-5075,
+``DRAConsumableCapacity``).
 
-Nothing divides the device: kube-scheduler counts what was promised, and containers are told their part.
+Nothing divides the device itself. kube-scheduler counts the allocated parts, and each container
+gets its part in a variable.
 """
 
 from __future__ import annotations
@@ -25,12 +27,14 @@ _TEXT = re.compile(r"(?P<devices>[^=]+)=(?P<capacity>[A-Za-z_][A-Za-z0-9_]{0,31}
 
 
 class BadShare(ValueError):
-    """A text that says no share; the message is one sentence."""
+    """The text describes no share. The message is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How devices are shared: by parts of ``amount`` of a ``capacity``, each a multiple of ``step``.
+    """How devices are shared.
+
+    Each claim gets a part of ``amount`` of a ``capacity``, a multiple of ``step``.
 
     ``devices``: a row of the table of vendors, or a productName.
     """
@@ -42,13 +46,19 @@ class Share:
 
     @property
     def capacities(self) -> Json:
-        """``capacity`` of a device in a ResourceSlice. A request that names none takes the whole, as it always did."""
+        """``capacity`` of a device in a ResourceSlice.
+
+        A request that names no part takes the whole, as before.
+        """
         span = {"min": self.step, "max": self.amount, "step": self.step}
         return {self.capacity: {"value": self.amount, "requestPolicy": {"default": self.amount, "validRange": span}}}
 
 
 def read_share(text: str) -> Share:
-    """From ``DEVICES=CAPACITY:AMOUNT:STEP``, such as ``nvidia=memory:80Gi:10Gi``. Raises BadShare."""
+    """Read ``DEVICES=CAPACITY:AMOUNT:STEP``, such as ``nvidia=memory:80Gi:10Gi``.
+
+    Raises BadShare.
+    """
     match = _TEXT.fullmatch(text)
     if match is None:
         raise BadShare(f"{text!r} is not usable: must be DEVICES=CAPACITY:AMOUNT:STEP, such as "
@@ -64,6 +74,9 @@ def read_share(text: str) -> Share:
 
 
 def share_of(device: NodeDevice, shares: Iterable[Share]) -> Share | None:
-    """The one of its productName, else that of its kind; None for a device that one claim has alone."""
+    """Return the share for the device's productName, else for its kind.
+
+    None if a single claim has the device.
+    """
     found: Mapping[str, Share] = {share.devices: share for share in shares}
     return found.get(device.model) or found.get(device.kind)

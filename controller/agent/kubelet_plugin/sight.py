@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the plugin knows of each device: the bus, the agent's evidence, and whether another driver shows it."""
+"""The plugin's view of each device, from the bus, the agent's evidence, and the slices of other
+drivers.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,18 @@ from .errors import Refused
 
 Json = dict[str, t.Any]
 Kept: t.TypeAlias = Mapping[str, Evidence | None]
-# Troubles of the device itself; others are about a release that cannot be.
+# Problems of the device itself. Other problems are about a release that is not possible.
 _ILL = (LOST_ON_BUS, REMOVAL_HUNG, NOT_ON_BUS, NO_ROOM_FOR_BARS, DRIVER_FAILED, DRIVER_NOT_BOUND)
 
 
 class Sight:
-    """``root``: where the node's / is seen. ``evidences``: what the agent has written of its devices. ``node_slices``:
-    all ResourceSlices of the node. ``kept``: by pool device (``<pool>/<device>``), what the agent has written of the
-    node's device that it is, None when it has not come."""
+    """The view of the node's devices.
+
+    ``root``: where the node's / is seen. ``evidences``: returns the agent's evidence of its
+    devices. ``node_slices``: returns all ResourceSlices of the node. ``kept``: returns by pool
+    device (``<pool>/<device>``) the evidence of the node's device that stands for it, None if that
+    device has not come.
+    """
 
     def __init__(self, driver: str, root: Path, kinds: Collection[str], evidences: Callable[[], Iterable[Evidence]],
                  node_slices: Callable[[], Iterable[Json]], kept: Callable[[], Kept] = dict) -> None:
@@ -47,24 +53,28 @@ class Sight:
         self._evidences, self._slices, self._kept = evidences, node_slices, kept
 
     def look(self) -> tuple[NodeDevice, ...]:
-        """Devices of the bus that a container can use. Raises Refused when the bus is not readable."""
+        """Return the devices of the bus that a container can use.
+
+        Raises Refused if the bus is not readable.
+        """
         try:
             return offered(self._root, self._kinds)
         except NotProven as error:
             raise Refused(f"the bus of the node is not readable: {error}") from None
 
     def reason_against(self, device: NodeDevice) -> str:
-        """Why the device is for no new container now; empty when nothing is against it."""
+        """Return why no new container may get the device now, empty if it may."""
         evidence = self._evidence(device)
         if evidence and evidence.phase in (RELEASING, REMOVED):
             return "it is being released"
         return _unready(evidence)
 
     def reason_to_hide(self, device: NodeDevice, shown: Collection[str]) -> str:
-        """Why no slice shows the device; one that is being released stays, so that its claims can be told.
+        """Return why no slice may show the device, empty if it may.
 
-        ``shown``: names of the devices that are shown now. While a pool device has not come, any other device that
-        nobody knows may be it.
+        A device that is being released stays in its slice, so that the agent can find its claims.
+        ``shown``: names of the devices that are shown now. While a pool device has not come, any
+        other unknown device may be it.
         """
         if name := self.pool_device(device):
             return f"it is {name}"
@@ -74,23 +84,25 @@ class Sight:
         return _unready(evidence)
 
     def pool_device(self, device: NodeDevice) -> str:
-        """As which pool device one claim has a device, empty for none."""
+        """Return as which pool device a claim has the device, empty for none."""
         return next((name for name, e in self._kept().items() if e and _is_of(e, device.address, device.uuid)), "")
 
     def find(self, pool_device: str, there: Iterable[NodeDevice]) -> NodeDevice | None:
-        """Which of these devices is a pool device; None for none."""
+        """Return which of these devices stands for a pool device, None for none."""
         evidence = self._kept().get(pool_device)
         return next((d for d in there if evidence and _is_of(evidence, d.address, d.uuid)), None)
 
     def shown_by(self, device: NodeDevice) -> str:
-        """The other driver whose ResourceSlice of this node has the device; empty for none."""
+        """Return the other driver that shows the device in a ResourceSlice of this node, empty for
+        none.
+        """
         for item in self._slices():
             if slices.driver(item) != self._driver and {device.uuid, device.address} & set(identities(item)):
                 return slices.driver(item)
         return ""
 
     def illness(self, address: str, uuid: str) -> str:
-        """What is wrong with a device that containers have, in a sentence; empty when it is well."""
+        """Return in a sentence why a device is unhealthy, empty if it is healthy."""
         if pci.is_lost(self._root, address):
             return f"the device {address} answers nothing any more"
         if not (self._root / "sys/bus/pci/devices" / address).exists():
@@ -103,7 +115,7 @@ class Sight:
 
 
 def _is_of(evidence: Evidence, address: str, uuid: str) -> bool:
-    """By the UUID where both have one: another device may have come to the address."""
+    """Compare by UUID if both have one, because another device may be at the address now."""
     return evidence.uuid == uuid if evidence.uuid and uuid else evidence.address == address
 
 

@@ -1,4 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The vendor's DRA plugin on the agent's node: when it is restarted, and what its pods and slices tell of a device."""
+"""The vendor's DRA plugin on the agent's node.
+
+The agent restarts it, and reads its pods and slices.
+"""

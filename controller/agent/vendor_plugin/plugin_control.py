@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The pods of the vendors' plugins on the agent's node: which run, which were deleted, and what forbids it."""
+"""The pods of the vendors' plugins on the agent's node, with their restarts and the reasons against
+a restart.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ log = logging.getLogger("composable.infra")
 
 
 class PluginControl:
-    """Thread-safe. ``restarted()`` is called for each pod that was deleted."""
+    """Find and delete the plugins' pods. Thread-safe.
+
+    ``restarted()`` is called for each deleted pod.
+    """
 
     def __init__(self, client: Client, state: NodeState, restarted: Callable[[], None]) -> None:
         self._client, self._state, self._restarted = client, state, restarted
@@ -36,14 +41,19 @@ class PluginControl:
         return [pod for pod in self._state.plugin_pods(plugin) if not pods.ended(pod)]
 
     def deleted_at(self, plugin: Plugin) -> float | None:
-        """Return when a pod of the plugin was deleted last, by ``time.monotonic()``; None when none was."""
+        """Return when a pod of the plugin was deleted last, by ``time.monotonic()``.
+
+        None if none was.
+        """
         return self._deleted.get(plugin.driver)
 
     def delete(self, plugin: Plugin, pod: Json, leaving: Collection[str]) -> bool:
-        """Delete the pod, which restarts the plugin. Return False when another pod has taken its place.
+        """Delete the pod, which restarts the plugin.
 
-        ``leaving``: UUIDs of devices that leave the node. Raises NotRestarted beside a device that the plugin shows as
-        sick and that stays, and ApiError.
+        Return False if another pod has taken its place.
+
+        ``leaving``: UUIDs of devices that leave the node. Raises ApiError. Raises NotRestarted if
+        the plugin shows an unhealthy device that stays.
         """
         if why := self._why_not(plugin, leaving):
             raise NotRestarted(why)
@@ -60,7 +70,11 @@ class PluginControl:
         return True
 
     def _why_not(self, plugin: Plugin, leaving: Collection[str]) -> str:
-        """NVIDIA's plugin keeps the taints of its health check in memory: a sick device would get claims again."""
+        """Return in a sentence why the plugin must not be restarted, empty if it may.
+
+        NVIDIA's plugin keeps the taints of its health check in memory. After a restart an unhealthy
+        device would get claims again.
+        """
         sick = [f"device {device} has the taint {taint}" for device, uuid, taint in self._state.sick(plugin.driver)
                 if uuid not in leaving]
         return (f"the plugin of {plugin.driver} is not restarted, since {', '.join(sick)}, and a restart would lift "
@@ -69,7 +83,10 @@ class PluginControl:
 
 @dataclass(frozen=True, slots=True)
 class HoldingPlugin:
-    """A plugin that may have a device open which is released. ``leaving``: UUIDs of the devices that leave."""
+    """A plugin that may have a device open that is being released.
+
+    ``leaving``: UUIDs of the devices that leave.
+    """
 
     control: PluginControl
     plugin: Plugin
@@ -80,6 +97,6 @@ class HoldingPlugin:
         return frozenset(str(pod["metadata"].get("uid")) for pod in self.control.live(self.plugin))
 
     def restart(self) -> None:
-        """Delete its pods. Raises NotRestarted, ApiError."""
+        """Delete its pods. Raises NotRestarted or ApiError."""
         for pod in self.control.live(self.plugin):
             self.control.delete(self.plugin, pod, self.leaving)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a plugin has looked at the devices after a moment, before it, or not yet, by the status of its pod."""
+"""Read from the status of a plugin's pod whether the plugin detected the devices before or after a
+moment.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ import typing as t
 from ..node_state import started_at
 
 Json = dict[str, t.Any]
-# A kubelet writes whole seconds: a container that began at 10.9 has the moment 10.
+# A kubelet writes whole seconds. A container that began at 10.9 has the moment 10.
 RESOLUTION_SECONDS = 1.0
-# One run of a pod's containers: the pod's uid, and when the first container began.
+# One run of a pod's containers, by the pod's uid and the moment when the first container began.
 Run = tuple[str, float]
 
 
@@ -22,10 +24,11 @@ def run_of(pod: Json) -> Run:
 
 
 def began_after(pod: Json, moment: float, *, is_successor: bool = False) -> bool:
-    """Return whether all containers of the pod run, and each began after ``moment``, seconds since the epoch.
+    """Return whether all containers of the pod run, and each began after ``moment``, seconds since
+    the epoch.
 
-    ``is_successor``: every pod that ran at ``moment`` was deleted. A container with the second of ``moment`` then began
-    after it.
+    ``is_successor``: every pod that ran at ``moment`` was deleted. A container with the second of
+    ``moment`` then began after it.
     """
     floor = moment - RESOLUTION_SECONDS if is_successor else moment
     statuses = _statuses(pod)
@@ -33,7 +36,9 @@ def began_after(pod: Json, moment: float, *, is_successor: bool = False) -> bool
 
 
 def is_starting(pod: Json) -> bool:
-    """Return whether a container of the pod has yet to begin for the first time, and none has failed."""
+    """Return whether a container of the pod has yet to begin for the first time, and none has
+    failed.
+    """
     statuses = _statuses(pod)
     return not any(map(_has_failed, statuses)) and not (statuses and all(map(_runs, statuses)))
 
@@ -47,6 +52,9 @@ def _runs(status: Json) -> bool:
 
 
 def _has_failed(status: Json) -> bool:
-    """Return whether the container has ended and does not run: the kubelet starts it again, later each time."""
+    """Return whether the container has ended and does not run.
+
+    The kubelet restarts it, later each time.
+    """
     state = status.get("state") or {}
     return not _runs(status) and bool(status.get("restartCount") or state.get("terminated"))

@@ -1,7 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The vendor's plugin of a node: told to look again once for all, and what its slice shows goes into the evidence."""
+"""Restart the vendor's plugin so that it detects devices, and note in the evidence what its slice
+shows.
+
+Devices that arrive together need one restart.
+"""
 
 from __future__ import annotations
 
@@ -44,19 +48,22 @@ Json = dict[str, t.Any]
 log = logging.getLogger("composable.infra")
 ANNOUNCE_SECONDS = 120.0
 RETRY_SECONDS = 2.0
-# How often to look whether a dead device has left the bus; beside it a plugin would not start again.
+# Seconds between two checks whether a dead device has left the bus. The plugin would not start
+# beside it.
 DEAD_SECONDS = 5.0
-# A pod that was deleted so lately has a successor on its way.
+# Seconds after the deletion of a pod in which its successor is expected.
 SUCCESSOR_SECONDS = 60.0
-# A plugin that does not show a device is restarted again after this share of the time it may take, so many times.
+# If a plugin does not show a device, restart it after this share of the allowed time, at most so
+# many times.
 AGAIN_SHARE, AGAIN_TIMES = 1 / 3, 2
 
 
 @dataclass(frozen=True, slots=True)
 class _FirstUse:
-    """When this process saw the first use of a device, and which plugins ran then.
+    """The first use of a device, as this process saw it, and the plugins that ran then.
 
-    Clocks of nodes are set while plugins run, so the moments of the evidence and of pods do not tell their order.
+    A node's clock may be set while plugins run, so the timestamps of evidence and pods do not show
+    their order.
     """
 
     at: float
@@ -64,9 +71,10 @@ class _FirstUse:
 
 
 class PluginWork:
-    """One thread calls ``attend``.
+    """The work for the vendors' plugins. One thread calls ``attend``.
 
-    All moments in memory are of ``time.monotonic()``. What was done before this process counts from its start.
+    All moments in memory are of ``time.monotonic()``. Work from before this process counts from its
+    start.
     """
 
     def __init__(self, client: Client, state: NodeState, book: EvidenceBook, hands: Hands, devices: DeviceWork,
@@ -84,7 +92,7 @@ class PluginWork:
         self._lock = threading.Lock()
 
     def stepped(self, ask: Ask, before: Evidence | None, now: Evidence) -> None:
-        """A device got on with its way; devices that arrive together are waited for from then on."""
+        """Note a step of a device. A restart then waits for devices that arrive together."""
         moment = time.monotonic()
         if now.has(TOUCHED) and not (before and before.has(TOUCHED)):
             found = (run_of(pod) for plugin in self._hands.plugins() for pod in self._control.live(plugin))
@@ -96,12 +104,15 @@ class PluginWork:
                 self._leaving.setdefault(name, None)
 
     def arrived(self) -> None:
-        """A ComposableResource of this node is new, or its device was attached."""
+        """Note that a ComposableResource of this node is new, or its device was attached."""
         with self._lock:
             self._last_arrival = time.monotonic()
 
     def find_leavers(self) -> None:
-        """After a start: devices that the slices still show though the bus does not."""
+        """Find the devices that the slices still show though the bus does not.
+
+        Call it after a start.
+        """
         there, announced = self._hands.uuids(), self._state.announced()
         drivers = {plugin.driver for plugin in self._hands.plugins()}
         with self._lock:
@@ -110,13 +121,16 @@ class PluginWork:
                     self._leaving.setdefault(uuid, None)
 
     def forget(self, uid: str) -> None:
-        """The ComposableResource with this uid is gone."""
+        """Forget the ComposableResource with this uid, which is gone."""
         with self._lock:
             for known in (self._again, self._kept, self._unshown, self._stepped, self._uses):
                 known.pop(uid, None)
 
     def attend(self) -> float | None:
-        """Do what is due; returns when to do so again, by ``time.monotonic()``."""
+        """Do the work that is due.
+
+        Return when to call again, by ``time.monotonic()``, None for never.
+        """
         shown, asks = self._state.shown(), self._devices.asks()
         due = [self._settle(ask) for ask in asks]
         with self._lock:
@@ -126,7 +140,7 @@ class PluginWork:
         return min((moment for moment in due if moment is not None), default=None)
 
     def _settle(self, ask: Ask) -> float | None:
-        """Note what the slices say about a device."""
+        """Note in the evidence whether the slices show the device."""
         evidence = ask.evidence
         if evidence is None:
             return None
@@ -150,7 +164,10 @@ class PluginWork:
         return self._overdue(ask, evidence)
 
     def _settle_announced(self, ask: Ask, evidence: Evidence) -> float | None:
-        """Have the plugin look again for a device that its slice no longer shows: a drained one is left out."""
+        """Schedule a restart of the plugin for a device that its slice no longer shows.
+
+        The plugin leaves out a device that was drained.
+        """
         plugin = self._hands.plugin(evidence)
         is_missing = (evidence.phase == READY and not ask.pool_device and not ask.release and plugin is not None
                       and self._control.live(plugin) and not self._state.shows(evidence))
@@ -165,19 +182,27 @@ class PluginWork:
         return None
 
     def _settle_kept(self, ask: Ask, evidence: Evidence) -> None:
-        """One that a claim has as a pool device is ready when it was touched: no slice of the node shows it."""
+        """Note that a pool device of a claim is ready after its first use.
+
+        No slice of the node shows it.
+        """
         self._kept[ask.uid] = time.monotonic()
         if evidence.phase == PREPARING and self._is_fresh(ask):
             self._book.note(ask, evidence.with_phase(READY))
 
     def _is_fresh(self, ask: Ask) -> bool:
-        """False while the bus worker has still to see the device: a slice may be older than the last boot."""
+        """Return False until the bus worker has seen the device.
+
+        A slice may be older than the last boot.
+        """
         return not self._devices.pending(ask)
 
     def _is_announced(self, ask: Ask, evidence: Evidence) -> bool:
-        """Whether the slices show the device by a plugin that began after its first use.
+        """Return whether a slice shows the device, by a plugin that began after the device's first
+        use.
 
-        A plugin announces what has a driver. It can give no container a device that had no file when it looked.
+        A plugin announces each device with a driver. But if the device had no file when the plugin
+        began, the plugin cannot give it to a container.
         """
         if not self._state.shows(evidence):
             return False
@@ -185,27 +210,30 @@ class PluginWork:
         if plugin is None:
             return True
         found = self._control.live(plugin)
-        if not found:  # the plugin has no pod here, or the agent has just deleted it
+        if not found:  # The plugin has no pod here, or the agent has just deleted it.
             return evidence.phase == READY and not self._was_deleted(plugin, [ask])
         return all(self._began_after_use(pod, ask, evidence) for pod in found)
 
     def _began_after_use(self, pod: Json, ask: Ask, evidence: Evidence) -> bool:
-        """Whether the plugin began after the first use of the device."""
+        """Return whether the plugin began after the first use of the device."""
         use, told = self._uses.get(ask.uid), evidence.has(PLUGIN_RESTARTED)
         if use is None:
             return began_after(pod, _moment(evidence, TOUCHED), is_successor=told)
-        # As the node's clock would show it now, since the kubelet has written when the containers began by that clock.
+        # The kubelet wrote the start of the containers by the node's clock, so convert the moment
+        # to that clock.
         moment = time.time() - (time.monotonic() - use.at)
         return run_of(pod) not in use.ran and began_after(pod, moment, is_successor=told)
 
     def _was_deleted(self, plugin: Plugin, up: list[Ask]) -> bool:
-        """Whether the plugin's pod was deleted after the first use of these, and its successor is on its way."""
+        """Return whether the plugin's pod was deleted after the first use of these devices, and a
+        successor is expected.
+        """
         used = max((use.at for ask in up if (use := self._uses.get(ask.uid))), default=self._began)
         deleted = self._control.deleted_at(plugin)
         return deleted is not None and deleted > max(used, time.monotonic() - SUCCESSOR_SECONDS)
 
     def _last_step_of(self, asks: list[Ask]) -> float:
-        """When the last of these devices made its last step."""
+        """Return when the last of these devices made its last step."""
         with self._lock:
             return max((self._stepped.get(ask.uid, self._began) for ask in asks), default=self._began)
 
@@ -247,9 +275,10 @@ class PluginWork:
         return None
 
     def _unsaid_until(self, plugin: Plugin, up: list[Ask]) -> float:
-        """How long to wait for a pod to say when it began; only then it is known what it has seen. 0.0 for no wait.
+        """Return until when to wait for a pod's status to show when the pod began, 0.0 for no wait.
 
-        Where there is no pod, somebody else has deleted it when another one still ends, or when a slice shows a device.
+        Before that the agent does not know which devices the plugin has seen. If no pod runs, a pod
+        that still ends, or a slice with a device, shows that another client has deleted the pod.
         """
         found = self._control.live(plugin)
         coming = any(map(is_starting, found)) if found else bool(self._state.plugin_pods(plugin)) or any(
@@ -257,7 +286,10 @@ class PluginWork:
         return self._last_step_of(up) + AGAIN_SHARE * self._announce_seconds if coming else 0.0
 
     def _look_again(self, plugin: Plugin, asks: list[Ask]) -> float | None:
-        """Restart a plugin again that does not show a device: it may have looked before its pod's status said so."""
+        """Restart a plugin again if it does not show a device.
+
+        It may have read the devices before its pod's status showed that it runs.
+        """
         due, overdue = [], list[Ask]()
         for ask in asks:
             evidence, times = ask.evidence, self._again.get(ask.uid, 0)
@@ -281,14 +313,21 @@ class PluginWork:
         return min(due, default=None)
 
     def _waiting(self, plugin: Plugin) -> list[Ask]:
-        """Devices that the plugin has to be told of; one may have been touched since ``_settle`` looked at it."""
+        """Return the devices for which the plugin must be restarted.
+
+        A device may have been touched since ``_settle`` checked it.
+        """
         has_pod = bool(self._control.live(plugin))
         return [ask for ask in self._devices.asks() if (e := ask.evidence) and _is_untold(e, has_pod)
                 and not ask.pool_device and not self._devices.pending(ask) and self._hands.plugin(e) == plugin
                 and not self._is_announced(ask, e)]
 
     def _leaving_of(self, plugin: Plugin) -> list[str]:
-        """UUIDs, or addresses, that the plugin still shows, and was not told about for a while."""
+        """Return the removed devices that the plugin still shows, and for which it was not
+        restarted recently.
+
+        They are given by UUID or address.
+        """
         shown, now = self._state.shown(), time.monotonic()
         with self._lock:
             return [uuid for uuid, told in self._leaving.items() if uuid in shown and shown[uuid][0] == plugin.driver
@@ -304,7 +343,7 @@ class PluginWork:
             return Situation(waiting, bool(shown), coming, self._last_step, max(self._last_arrival, self._last_step))
 
     def _is_preparing(self, plugin: Plugin) -> bool:
-        """Whether the kubelet may be asking this plugin for a claim right now."""
+        """Return whether the kubelet may be asking this plugin to prepare a claim now."""
         for pod in self._state.preparing():
             for name in pods.claim_names(pod).values():
                 if name and self._is_of_driver(name, pod["metadata"]["namespace"], plugin.driver):
@@ -319,10 +358,11 @@ class PluginWork:
         return any(key[0] == driver for key in claims.device_keys(claim))
 
     def _restart(self, plugin: Plugin, up: list[Ask], leaving: list[str]) -> bool | None:
-        """Delete the plugin's pod unless it began after the last of these devices was used.
+        """Delete the plugin's pod unless it began after the first use of the last of these devices.
 
-        Return True when the plugin looks again, or has: its pod was deleted, or began later. Return False where it has
-        no pod, and None while the watch is behind: a pod that is seen has been replaced.
+        Return True if the plugin detects the devices, because its pod was deleted, or began later.
+        Return False if it has no pod. Return None if the watch is late, because a pod in it has
+        been replaced.
         """
         found = self._control.live(plugin)
         stale = [pod for pod in found if leaving or not all(
@@ -333,7 +373,9 @@ class PluginWork:
         return bool(found) or self._was_deleted(plugin, up)
 
     def _note_kept(self, up: list[Ask], why: str) -> None:
-        """Say of these devices that their plugin does not look: it shows a sick one, and would forget that."""
+        """Note for these devices that their plugin is not restarted, because it would forget an
+        unhealthy device.
+        """
         for ask in up:
             assert ask.evidence is not None
             ready = ask.evidence.with_phase(READY)
@@ -360,18 +402,23 @@ def _announced(evidence: Evidence, now: float) -> Evidence:
 
 
 def _untold(evidence: Evidence) -> Evidence:
-    """Return the evidence without the steps of the plugin, so that the plugin is restarted for the device."""
+    """Return the evidence without the steps of the plugin, so that the plugin is restarted for the
+    device.
+    """
     kept = tuple(done for done in evidence.steps if done.step not in (PLUGIN_RESTARTED, ANNOUNCED))
     return replace(evidence, steps=kept)
 
 
 def _moment(evidence: Evidence, step: str) -> float:
-    """When the step was done; seconds since the epoch, 0.0 for a step that was not."""
+    """Return when the step was done, in seconds since the epoch, 0.0 if it was not."""
     return max((parse_time(done.at) for done in evidence.steps if done.step == step), default=0.0)
 
 
 def _is_untold(evidence: Evidence, has_pod: bool) -> bool:
-    """Whether the plugin has still to look for the device. One that was ready without a plugin waits for the first."""
+    """Return whether the plugin has still to detect the device.
+
+    A device that became ready without a plugin waits for the first plugin.
+    """
     if not evidence.has(TOUCHED) or evidence.has(PLUGIN_RESTARTED) or evidence.has(ANNOUNCED):
         return False
     return evidence.phase == PREPARING or (evidence.phase == READY and has_pod)

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When the vendor's plugin is told to look again: once for all devices that arrive together; pure.
+"""Decide when to restart the vendor's plugin, once for all devices that arrive together.
 
-A restart costs seconds, and while the plugin is away no claim of the node is prepared. So devices that are on their way
-are waited for, but never long.
+No input or output.
+
+A restart takes seconds, and during it no claim of the node is prepared. So the restart waits for
+devices that are about to come, but never long.
 """
 
 from __future__ import annotations
@@ -12,19 +14,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# How long after the last step a device that is on the bus is waited for: a first touch takes seconds.
+# Seconds after the last step in which a device on the bus is awaited. A first touch takes seconds.
 ON_BUS_SECONDS = 10.0
-# How long after the last arrival devices are waited for that the bus does not show yet.
+# Seconds after the last arrival in which devices are awaited that the bus does not show yet.
 COMING_SECONDS = 1.0
 PREPARING_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The state of the node that decides on a restart of the plugin. Moments are seconds of ``time.monotonic()``.
+    """The state of the node that decides on a restart of the plugin.
 
-    ``waiting``: devices are ready for the plugin, or left and are still in its slice. ``on_bus``: others are being
-    brought up and the bus shows them. ``coming``: others are being attached, or attached and not on the bus yet.
+    Moments are seconds of ``time.monotonic()``.
+
+    ``waiting``: devices are ready for the plugin, or left and are still in its slice. ``on_bus``:
+    others are being brought up and the bus shows them. ``coming``: others are being attached, or
+    attached and not on the bus yet.
     """
 
     waiting: bool
@@ -36,22 +41,26 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``restart`` now; else look again at ``until`` (seconds), None when nothing is to be done."""
+    """``restart`` now, or decide again at ``until`` (seconds), None if nothing is to be done."""
 
     restart: bool = False
     until: float | None = None
 
 
 class RestartPolicy:
-    """Decides for one plugin of one node; it remembers since when only a pod that is being prepared is waited for."""
+    """Decide for one plugin of one node.
+
+    It remembers since when it waits only for pods being prepared.
+    """
 
     def __init__(self) -> None:
         self._gathered = 0.0
 
     def decide(self, now: float, seen: Situation, preparing: Callable[[], bool]) -> Decision:
-        """Whether to restart the plugin at the moment ``now``.
+        """Decide whether to restart the plugin at the moment ``now``.
 
-        ``preparing``: whether a pod of the node waits for a claim of the plugin's driver; it is asked last.
+        ``preparing``: returns whether a pod of the node waits for a claim of the plugin's driver.
+        It is called last.
         """
         if not seen.waiting:
             self._gathered = 0.0

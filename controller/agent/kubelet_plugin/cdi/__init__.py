@@ -1,4 +1,4 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Container Device Interface: what containers get with a device, and the specs that say so."""
+"""The Container Device Interface. Its specs say what a container gets with a device."""

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a container gets with a device, as a Container Device Interface spec says it: files, variables, libraries."""
+"""The files, variables and libraries that a container gets with a device, for a Container Device
+Interface spec.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,16 @@ from ..devices import NodeDevice
 from ..errors import Refused
 
 Json = dict[str, t.Any]
-# No field is used that came later.
+# No field is used that is newer than this version.
 VERSION = "0.5.0"
-# Where the program is when the GPU Operator brought it.
+# The program's path if the GPU Operator installed it.
 TOOLKITS = ("nvidia-ctk", "/usr/local/nvidia/toolkit/nvidia-ctk")
 _GENERATE = ("cdi", "generate", "--format=json", "--device-name-strategy=uuid")
 _SECONDS = 30.0
 _COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 _VFIO = "/dev/vfio/vfio"
-# A simulated node has plain files in the place of device files; containers get one that can be opened.
+# A simulated node has plain files instead of device files. Containers get a device that can be
+# opened.
 _NULL = (1, 3)
 _OTHER = re.compile("[^A-Z0-9]")
 
@@ -40,7 +43,7 @@ _OTHER = re.compile("[^A-Z0-9]")
 class Edits:
     """``containerEdits`` for each device by its name, and for any container that gets one of them.
 
-    ``libraries``: whether the vendor's libraries are among them.
+    ``libraries``: whether the edits include the vendor's libraries.
     """
 
     devices: dict[str, Json]
@@ -50,20 +53,26 @@ class Edits:
 
 
 class ContainerEdits:
-    """What is asked of the vendor's tool is kept until the set of its devices changes."""
+    """Build the edits.
+
+    The output of the vendor's tool is reused until the set of its devices changes.
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._told: tuple[frozenset[str], Json | None] = (frozenset(), None)
 
     def of(self, devices: Sequence[NodeDevice]) -> Edits:
-        """Raises Refused with one sentence when a file is not there, or the vendor's tool fails."""
+        """Return the edits for the devices.
+
+        Raises Refused with one sentence when a file is missing, or the vendor's tool fails.
+        """
         gpus = [device for device in devices if device.kind == NVIDIA.name]
         told = self._toolkit(frozenset(device.uuid for device in gpus)) if gpus else None
         own = {device.name: self._own(device, told) for device in devices}
         common = dict(told.get("containerEdits") or {}) if told else {}
         if gpus:
-            # The older way to ask for GPUs, by a hook that reads this variable, must not add others.
+            # An older hook adds the GPUs that this variable names. It must not add any.
             common["env"] = [*common.get("env", ()), "NVIDIA_VISIBLE_DEVICES=void"]
             if told is None:
                 common["deviceNodes"] = self._nodes(file for file in _COMMON if self._path(file).exists())
@@ -71,7 +80,9 @@ class ContainerEdits:
         return Edits(own, common, version, told is not None)
 
     def forget(self) -> None:
-        """Ask the vendor's tool anew: devices came or went, and with them maybe another driver."""
+        """Call the vendor's tool again next time, because a change of devices may mean another
+        driver.
+        """
         self._told = (frozenset(), None)
 
     def _own(self, device: NodeDevice, told: Json | None) -> Json:
@@ -89,7 +100,9 @@ class ContainerEdits:
         return [self._node(file) for file in files]
 
     def _node(self, file: str) -> Json:
-        """With its numbers, so that the container runtime need not see the file."""
+        """Return the device file with its numbers, so that the container runtime need not see the
+        file.
+        """
         try:
             found = os.stat(self._path(file))
         except OSError as error:
@@ -106,7 +119,7 @@ class ContainerEdits:
         return self._host.root / file.lstrip("/")
 
     def _toolkit(self, uuids: frozenset[str]) -> Json | None:
-        """What nvidia-ctk says of all GPUs, None where there is no such program."""
+        """Return what nvidia-ctk prints about all GPUs, None if there is no such program."""
         known, told = self._told
         if not uuids <= known:
             told = self._generate()
@@ -139,13 +152,16 @@ def _parsed(program: str, text: str) -> Json:
 
 
 def variable(device: NodeDevice) -> str:
-    """By which the container knows its device, such as ``GPU_DEVICE_0=GPU-…``."""
+    """Return the variable that names the device in the container, such as ``GPU_DEVICE_0=GPU-…``.
+    """
     number = str(device.minor) if device.minor is not None else device.address.replace(":", "_").replace(".", "_")
     return f"{device.type.upper().replace('-', '_')}_DEVICE_{number}={device.identity}"
 
 
 def with_share(edits: Json, device: NodeDevice, share_id: str, consumed: Mapping[str, str]) -> Json:
-    """With a variable that tells the container its part, such as ``GPU_DEVICE_0_SHARE_5F3A9C01=memory=10Gi``."""
+    """Add a variable for the container's share, such as
+    ``GPU_DEVICE_0_SHARE_5F3A9C01=memory=10Gi``.
+    """
     if not share_id:
         return edits
     name = f"{variable(device).partition('=')[0]}_SHARE_{_OTHER.sub('_', share_id[:8].upper())}"

@@ -1,19 +1,19 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that are there as a whole or not at all, whatever kills the writer."""
+"""Write files as a whole or not at all, even if the writer is killed."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-# A name that no reader takes for the file itself.
+# No reader takes a file with this suffix for the file itself.
 UNFINISHED = ".new"
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file and have it on the disk when this returns. Raises OSError. One writer for each path."""
+    """Write a file and wait until it is on the disk. One writer for each path. Raises OSError."""
     fresh = path.with_name(path.name + UNFINISHED)
     with open(fresh, "w", encoding="utf-8") as stream:
         stream.write(text)

@@ -1,4 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kubelet's plugin interfaces: messages, services and sockets; also for the lab's stand-in of a vendor's plugin."""
+"""The kubelet's plugin interfaces, with messages, services and sockets.
+
+The lab's simulated vendor plugin uses them too.
+"""

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A plugin's two gRPC servers on Unix sockets: one tells the kubelet of the plugin, the other one serves it."""
+"""The two gRPC servers of a plugin on Unix sockets.
+
+The first registers the plugin, and the second serves the kubelet.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,16 @@ from . import registration_pb2
 from .rpc import REGISTRATION, Method, service
 
 _STOP_SECONDS = 1.0
-# A stream of health keeps one thread for each kubelet that listens.
+# Each kubelet that listens for health keeps one thread.
 _THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
-    """Where the sockets of a driver are below `kubelet`, the kubelet's folder as both it and the plugin see it."""
+    """The sockets of a driver.
+
+    ``kubelet``: the kubelet's folder as both it and the plugin see it.
+    """
 
     kubelet: Path
     driver: str
@@ -36,18 +42,19 @@ class Sockets:
 
     @property
     def registrar(self) -> Path:
-        """The socket by which the kubelet gets to know the driver."""
+        """The socket on which the kubelet registers the driver."""
         return self.kubelet / "plugins_registry" / f"{self.driver}-reg.sock"
 
     def are_there(self) -> bool:
-        """Whether both are there."""
+        """Return whether both sockets exist."""
         return self.endpoint.is_socket() and self.registrar.is_socket()
 
 
 class Registration:
-    """Answers the kubelet's plugin watcher. `on_registered` is called when the kubelet has accepted the plugin.
+    """Answer the kubelet's plugin watcher.
 
-    `services`: names of what is served, as the kubelet compares them, such as "v1.DRAPlugin".
+    ``services``: names of the services, as the kubelet compares them, such as "v1.DRAPlugin".
+    ``on_registered`` is called when the kubelet has accepted the plugin.
     """
 
     def __init__(self, sockets: Sockets, services: Sequence[str], on_registered: Callable[[], None],
@@ -55,7 +62,7 @@ class Registration:
         self._sockets, self._services, self._on_registered, self._log = sockets, services, on_registered, log
 
     def methods(self) -> dict[str, Method]:
-        """The service's methods by name."""
+        """Return the service's methods by name."""
         return {"GetInfo": self._info, "NotifyRegistrationStatus": self._notified}
 
     def _info(self, request: object, context: object) -> Any:
@@ -75,8 +82,11 @@ class Registration:
 
 @contextlib.contextmanager
 def serving(sockets: Sockets, handlers: Sequence[grpc.GenericRpcHandler], registration: Registration) -> Iterator[None]:
-    """Serve, and leave no socket behind. OSError or RuntimeError when a socket cannot be made."""
-    # The kubelet calls the endpoint as soon as it sees the registrar, so that comes last.
+    """Serve, and leave no socket behind.
+
+    Raises OSError or RuntimeError when a socket cannot be made.
+    """
+    # The kubelet calls the endpoint as soon as it sees the registrar, so make the registrar last.
     with (
         _server(sockets.endpoint, handlers),
         _server(sockets.registrar, [service(f"{REGISTRATION}.Registration", registration.methods())]),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The example of a driver from another collection passes its own tests, which are the conformance checks."""
+"""Collections with a driver of their own pass their own tests, which are the conformance checks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ansible_collections.composable.infra.tests.conformance.managers import EVERY_PROFILE
 from ansible_collections.composable.infra.tests.unit.house.files import ROOT
 
+# The example, and each driver that could be a collection of its own.
+FOLDERS = ("drivers", "examples")
+COLLECTIONS = sorted(path.parent for folder in FOLDERS for path in ROOT.glob(f"{folder}/*/*/galaxy.yml"))
 
-def test_the_example_passes_its_tests(tmp_path: Path) -> None:
-    place = tmp_path / "ansible_collections" / "acme" / "toy"
+
+@pytest.mark.parametrize("collection", COLLECTIONS, ids=lambda path: f"{path.parent.name}.{path.name}")
+def test_a_collection_with_a_driver_passes_its_tests(collection: Path, tmp_path: Path) -> None:
+    place = tmp_path / "ansible_collections" / collection.parent.name / collection.name
     place.parent.mkdir(parents=True)
-    place.symlink_to(ROOT / "examples" / "acme" / "toy")
+    place.symlink_to(collection)
     chosen = [] if EVERY_PROFILE else ["-k", "not restart and not lost-request"]
     command = [sys.executable, "-m", "pytest", "-q", str(place / "tests"), *chosen]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(tmp_path)}, cwd=tmp_path, check=False,

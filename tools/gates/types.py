@@ -14,7 +14,7 @@ import sys
 
 from .workspace import BIN, ROOT
 
-PACKAGES = ("plugins", "extensions", "controller", "emulator", "examples", "lab", "tools", "tests")
+PACKAGES = ("plugins", "extensions", "controller", "drivers", "emulator", "examples", "lab", "tools", "tests")
 LINK = ".venv/collections/ansible_collections/composable/infra/"
 
 

@@ -174,7 +174,8 @@ class Resizer:
         if any((e := spec.entry(str(o.what))) and not e.ended for o in operations):
             spec = self.quiet(key, rest=True)
         if any(spec.entry(str(o.what)) is None for o in operations):
-            spec = self.quiet(key)  # Two documents must lack the device before it counts as detached without a request.
+            # Two documents must lack the device before it counts as detached without a request.
+            spec = self.quiet(key)
         there = [o for o in operations if spec.entry(str(o.what))]
         for operation in operations:
             if operation not in there:

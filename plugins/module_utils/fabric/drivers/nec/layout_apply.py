@@ -66,7 +66,8 @@ class Applier:
             layout = self._look()
             waiting = [p for p in take() if not p.finished.is_set() and p.wanted()]
             if any(steps_of.is_away(layout, p.what) for p in waiting):
-                layout = self._look()  # Two layouts must lack the device before it counts as detached without a request.
+                # Two layouts must lack the device before it counts as detached without a request.
+                layout = self._look()
             steps = steps_of.plan(layout, waiting if self._alone.over else waiting[:1], self._failed)
             if steps:
                 self._attempt(steps, patience)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Generic Redfish composition: any service that shows resource blocks, or a fabric's endpoints, as a CDI Manager.
+"""Driver for Redfish composition by resource blocks or by the endpoints of a fabric.
 
-Which of the five ways of moving a device is used, and what a lost reply means for each, is in ``dialects``.
+``dialects`` has the five ways of moving a device, and the meaning of a lost reply for each.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from .reader import Reader
 from .switch_reader import SwitchReader
 from .tasks import Operation
 
-# One machine is read by following its links; what the whole service consists of is read anew this often, in seconds.
+# Seconds between readings of the whole service. A single machine is read by its links.
 OLDEST_MAP: t.Final = 60.0
-# So many host ports are named in a problem.
+# Number of host ports that a problem names.
 MOST_NAMED: t.Final = 3
-# HTTP status of a request for what another one is at.
+# HTTP status of a request for a resource that another request is changing.
 IN_USE: t.Final = 409
 
 
 class RedfishDriver:
-    """Client of one Redfish service. Thread-safe; see ``api.FabricManager``."""
+    """Client of one Redfish service. Thread-safe. See ``api.FabricManager``."""
 
-    # Whether a service answers at once or by a task is its own choice, request by request.
+    # A service answers each request at once or by a task, as it chooses.
     capabilities: t.Final = Capabilities(
         asynchronous=True, batch=False, lists_free=True,
         kinds=("gpu", "memory", "fpga", "storage", "network"), powers=True,
@@ -61,29 +61,32 @@ class RedfishDriver:
         self._allocator = UnitAllocator(lambda: service_model(self._reader.tree()))
 
     def service_model(self) -> ServiceModel:
-        """The whole service as it is now: what ``api`` has no words for, such as which way is offered."""
+        """Return the current model of the service, with details beyond ``api`` such as the
+        dialects.
+        """
         return self._allocator.service_model()
 
     def machines(self) -> tuple[Machine, ...]:
-        """All computer systems with the composable devices that they have."""
+        """Return all computer systems with their composable devices."""
         return self.service_model().machines()
 
     def machine(self, uid: str) -> Machine:
-        """One machine, by reading only what concerns it; Missing when the service does not show it."""
+        """Return one machine by reading only its resources. Raise Missing if it is not shown."""
         found = self._around(uid).machine(uid)
         if found is None:
             raise _no_machine(uid)
         return found
 
     def free(self, machine_uid: str, model: str) -> int:
-        """Devices of ``model`` that could be attached to the machine now."""
+        """Return how many devices of ``model`` can be attached to the machine now."""
         shown = self.service_model()
         if machine_uid not in shown.hosts:
             raise _no_machine(machine_uid)
         return sum(1 for _unit in candidates(shown, shown.hosts[machine_uid], model, None))
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
-        """Machines, and the free devices of each fabric as its first machine sees them."""
+        """Return the machines, and the free devices of each fabric as its first machine sees them.
+        """
         taken = time.time()
         shown = self.service_model()
         through = {host.fabric: host for host in reversed(list(shown.hosts.values())) if host.fabric is not None}
@@ -101,7 +104,7 @@ class RedfishDriver:
                               switches=switches, switches_of=switches_of)
 
     def devices(self) -> tuple[Device, ...]:
-        """Every composable device, free ones included."""
+        """Return every composable device, with the free devices."""
         shown = self.service_model()
         return tuple(shown.device(unit) for unit in shown.units.values() if unit.traits.kind)
 
@@ -109,9 +112,10 @@ class RedfishDriver:
         self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu",
         started: Started | None = None, proof: Proof | None = None,
     ) -> Task:
-        """Attach ``count`` devices, all at once. When only some were attached the error has ``devices``.
+        """Attach ``count`` devices in parallel. If only some attach, the error has ``devices``.
 
-        ``token`` gives each attach its own order of devices, so that two at the same time rarely want the same.
+        Each ``token`` gives its own order of devices, so that two attaches rarely want the same
+        device.
         """
         collector = HandleCollector(count, started)
 
@@ -123,7 +127,7 @@ class RedfishDriver:
 
     def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
                proof: Proof | None = None) -> Task:
-        """Detach one device. It is done without a request if two readings show that the machine does not have it."""
+        """Detach one device. Send no request if two readings show that the machine lacks it."""
         for look in (self._around, lambda _uid: self.service_model()):
             shown = look(machine_uid)
             if machine_uid not in shown.hosts:
@@ -138,22 +142,22 @@ class RedfishDriver:
         return Task(True, (shown.device(unit, shown.hosts[machine_uid]),), (handle,) if handle else ())
 
     def resume(self, handles: tuple[str, ...]) -> Task:
-        """Wait for operations of an earlier process, and look what they did.
+        """Wait for operations of an earlier process, and read their effect.
 
-        Missing when a task is done and the device is not where the operation was to bring it: the service has forgotten
-        the task and given its path to another one, or somebody has moved the device since.
+        Raise Missing if a task is done and the device is not where the operation was to move it.
+        Then the service has given the path to another task, or the device was moved again.
         """
         found = [self._resume(Operation.read(handle)) for handle in handles]
         return Task(True, tuple(device for device in found if device), handles)
 
     def power(self, machine_uid: str) -> MachinePower:
-        """Power of a machine, and the resets that it offers."""
+        """Return the power of a machine, and the resets that it offers."""
         system = self._system(machine_uid)
         return MachinePower(machine_uid, system.name or machine_uid, system.power or "",
                             system.reset_types if system.reset else (), system.last_reset or "")
 
     def reset(self, machine_uid: str, reset_type: str) -> None:
-        """ComputerSystem.Reset. A task that the service makes of it is not waited for: the power tells."""
+        """Send ComputerSystem.Reset. Do not wait for its task, as the power shows the outcome."""
         target = self._system(machine_uid).reset
         purpose = f"reset machine {machine_uid} ({reset_type})"
         if target is None:
@@ -161,7 +165,7 @@ class RedfishDriver:
         self._session.call(Request("POST", target, purpose, body={"ResetType": reset_type}, effect=True, reads=False))
 
     def _resume(self, operation: Operation) -> Device | None:
-        """Return the device that came."""
+        """Wait for an operation and return the attached device, or None after a detach."""
         self._executor.wait(operation)
         notice = Patience(NOTICE_SECONDS)
         while operation.machine:
@@ -185,25 +189,25 @@ class RedfishDriver:
         host = self._allocator.service_model(oldest=OLDEST_MAP).hosts.get(uid)
         host = host or self.service_model().hosts.get(uid)
         if host and host.is_port:
-            return host.system  # no resource tells its power
+            return host.system  # No resource shows its power.
         system = self.service.read(ComputerSystem, host.system.uri) if host else None
         if system is None:
             raise _no_machine(uid)
         return system
 
     def close(self) -> None:
-        """Log out and close all kept connections."""
+        """Log out and close all idle connections."""
         self._session.close()
 
     def _attach(self, machine: str, model: str, kind: str, token: str | None, started: Started,
                 proof: Proof | None) -> Device:
-        """Try one unit after the other while somebody else is quicker."""
+        """Attach a unit. Try other units while other clients take them first."""
         tried: dict[str, Busy] = {}
         while True:
             try:
                 change = self._allocator.take(machine, model, kind, token, tried)
             except Refused as exhausted:
-                # A unit that was only busy may yet become free, so that is not the end.
+                # A unit that was only busy may become free later.
                 raise next((e for e in tried.values() if not isinstance(e, Changed)), exhausted) from None
             try:
                 return self._move(change, started, proof)
@@ -221,10 +225,10 @@ class RedfishDriver:
         return self._usable(replace(bare, machine=change.host.uid, state="attached", fabric=change.host.fabric))
 
     def _usable(self, device: Device) -> Device:
-        """The device as it came up.
+        """Return the attached device with its present health.
 
-        Raise Refused with the device if it must be returned, since it came up sick, or since this last look before it
-        is handed over shows it on another machine too.
+        Raise Refused with the device if it must be detached, because it is unhealthy or because the
+        last reading shows it on another machine too.
         """
         around = tolerant(lambda: self._around(t.cast(str, device.machine)))
         unit = around.units.get(device.uid) if around else None
@@ -237,9 +241,9 @@ class RedfishDriver:
         return device if device.health != "Critical" else healthy(device, "Status.Health")
 
     def _prove_absent(self, machine: str, device: str) -> None:
-        """Raise Unavailable if a resource that cannot be read may be the device, or was never read.
+        """Raise Unavailable if an unreadable resource may be the device, or was never read.
 
-        Raise Refused if the name was that of a device before another one came with the same name.
+        Raise Refused if the name is ambiguous since another device with the same name appeared.
         """
         for unit in self._allocator.service_model(oldest=OLDEST_MAP).units.values():
             if machine in unit.hosts and device != unit.uid and device in unit.names:
@@ -250,7 +254,7 @@ class RedfishDriver:
                                   f"machine has it: {unit.problem}")
 
     def _around(self, uid: str) -> ServiceModel:
-        """What concerns one machine, as it is now."""
+        """Read the resources of one machine again."""
         known = self._allocator.service_model(oldest=OLDEST_MAP)
         host = known.hosts.get(uid)
         tree = self._reader.around(known, host) if host else None
@@ -258,7 +262,7 @@ class RedfishDriver:
 
 
 def _unreadable(shown: ServiceModel) -> dict[str, str]:
-    """What cannot be read, and what that means, by a name of the unit or fabric."""
+    """Return the problems of unreadable units and fabrics, by name."""
     units = {f"devices/{unit.uid}": f"device {unit.uid} is not offered: {unit.problem}"
              for unit in shown.units.values() if unit.problem}
     numbers = {shown.numbers[each.fabric.uri]: each.problem for each in shown.tree.fabrics if each.problem}
@@ -267,7 +271,7 @@ def _unreadable(shown: ServiceModel) -> dict[str, str]:
 
 
 def _no_systems(shown: ServiceModel) -> dict[str, str]:
-    """What is wrong with a service that shows host ports and no ComputerSystem: it reads as one without machines."""
+    """Return the problem of a service that has host ports but no ComputerSystem."""
     ports = [endpoint.uri for each in shown.tree.fabrics for endpoint in each.endpoints
              if any(entity.role in ("Initiator", "Both") for entity in endpoint.entities())]
     if shown.hosts or shown.tree.machines or not ports:
@@ -280,7 +284,7 @@ def _no_systems(shown: ServiceModel) -> dict[str, str]:
 
 
 def _not_ports(shown: ServiceModel) -> dict[str, str]:
-    """Which machines of the configuration cannot be served, by uid."""
+    """Return the problems of configured machines that cannot be used, by uid."""
     return {f"machines/{uid}": f"option machines: {path} of machine {uid} must be an endpoint, or a zone of a fabric "
                                "without Connections, and no ComputerSystem may have this endpoint or this uid; correct "
                                "the path, or leave the machine out"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading a whole service, or what concerns one machine; what does not change about a part is read once a minute."""
+"""Read a whole service, or the resources of one machine. Parts are read once a minute."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ from ..shared.redfish.service import Service, embedded
 from .model.resource_tree import FabricTree, Tree
 from .model.service_model import Host, ServiceModel
 
-# Model, size and serial number of a part do not change; its health may, and a service that shows health only there
-# is noticed this late.
+# Model, size and serial number of a part do not change. Its health may, and if a service shows
+# health only there, a change is seen after this time.
 PART_SECONDS: t.Final = 60.0
 Known: t.TypeAlias = "Mapping[str, Resource] | None"
 
 
 def connections_of(service: Service, fabric: FabricTree, known: Known = None) -> tuple[Connection, ...]:
-    """All connections of a fabric, also those that only an endpoint names. ``known`` as in ``Service.read_all``."""
+    """Return all connections of a fabric, including those that only an endpoint names.
+
+    ``known`` is as in ``Service.read_all``.
+    """
     found = service.members(Connection, fabric.fabric.connections, known=known)
     listed = {connection.uri for connection in found}
     named = {uri for endpoint in fabric.endpoints for uri in endpoint.connections} - listed
@@ -48,7 +51,10 @@ def connections_of(service: Service, fabric: FabricTree, known: Known = None) ->
 
 
 def _endpoints_of(service: Service, groups: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Endpoints by endpoint group. A group that is absent, refused or not whole is left out: it cannot be resolved."""
+    """Return the endpoints by endpoint group. Leave out groups that cannot be resolved.
+
+    Such a group is absent, refused or incomplete.
+    """
     uris, found = [*groups], dict[str, tuple[str, ...]]()
     for uri, group in zip(uris, outcomes(lambda uri: service.read(EndpointGroup, uri), uris), strict=True):
         if isinstance(group, FabricError):
@@ -60,9 +66,9 @@ def _endpoints_of(service: Service, groups: Iterable[str]) -> dict[str, tuple[st
 
 
 class Reader:
-    """Thread-safe; keeps parts, and of the last reading what stands in for a resource that cannot be read.
+    """Reader of a service. Thread-safe. It keeps parts, and the last reading as a substitute.
 
-    ``machines``: endpoint or zone by uid of a machine, as the configuration says.
+    ``machines`` is from the configuration: endpoint or zone by uid of a machine.
     """
 
     def __init__(self, service: Service, machines: Mapping[str, str] | None = None) -> None:
@@ -73,9 +79,11 @@ class Reader:
         self._last: Mapping[str, Resource] = {}
 
     def tree(self) -> Tree:
-        """Everything, from the service root on. Raises FabricError; Missing where it leads to nothing of a fabric.
+        """Read everything from the service root. Raise FabricError, and Missing if there is no
+        fabric.
 
-        A box of devices shows its blocks in the service root, without machines (ServiceRoot 1.5 and later).
+        A box of devices shows its blocks in the service root, without machines (ServiceRoot 1.5 and
+        later).
         """
         root, service = self._service.root(), self._service
         if not any((root.systems, root.composition, root.blocks, root.fabrics)):
@@ -97,9 +105,9 @@ class Reader:
         return self._with_parts(tree)
 
     def around(self, known: ServiceModel, host: Host) -> Tree | None:
-        """What concerns one machine, read again: itself, its blocks and who may use what on its fabrics.
+        """Read one machine again: its system, its blocks and the use of its fabrics.
 
-        None when the machine is gone, or does not say which blocks it has.
+        Return None if the machine is gone, or does not list its blocks.
         """
         on = tuple(self._grants(f) for f in known.tree.fabrics if f.fabric.uri in host.initiators)
         if host.is_port:
@@ -118,7 +126,7 @@ class Reader:
         return self._grants(FabricTree(fabric, endpoints, host_zones=ports), last)
 
     def _grants(self, known: FabricTree, last: Known = None) -> FabricTree:
-        """Who may use what, read again; the endpoints stay, and those that the collection forgot are added."""
+        """Read the zones and connections again. Keep the endpoints and add unlisted ones."""
         zones = self._service.members(Zone, known.fabric.zones, known=last)
         connections = connections_of(self._service, known, last)
         named = {uri for zone in zones for uri in zone.endpoints}
@@ -137,7 +145,7 @@ class Reader:
         return replace(tree, parts={**found, **self._known(further)})
 
     def _keep(self, tree: Tree) -> None:
-        """Parts that came inside blocks and endpoints."""
+        """Keep the parts that were embedded in blocks and endpoints."""
         came: dict[str, t.Any] = {}
         for block in tree.blocks:
             came |= embedded(block.body, device_kinds.BLOCK_LISTS)
@@ -157,7 +165,7 @@ class Reader:
         return {**held, **{part.uri: part for part in told}}
 
     def _told(self, part: Part) -> Part:
-        """A collection of functions tells by its first member."""
+        """Replace a collection of functions by its first member."""
         if not part.type_name().endswith("Collection"):
             return part
         first = next(iter(self._service.members(Part, part.uri)), None)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Switches of a fabric and their ports. Only a look at the whole fabric needs them, so nothing else waits for them."""
+"""Read switches and their ports. Only a reading of the whole fabric waits for them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from ..shared.redfish.resources import FabricResource, Port, SwitchResource
 from ..shared.redfish.service import Service
 from .model.resource_tree import SwitchTree
 
-# Cables are moved by hand: a link that goes down is noticed this late. After an error it is asked again sooner.
+# Seconds between readings, as people move cables rarely. After an error the pause is shorter.
 SECONDS: t.Final = 300.0
 RETRY: t.Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """``end``: until when, by the monotonic clock; ``problem``: why nothing newer could be read."""
+    """A reading. ``end`` is its last moment on the monotonic clock.
+
+    ``problem`` says why nothing newer could be read.
+    """
 
     end: float = 0.0
     switches: tuple[SwitchTree, ...] = ()
@@ -31,7 +34,7 @@ class _Kept:
 
 
 class SwitchReader:
-    """Thread-safe; keeps what it read."""
+    """Reader with a cache. Thread-safe."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -39,7 +42,10 @@ class SwitchReader:
         self._kept: dict[str, _Kept] = {}
 
     def of(self, fabric: FabricResource) -> tuple[SwitchTree, ...]:
-        """Those of one fabric. What cannot be read is as it was before: no look at a fabric fails for its cables."""
+        """Return the switches of one fabric. If reading fails, return the previous switches.
+
+        So cables never make a reading of the fabric fail.
+        """
         with self._lock:
             known = self._kept.get(fabric.uri, _Kept())
         if fabric.switches is None or known.end > time.monotonic():
@@ -53,7 +59,7 @@ class SwitchReader:
         return new.switches
 
     def problem(self, fabric: FabricResource) -> str:
-        """Why those of a fabric may be old or unknown; empty when they are neither."""
+        """Return why the switches of a fabric may be old or unknown, or an empty text."""
         with self._lock:
             return self._kept.get(fabric.uri, _Kept()).problem
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waiting for what a service does later: 202 with a task monitor (DSP0266, 12.2)."""
+"""Wait for operations that a service answers by 202 with a task monitor (DSP0266, 12.2)."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from ..shared.redfish.service import local_path, said_by
 
 _DONE: t.Final = "Completed"
 _FAILED: t.Final = frozenset({"Exception", "Killed", "Cancelled"})
-# Statuses with which a monitor says that it cannot say; every other error is the operation's own.
+# Statuses of a monitor without an answer. Every other error is the error of the operation.
 _NOT_NOW: t.Final = frozenset({423, 429})
 
 
 class StillAtWork(Uncertain):
-    """The service has the request and did not end it in time: no lost reply, so nothing is asked again."""
+    """The service has accepted the request and did not end it in time. Do not repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """The task of one change. A service may give its path to another task later, for instance after a restart.
+    """The task of one change. A service may reuse its path for another task, as after a restart.
 
-    ``task``: path of the monitor. ``machine`` and ``device``: uids, empty in a handle of a release that wrote the path
-    only. ``attach``: False for a detach.
+    ``task`` is the path of the monitor. ``machine`` and ``device`` are uids, or empty in a handle
+    from an old release with only the path. ``attach`` is False for a detach.
     """
 
     task: str
@@ -43,14 +43,14 @@ class Operation:
     attach: bool = True
 
     def handle(self) -> str:
-        """Return the text by which a later process finds the operation again."""
+        """Return the text by which a later process finds the operation."""
         return json.dumps({"version": VERSION, **asdict(self)}, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def read(cls, handle: str) -> Operation:
-        """Return the operation of a handle. What ``handle`` has not written is the path of a monitor.
+        """Return the operation of a handle. Any other text is the path of a monitor.
 
-        Raises Uncertain for another version.
+        Raise Uncertain for another version.
         """
         try:
             told = json.loads(handle)
@@ -61,7 +61,7 @@ class Operation:
 
 
 def handle_of(answer: JsonResponse) -> str | None:
-    """The monitor's path of a reply that was accepted but is not done; None when it is done."""
+    """Return the path of the monitor if a reply was accepted but is not done, or else None."""
     if answer.status != 202:
         return None
     task = TaskResource(answer.body)
@@ -69,7 +69,7 @@ def handle_of(answer: JsonResponse) -> str | None:
 
 
 class Monitor:
-    """Thread-safe."""
+    """Waits for tasks. Thread-safe."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -77,8 +77,8 @@ class Monitor:
     def wait(self, handle: str, purpose: str, seconds: float) -> None:
         """Return when the operation is done.
 
-        Raises Refused or what else the operation failed with, Missing when the service knows it no more, Uncertain
-        when it is still at work after ``seconds``.
+        Raise Refused or another error of the operation, Missing if the service does not know the
+        task any more, and StillAtWork (Uncertain) if it is in flight after ``seconds``.
         """
         if path(handle) is None:
             raise Missing(f"cannot {purpose}: {handle} is no path of a task monitor")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Fsas's two managers, FM and CM, write in the same form: errors, and the health of a device."""
+"""Common formats of Fsas's FM and CM: errors, and the health of a device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _HEALTH: t.Final = {"0": "OK", "1": "Warning", "2": "Critical"}
 
 
 def read_error(body: t.Any) -> ErrorBody | None:
-    """``{status, detail: {code, message, data}}``, message a text or JSON text; None: not FM's form."""
+    """Read ``{status, detail: {code, message, data}}``. Return None for another format.
+
+    The message is a text or JSON text.
+    """
     detail = body.get("detail") if isinstance(body, dict) else None
     if not isinstance(detail, dict) or not ("code" in detail or "message" in detail):
         return None
@@ -23,7 +26,9 @@ def read_error(body: t.Any) -> ErrorBody | None:
 
 
 def _plain(message: t.Any) -> str:
-    """A message in words; JSON text such as ``{"field": "mach_uuid"}`` becomes ``field: mach_uuid``."""
+    """Return a message as words. JSON text like ``{"field": "mach_uuid"}`` becomes ``field:
+    mach_uuid``.
+    """
     if isinstance(message, str):
         try:
             inner = json.loads(message)
@@ -38,5 +43,8 @@ def _plain(message: t.Any) -> str:
 
 
 def health(op_status: t.Any) -> str:
-    """First character of ``res_op_status``: 0 OK, 1 Warning, 2 Critical, anything else or nothing Unknown."""
+    """Return the health from the first character of ``res_op_status``.
+
+    0 is OK, 1 is Warning, 2 is Critical, and anything else is Unknown.
+    """
     return _HEALTH.get(str(op_status or "")[:1], "Unknown")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What drivers share about replies: a request and the reader of its JSON as one step, and devices that come up sick."""
+"""Helpers of drivers for replies with JSON and for unhealthy devices."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ T = t.TypeVar("T")
 
 
 class Unreadable(ValueError):
-    """A reply lacks what is needed; the text says what."""
+    """A reply lacks a required part. The text names the part."""
 
 
 def about(asked: str, told: str, what: str) -> None:
-    """Raise Unreadable if a reply is about another ``what`` than the request asked for. Ids may differ in case."""
+    """Raise Unreadable if a reply is about another ``what`` than requested. Ignore case."""
     if told.casefold() != asked.casefold():
         raise Unreadable(f"it is about {what} {told}, not {asked}")
 
 
 def read_reply(session: Session, request: Request, read: Callable[[t.Any], T]) -> T:
-    """What ``read`` makes of the reply's JSON. Raises FabricError, also for a reply that is Unreadable."""
+    """Send a request and return ``read`` of the JSON reply. Raise FabricError.
+
+    An Unreadable reply raises FabricError too.
+    """
     body = session.call(request).body
     try:
         return read(body)
@@ -37,7 +40,7 @@ def read_reply(session: Session, request: Request, read: Callable[[t.Any], T]) -
 
 
 def healthy(device: Device, evidence: str) -> Device:
-    """The device, or Refused: a manager attaches a sick one too, and then it must be returned."""
+    """Return a healthy device. Raise Refused with an unhealthy device, which must be detached."""
     if device.health in ("OK", "Warning"):
         return device
     refusal = Refused(

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sunfish as CoHDI asks it: how many GPUs of a model a node shall have.
+"""Sunfish without agents, as CoHDI uses it: the wanted number of GPUs of a model on a node.
 
-The number names no device, so a device can be taken from a machine only when it is the last one of its model there. It
-is the wanted end: sending it again after a lost reply does nothing more, so a lost reply is answered by the same
-request, and what the machine then has is adopted.
+The number names no device, so only the last device of a model can be detached from a machine. The
+number is the wanted state, so the driver repeats the same request after a lost reply and adopts the
+resulting devices.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REPEATS: t.Final = 3
 
 
 class Counts:
-    """Numbers of GPUs per node. Several operations for one machine go as one number. Thread-safe."""
+    """Sets numbers of GPUs by node. Operations for one machine share a number. Thread-safe."""
 
     capabilities: t.Final = Capabilities(asynchronous=False, batch=True, counts_free=False)
 
@@ -48,48 +48,50 @@ class Counts:
         self._turns: dict[str, threading.Lock] = {}
 
     def machines(self) -> tuple[Machine, ...]:
-        """All systems with their GPUs; Sunfish tells of no fabric, so all are on the first."""
+        """Return all systems with their GPUs. Sunfish shows no fabric, so all are on fabric 1."""
         return tuple(self._machine(system, uid) for system, uid in self._systems())
 
     def machine(self, uid: str) -> Machine:
-        """One of them."""
+        """Return one machine. Raise Missing if it is unknown."""
         found = next((system for system, known in self._systems() if known == uid), None)
         if found is None:
             raise Missing(f"machine {uid}: Sunfish knows no such machine")
         return self._machine(found, uid)
 
     def free(self, machine_uid: str, model: str) -> int:
-        """Sunfish does not say."""
+        """Raise Refused, as Sunfish does not count free devices."""
         raise Refused(f"Sunfish without agents does not say how many {model} are free")
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
-        """Machines, and why there are no numbers."""
+        """Return the machines, and problems instead of free counts."""
         taken = time.time()
         machines = {machine.uid: machine for machine in self.machines()}
         why = "fabric 1: Sunfish without agents does not say how many devices are free"
         return FabricSnapshot(machines, {}, taken, {f"{model}/1": why for model in models})
 
     def devices(self) -> tuple[Device, ...]:
-        """Attached ones."""
+        """Return the attached devices."""
         return tuple(device for machine in self.machines() for device in machine.devices)
 
     def attach(
         self, machine_uid: str, model: str, count: int = 1, token: str | None = None, kind: str = "gpu",
         started: Started | None = None, proof: Proof | None = None,
     ) -> Task:
-        """Raise the machine's number by ``count``."""
+        """Increase the machine's number by ``count``."""
         if kind != "gpu":
             raise Refused(f"cannot attach a {model} to machine {machine_uid}: Sunfish without agents has only GPUs")
         return task_of(self._batches.run(machine_uid, [(model, n) for n in range(count)], started, proof))
 
     def detach(self, machine_uid: str, device_uid: str, started: Started | None = None,
                proof: Proof | None = None) -> Task:
-        """Lower the number to 0, when the device is the only one of its model.
+        """Set the number to 0 if the device is the only one of its model.
 
-        That is read again right before each request, since the number 0 takes whatever has come. Raises Withdrawn then.
+        Read the machine again right before each request, as 0 detaches any device of the model.
+        Raise Withdrawn if another device is there.
         """
         with self._turn(machine_uid):
-            for _look in range(2):  # done without a request only if two readings do not show it
+            # Two readings must lack the device before it counts as detached without a request.
+            for _look in range(2):
                 machine = self.machine(machine_uid)
                 device = next((d for d in machine.devices if d.uid == device_uid), None)
                 if device is not None:
@@ -110,16 +112,16 @@ class Counts:
             proof()
 
     def _turn(self, machine_uid: str) -> threading.Lock:
-        """One number at a time for each machine: a second one would be of a machine that is no more as it was read."""
+        """Allow one number at a time for each machine, as a second one would use an old reading."""
         return self._turns.setdefault(machine_uid, threading.Lock())
 
     def resume(self, handles: tuple[str, ...]) -> Task:
-        """Sunfish answers when it is done."""
+        """Raise Missing, as Sunfish answers when it is done."""
         told = ", ".join(handles)
         raise Missing(f"cannot wait for operation {told}: Sunfish without agents has no asynchronous operations")
 
     def close(self) -> None:
-        """Close all kept connections."""
+        """Close all idle connections."""
         self._session.close()
 
     def _raise(self, uid: str, take: Take[tuple[str, int]]) -> None:
@@ -152,9 +154,9 @@ class Counts:
                 operation.fail(error)
 
     def _set(self, machine: Machine, model: str, count: int, proof: Proof | None) -> list[Device]:
-        """The machine's devices of the model once the number is in force.
+        """Set the number and return the machine's devices of the model.
 
-        Repeated within the attach timeout when the reply was lost.
+        After a lost reply, repeat up to ``REPEATS`` requests within the attach timeout.
         """
         if [system.name for system, _uid in self._systems()].count(machine.name) != 1:
             raise Refused(f"cannot give {count} {model} to machine {machine.uid}: Sunfish takes a machine's Name, and "
@@ -175,7 +177,7 @@ class Counts:
                 if len(lost) == REPEATS or patience.over:
                     raise
             except FabricError as error:
-                # this one has done nothing, but the one before may have
+                # This request did nothing, but an earlier one may have taken effect.
                 if lost:
                     raise lost[0] from None
                 if isinstance(error, Refused):
@@ -195,14 +197,14 @@ class Counts:
 
 
 def _beside(machine: Machine, device: Device) -> str:
-    """Why a number cannot take this device from its machine and no other, in a sentence; empty when it can."""
+    """Return why a number cannot detach this device alone, or an empty text."""
     others = [d.uid for d in machine.devices if d.model == device.model and d.uid != device.uid]
     told = f"cannot detach device {device.uid} from machine {machine.name}: Sunfish without agents takes only a number"
     return f"{told} of {device.model}, so it could take {', '.join(others)} instead" if others else ""
 
 
 def _sound(device: Device) -> Device:
-    """The device; Refused when it says that it is broken."""
+    """Return the device. Raise Refused if its health is Critical."""
     return healthy(device, "Status.Health") if device.health == "Critical" else device
 
 

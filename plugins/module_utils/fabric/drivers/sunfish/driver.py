@@ -1,13 +1,14 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sunfish, in the two ways in which it can be asked, chosen by what its service root shows.
+"""Driver for Sunfish, in two modes by the content of the service root.
 
-Where agents have registered their fabrics, Sunfish shows them as one Redfish tree, and a change is passed on to the
-agent that owns the resource: then it is generic Redfish composition, with everything that ``redfish`` can do.
+With registered agents, Sunfish shows their fabrics as one Redfish tree and passes each change to
+the agent that owns the resource. Then the driver uses generic Redfish composition (``redfish``).
 
-Where the root shows neither composition nor fabrics there is only what CoHDI sends: PATCH of ``Systems/System`` with a
-node's name and how many GPUs of a model it shall have (``counts``).
+If the root shows neither composition nor fabrics, the driver sends the request that CoHDI sends. It
+is a PATCH of ``Systems/System`` with the name of a node and the wanted number of GPUs of a model
+(``counts``).
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ from ..shared.redfish.resources import ServiceRoot
 
 
 class SunfishDriver:
-    """Client of one Sunfish service. Thread-safe; see ``api.FabricManager``.
+    """Client of one Sunfish service. Thread-safe. See ``api.FabricManager``.
 
-    ``tree`` drives it as a Redfish service, ``counts`` by numbers of devices; ``read_root`` reads the service root.
+    ``tree`` is the Redfish driver, ``counts`` sets numbers of devices, and ``read_root`` reads the
+    service root.
     """
 
     def __init__(self, tree: FabricManager, counts: FabricManager, read_root: Callable[[], ServiceRoot]) -> None:
@@ -46,11 +48,11 @@ class SunfishDriver:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the tree until the service was seen to have none."""
+        """The abilities of the tree, or of ``counts`` once the service is known to have no tree."""
         return (self._chosen or self._tree).capabilities
 
     def way(self) -> FabricManager:
-        """The one that this service can be asked in. Raises FabricError."""
+        """Return the driver that fits this service. Raise FabricError."""
         with self._lock:
             if self._chosen is None:
                 root = self._read_root()
@@ -58,23 +60,26 @@ class SunfishDriver:
             return self._chosen
 
     def machines(self) -> tuple[Machine, ...]:
-        """All systems with their composable devices."""
+        """Return all systems with their composable devices."""
         return self.way().machines()
 
     def machine(self, uid: str) -> Machine:
-        """One machine; Missing when Sunfish does not show it."""
+        """Return one machine. Raise Missing if Sunfish does not show it."""
         return self.way().machine(uid)
 
     def free(self, machine_uid: str, model: str) -> int:
-        """Devices of ``model`` that could be attached to the machine now. Refused where Sunfish does not count them."""
+        """Return how many devices of ``model`` can be attached to the machine now.
+
+        Raise Refused if Sunfish does not count them.
+        """
         return self.way().free(machine_uid, model)
 
     def snapshot(self, models: Iterable[str]) -> FabricSnapshot:
-        """Machines, and free devices where Sunfish shows them."""
+        """Return the machines, and the free devices if Sunfish shows them."""
         return self.way().snapshot(models)
 
     def devices(self) -> tuple[Device, ...]:
-        """Every device that Sunfish shows."""
+        """Return every device that Sunfish shows."""
         return self.way().devices()
 
     def attach(
@@ -94,11 +99,11 @@ class SunfishDriver:
         return self.way().resume(handles)
 
     def power(self, machine_uid: str) -> MachinePower:
-        """Power of a machine, where agents have registered it."""
+        """Return the power of a machine that an agent has registered."""
         return self._powering().power(machine_uid)
 
     def reset(self, machine_uid: str, reset_type: str) -> None:
-        """Passed on to the agent that owns the machine."""
+        """Pass the reset to the agent that owns the machine."""
         self._powering().reset(machine_uid, reset_type)
 
     def _powering(self) -> PowerManager:
@@ -108,6 +113,6 @@ class SunfishDriver:
         return way
 
     def close(self) -> None:
-        """Close all kept connections."""
+        """Close all idle connections."""
         self._tree.close()
         self._counts.close()

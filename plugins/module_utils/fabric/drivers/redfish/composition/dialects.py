@@ -1,27 +1,30 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ways in which Redfish services let a device be moved, as a table: the safest that a service offers is used.
+"""The ways in which Redfish services move a device. The driver uses the safest offered way.
 
-Each row says when it is offered, what is read just before, what is asked, and how one sees that it is done. What "it
-may have happened" means when a reply was lost:
+Each row names the condition of the offer, the reading before the request, the request, and the sign
+of success. After a lost reply, the ways differ:
 
-================== =============================================================================================
-AddResourceBlock   the block says which system has it, and its ETag has changed if the request took effect: so
-                   looking tells, and the same request sent again cannot take effect twice. Adopt, else repeat.
-Connections        a connection of exactly this initiator and this target exists or not. Adopt it when it does;
-                   else uncertain, since a second POST could make a second connection.
-AddEndpoint        the target is in the machine's zone or not. Adopt it when it is; else uncertain, since not every
-                   service has the ETags by which a repeated request cannot take effect late.
-Zones              the target is in the machine's zone or not; If-Match makes the repeated PATCH harmless. Adopt,
+================== =============================================================================
+AddResourceBlock   The block names its system, and its ETag changes with the request. So a reading
+                   shows the outcome, and the same request cannot take effect twice. Adopt, or
                    else repeat.
-Compose            the system lists the block or not. Adopt when it does; else uncertain: a manifest carries the
-                   wanted end, and no service must check the ETag in it. It names every block that the system or
-                   the block itself shows, read right before.
-================== =============================================================================================
+Connections        A connection of exactly this initiator and this target exists or not. Adopt
+                   it, or else the outcome is uncertain, as a second POST could make a second
+                   connection.
+AddEndpoint        The target is in the machine's zone or not. Adopt it, or else the outcome is
+                   uncertain, as not every service has the ETags that stop a late repeat.
+Zones              The target is in the machine's zone or not. If-Match makes the repeated PATCH
+                   harmless. Adopt, or else repeat.
+Compose            The system lists the block or not. Adopt it, or else the outcome is uncertain.
+                   A manifest contains the wanted state, and no service must check its ETag. It
+                   names every block that the system or the block showed right before.
+================== =============================================================================
 
-A service may let two clients give one unit to two machines. After its own request our driver reads which machines
-have the unit. If another machine has it too, the driver gives it back, also when its own request came first.
+A service may let two clients attach one unit to two machines. After its own request the driver
+reads which machines have the unit. If another machine has it too, the driver detaches it, even if
+its own request came first.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ def _system(change: Change) -> str:
     return change.host.system.uri
 
 
-# In order of preference: compare-and-swap first.
+# In order of preference, with compare-and-swap first.
 DIALECTS: t.Final = (
     Dialect(
         name="AddResourceBlock", swaps=True, merges=False, offered=resource_blocks.adds_blocks, lane=_block,
@@ -83,5 +86,5 @@ DIALECTS: t.Final = (
 
 
 def dialect_for(change: Change) -> Dialect | None:
-    """The first dialect that the service offers for this change."""
+    """Return the first dialect that the service offers for this change."""
     return next((dialect for dialect in DIALECTS if dialect.offered(change)), None)

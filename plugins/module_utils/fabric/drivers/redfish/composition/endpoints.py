@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Moving targets of a fabric: by connections between endpoints, or by the zone that a machine has to itself."""
+"""Move targets of a fabric by connections between endpoints, or by a machine's own zone."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from .preconditions import Ask, Change, Changes, Preconditions, link_to
 
 
 def fabric_of(change: Change) -> FabricTree:
-    """The unit's fabric, as the model has it."""
+    """Return the fabric of the unit from the model."""
     trees = change.service_model.tree.fabrics
     return next((f for f in trees if f.fabric.uri == change.unit.fabric_uri), FabricTree(FabricResource(None)))
 
 
 def _initiator(change: Change) -> str | None:
-    """The machine's endpoint that may see the target."""
+    """Return the machine's endpoint that may see the target."""
     zones = fabric_of(change).zones
     shared = [zone.members for zone in zones if change.target in zone.members]
     return next((uri for uri in change.initiators if not zones or any(uri in found for found in shared)), None)
 
 
 def connects(change: Change) -> bool:
-    """Connections: offered by the fabric, between endpoints that may see each other."""
+    """Return whether the fabric offers Connections for endpoints that may see each other."""
     if change.unit.endpoint is None or fabric_of(change).fabric.connections is None:
         return False
     if change.attach:
@@ -39,7 +39,7 @@ def connects(change: Change) -> bool:
 
 
 def read_connections(service: Service, changes: Changes) -> Preconditions:
-    """All connections of the fabric: a target does not always say which it has."""
+    """Read all connections of the fabric, as a target may not list its connections."""
     return Preconditions(connections=connections_of(service, fabric_of(changes[0])))
 
 
@@ -49,20 +49,20 @@ def _ours(preconditions: Preconditions, change: Change) -> list[Connection]:
 
 
 def is_connected(preconditions: Preconditions, change: Change) -> bool:
-    """Whether a connection joins the machine and the target."""
+    """Return whether a connection joins the machine and the target."""
     return bool(_ours(preconditions, change))
 
 
 def is_connected_elsewhere(preconditions: Preconditions, change: Change) -> bool:
-    """Whether another machine has the target, alone or too."""
+    """Return whether another machine has the target, alone or also."""
     if any(connection.groups for connection in preconditions.connections):
-        return True  # nobody knows whom a group that cannot be resolved gives what
+        return True  # The members of an unresolved group are unknown.
     mine = set(change.initiators)
     return any(change.target in c.targets and not set(c.initiators) <= mine for c in preconditions.connections)
 
 
 def ask_connection(preconditions: Preconditions, changes: Changes) -> Ask:
-    """A connection of one initiator and one target; deleted again to detach."""
+    """Return the request for a connection of one initiator and target, or for its deletion."""
     change = changes[0]
     if not change.attach:
         return _ask_disconnect(preconditions, change)
@@ -88,7 +88,7 @@ def _ask_disconnect(preconditions: Preconditions, change: Change) -> Ask:
 
 
 def zone_of(change: Change) -> Zone | None:
-    """The machine's zone on a fabric that knows no connections: being in it is being attached."""
+    """Return the machine's own zone on a fabric without connections. Its members are attached."""
     owners, mine = change.service_model.owners, set(change.initiators)
     zones = (zone for zone in fabric_of(change).zones if mine & {zone.uri, *zone.members})
     alone = (zone for zone in zones if all(owners.get(uri, change.host.uid) == change.host.uid for uri in zone.members))
@@ -96,7 +96,7 @@ def zone_of(change: Change) -> Zone | None:
 
 
 def zones(change: Change) -> bool:
-    """Zones: offered by a fabric where the machine has a zone to itself."""
+    """Return whether the fabric offers Zones, with a zone for this machine alone."""
     if change.unit.endpoint is None or fabric_of(change).fabric.connections is not None:
         return False
     zone = zone_of(change)
@@ -104,7 +104,7 @@ def zones(change: Change) -> bool:
 
 
 def zone_actions(change: Change) -> bool:
-    """AddEndpoint and RemoveEndpoint (Zone 1.5): offered by the machine's zone on such a fabric."""
+    """Return whether the machine's zone offers AddEndpoint and RemoveEndpoint (Zone 1.5)."""
     zone = zone_of(change)
     if zone is None or not zones(change):
         return False
@@ -112,12 +112,15 @@ def zone_actions(change: Change) -> bool:
 
 
 def read_zone_and_target(service: Service, changes: Changes) -> Preconditions:
-    """All zones of the fabric, and the target by itself: for its ETag."""
+    """Read all zones of the fabric, and the target alone for its ETag."""
     return replace(read_zones(service, changes), endpoint=service.read(Endpoint, changes[0].target))
 
 
 def ask_endpoint(preconditions: Preconditions, changes: Changes) -> Ask:
-    """One endpoint comes or leaves, whatever else the zone has by now. The target's ETag changes with its zones."""
+    """Return the request that adds or removes one endpoint, whatever else the zone contains.
+
+    The ETag of the target changes with its zones.
+    """
     change, zone = changes[0], preconditions.zone or Zone(None)
     endpoint = preconditions.endpoint
     body: dict[str, t.Any] = {"Endpoint": link_to(change.target)}
@@ -129,19 +132,19 @@ def ask_endpoint(preconditions: Preconditions, changes: Changes) -> Ask:
 
 
 def read_zones(service: Service, changes: Changes) -> Preconditions:
-    """All zones of the fabric, and the machine's own once more by itself: for its ETag."""
+    """Read all zones of the fabric, and the machine's own zone alone for its ETag."""
     mine = zone_of(changes[0])
     every = service.members(Zone, fabric_of(changes[0]).fabric.zones)
     return Preconditions(zones=every, zone=service.read(Zone, mine.uri) if mine else None)
 
 
 def is_in_zone(preconditions: Preconditions, change: Change) -> bool:
-    """Whether the machine's zone has the target."""
+    """Return whether the machine's zone has the target."""
     return preconditions.zone is not None and change.target in preconditions.zone.members
 
 
 def is_in_other_zone(preconditions: Preconditions, change: Change) -> bool:
-    """Whether another machine's zone has the target, alone or too."""
+    """Return whether another machine's zone has the target, alone or also."""
     if preconditions.zone is None:
         return True
     fabric, mine = fabric_of(change), preconditions.zone.uri
@@ -151,9 +154,10 @@ def is_in_other_zone(preconditions: Preconditions, change: Change) -> bool:
 
 
 def ask_zone(preconditions: Preconditions, changes: Changes) -> Ask:
-    """The zone's whole list of endpoints, on the condition that nobody changed it meanwhile.
+    """Return the request with the zone's whole list of endpoints and its ETag as condition.
 
-    Raise Refused without that condition, since the list would take out what another client has just put in.
+    Raise Refused without an ETag, as the list would remove the endpoints that another client has
+    just added.
     """
     zone = preconditions.zone or Zone(None)
     if not zone.etag:

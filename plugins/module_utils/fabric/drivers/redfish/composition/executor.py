@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Carrying out a change: read, ask, wait, and look again, so that no lost reply makes a second device or loses one."""
+"""Execution of changes: read, request, wait and read again, to survive lost replies."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ..tasks import Monitor, Operation, StillAtWork, handle_of
 from .dialects import dialect_for
 from .preconditions import Ask, Change, Dialect, Preconditions
 
-# How often a precondition may fail, or a harmless request be repeated, before the caller must decide.
+# Attempts after a failed precondition or a harmless repeat, before the caller must decide.
 TRIES: t.Final = 8
-# Seconds that a request has for its reply at least.
+# Minimum seconds for the reply to a request.
 SHORTEST: t.Final = 1.0
 BACKOFF: t.Final = Backoff(0.05, factor=1.5, longest=0.25, jitter=1.0)
 
@@ -34,7 +34,7 @@ Operations = Sequence[PendingOperation[Change]]
 
 
 class CompositionExecutor:
-    """Moves units. Thread-safe; changes of one list go together, all others at the same time."""
+    """Moves units. Thread-safe. Changes of one lane go together, and all others in parallel."""
 
     def __init__(self, session: Session, service: Service, config: FabricConfig) -> None:
         self._session = session
@@ -44,9 +44,9 @@ class CompositionExecutor:
         self._batches: Batches[Change] = Batches(lambda key, take: self._carry(key[0], take()))
 
     def move(self, change: Change, started: Started | None = None, proof: Proof | None = None) -> str | None:
-        """Return, with the operation's handle, when the change is seen to be done.
+        """Return the handle of the operation, if any, when a reading shows the change.
 
-        Raises Changed when somebody else has the unit, and FabricError.
+        Raise Changed if another client has the unit, and FabricError.
         """
         dialect = dialect_for(change)
         if dialect is None:
@@ -61,13 +61,14 @@ class CompositionExecutor:
         self._monitor.wait(operation.task, f"wait for operation {operation.task}", self._seconds)
 
     def _carry(self, dialect: Dialect, operations: Operations, patience: Patience | None = None) -> None:
-        """Finish every operation within the attach timeout, or raise what the others ended with."""
+        """Finish every operation within the attach timeout, or raise the error of the open ones."""
         patience = patience or Patience(self._seconds)
         error: FabricError | None = None
         for attempt in range(1, TRIES + 1):
             preconditions = self._read(dialect, operations, error)
             if error is None and any(_seems_gone(dialect, preconditions, o.what) for o in operations):
-                preconditions = self._read(dialect, operations, error)  # nothing was asked: look twice
+                # Nothing was requested, so read twice.
+                preconditions = self._read(dialect, operations, error)
             try:
                 if isinstance(error, Uncertain):
                     self._give_back(dialect, preconditions, operations, patience)
@@ -84,7 +85,8 @@ class CompositionExecutor:
                 self._one_by_one(dialect, operations, error if isinstance(error, Uncertain) else failure,
                                  patience)
                 return
-            except FabricError as failure:  # this attempt did nothing, but the one before may have
+            # This attempt did nothing, but the previous one may have taken effect.
+            except FabricError as failure:
                 raise (error if isinstance(error, Uncertain) else failure) from None
             if not dialect.swaps and isinstance(error, Uncertain):
                 continue
@@ -95,7 +97,8 @@ class CompositionExecutor:
         self, dialect: Dialect, preconditions: Preconditions, operations: Operations, error: FabricError | None,
         patience: Patience,
     ) -> None:
-        """One attempt. After a lost reply only what cannot take effect twice is asked again."""
+        """Make one attempt. After a lost reply, repeat only requests that cannot take effect twice.
+        """
         if any(dialect.moving(preconditions, o.what) for o in operations):
             self._confirm(dialect, operations, patience)
         elif isinstance(error, Uncertain) and not dialect.swaps:
@@ -105,7 +108,7 @@ class CompositionExecutor:
             self._confirm(dialect, operations, patience)
 
     def _read(self, dialect: Dialect, operations: Operations, error: FabricError | None) -> Preconditions:
-        """While it may have happened, not being able to look leaves it so."""
+        """Read. If an earlier request is uncertain and the reading fails, it stays uncertain."""
         try:
             return dialect.read(self._service, [o.what for o in operations])
         except FabricError:
@@ -129,11 +132,12 @@ class CompositionExecutor:
         try:
             self._monitor.wait(handle, words, patience.left)
         except Missing:
-            # The service forgot the operation, for instance by a restart: what it did is still to be seen.
+            # The service forgot the operation, for example after a restart. The caller reads its
+            # effect.
             return
 
     def _confirm(self, dialect: Dialect, operations: Operations, patience: Patience) -> None:
-        """A service may say done before it shows it."""
+        """Read until the operations show their effect. A service may report the end too early."""
         notice = Patience(NOTICE_SECONDS)
         while True:
             changes = [o.what for o in operations]
@@ -152,12 +156,13 @@ class CompositionExecutor:
     def _give_back(
         self, dialect: Dialect, preconditions: Preconditions, operations: Operations, patience: Patience
     ) -> None:
-        """Return a unit that another machine got too, whoever was first.
+        """Detach a unit that another machine got too, whichever request was first.
 
-        Services show no times. The other client may have looked before our request took effect, and does not look
-        again. So who sees the unit on two machines yields. Two clients that look at the same moment both do.
+        Services show no times. The other client may have read before our request took effect, and
+        does not read again. So the client that sees the unit on two machines detaches it. If two
+        clients read at the same moment, both detach it.
 
-        Raise Uncertain if the unit cannot be returned, since this machine has it then.
+        Raise Uncertain if the unit cannot be detached, as this machine has it then.
         """
         for operation in operations:
             change = operation.what
@@ -175,7 +180,7 @@ class CompositionExecutor:
     def _one_by_one(
         self, dialect: Dialect, operations: Operations, failure: FabricError, patience: Patience
     ) -> None:
-        """A refusal of several says nothing about each; a refusal of one may mean that it was just taken."""
+        """Repeat each refused operation alone. A refused single unit may have just been taken."""
         if len(operations) > 1:
             for operation in operations:
                 try:
@@ -189,7 +194,7 @@ class CompositionExecutor:
 
 
 def purpose(change: Change) -> str:
-    """Completes "cannot …"."""
+    """Return the text that completes "cannot …"."""
     verb, side = ("attach", "to") if change.attach else ("detach", "from")
     return f"{verb} {change.unit.traits.kind} {change.unit.uid} {side} machine {change.host.uid}"
 
@@ -201,7 +206,7 @@ def _call(ask: Ask, words: str, seconds: float) -> Request:
 
 
 def _finished(dialect: Dialect, preconditions: Preconditions, operation: PendingOperation[Change]) -> bool:
-    """Whether an operation has its outcome, or gets it now because what it wants is so."""
+    """Return whether an operation is finished. Finish it if its wanted state is reached."""
     change = operation.what
     done = dialect.has(preconditions, change) is change.attach and not dialect.moving(preconditions, change)
     if done and not operation.finished.is_set():
@@ -216,9 +221,10 @@ def _seems_gone(dialect: Dialect, preconditions: Preconditions, change: Change) 
 def _open(
     dialect: Dialect, preconditions: Preconditions, operations: Operations, asked: bool
 ) -> list[PendingOperation[Change]]:
-    """Operations that are still to be asked for. ``asked``: the reply was lost, so what moves or came may be ours.
+    """Return the operations that still need a request.
 
-    What came without a request is another client's.
+    ``asked`` means that a reply was lost, so a moving or new unit may be ours. A unit that came
+    without a request is another client's.
     """
     found = []
     for operation in operations:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The words of a change: what is wanted, what was read just before, what is asked, and the shape of a dialect."""
+"""Data of a change: the wanted state, the reading before it, the request and the dialect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..model.service_model import Host, ServiceModel, Unit
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One unit that a machine is to get (``attach``) or to lose."""
+    """One unit to attach to a machine (``attach``) or to detach from it."""
 
     service_model: ServiceModel
     host: Host
@@ -41,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """What was read just before something is asked; ``strict``: the service wants every ETag that there is."""
+    """The reading right before a request. ``strict`` means that the service wants all ETags."""
 
     system: ComputerSystem | None = None
     blocks: Mapping[str, ResourceBlock] = field(default_factory=dict)
@@ -67,10 +67,12 @@ Changes = Sequence[Change]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One row. ``swaps``: compare-and-swap, so a repeated request cannot take effect twice. ``merges``: a list is
-    replaced, so changes of the same ``lane`` go as one request and never two at once.
+    """One way of moving a device.
 
-    ``has``: the machine has the unit. ``taken``: another one has it, alone or too. ``moving``: it is on its way.
+    ``swaps`` means compare-and-swap, so a repeated request cannot take effect twice. ``merges``
+    means that the request replaces a list, so changes of the same ``lane`` share one request.
+    ``has``: the machine has the unit. ``taken``: another machine has it, alone or also. ``moving``:
+    the service is moving it.
     """
 
     name: str
@@ -86,5 +88,5 @@ class Dialect:
 
 
 def link_to(uri: str) -> dict[str, str]:
-    """A reference."""
+    """Return a Redfish reference."""
     return {"@odata.id": uri}

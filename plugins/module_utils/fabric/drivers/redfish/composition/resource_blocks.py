@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Moving resource blocks: by the system's AddResourceBlock action, or by a manifest of the Compose action."""
+"""Move resource blocks by AddResourceBlock, or by a manifest of the Compose action."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .preconditions import Ask, Change, Changes, Preconditions, link_to
 
 
 def shares_zone(change: Change) -> bool:
-    """Whether the unit's block and the machine are in one zone."""
+    """Return whether the unit's block and the machine are in one zone."""
     return change.unit.block is not None and bool(change.unit.zones & change.host.zones)
 
 
 def is_composed_here(change: Change) -> bool:
-    """Whether the machine has the unit as a block."""
+    """Return whether the machine has the unit as a block."""
     block, system = change.unit.block, change.host.system
     return block is not None and (system.uri in block.systems or block.uri in system.blocks)
 
 
 def adds_blocks(change: Change) -> bool:
-    """AddResourceBlock and RemoveResourceBlock: offered by the system itself."""
+    """Return whether the system offers AddResourceBlock or RemoveResourceBlock."""
     system = change.host.system
     if change.attach:
         return system.add_block is not None and shares_zone(change)
@@ -33,7 +33,7 @@ def adds_blocks(change: Change) -> bool:
 
 
 def composes(change: Change) -> bool:
-    """The Compose action: offered by the composition service."""
+    """Return whether the composition service offers the Compose action."""
     service = change.service_model.tree.composition
     if service is None or service.compose is None:
         return False
@@ -41,16 +41,17 @@ def composes(change: Change) -> bool:
 
 
 def read_blocks(service: Service, changes: Changes) -> Preconditions:
-    """The system and the blocks."""
+    """Read the system and the blocks."""
     system = service.read(ComputerSystem, changes[0].host.system.uri)
     blocks = service.read_all(ResourceBlock, [change.block for change in changes])
     return Preconditions(system=system, blocks={block.uri: block for block in blocks})
 
 
 def read_composition(service: Service, changes: Changes) -> Preconditions:
-    """The system and all blocks: a manifest carries every block of the system, and either side may name one.
+    """Read the system and all blocks, as a manifest must name every block of the system.
 
-    Raise Unavailable if the system, its list of blocks or the collection of blocks is absent.
+    Either side may list a block. Raise Unavailable if the system, its list of blocks or the
+    collection of blocks is absent.
     """
     change = changes[0]
     system = service.read(ComputerSystem, change.host.system.uri)
@@ -67,7 +68,7 @@ def read_composition(service: Service, changes: Changes) -> Preconditions:
 
 
 def block_is_here(preconditions: Preconditions, change: Change) -> bool:
-    """Whether the system has the block. A service may fill only one of the two directions."""
+    """Return whether the system has the block. A service may fill only one of the two links."""
     block = preconditions.blocks.get(change.block)
     if block is None or block.composition == "Composing":
         return False
@@ -76,7 +77,10 @@ def block_is_here(preconditions: Preconditions, change: Change) -> bool:
 
 
 def block_is_taken(preconditions: Preconditions, change: Change) -> bool:
-    """Whether the block is no longer there for this machine alone. Several may have one that says so itself."""
+    """Return whether this machine can no longer have the block alone.
+
+    Several machines may have a block with SharingCapable.
+    """
     block = preconditions.blocks.get(change.block)
     if block is None:
         return True
@@ -86,13 +90,16 @@ def block_is_taken(preconditions: Preconditions, change: Change) -> bool:
 
 
 def block_moves(preconditions: Preconditions, change: Change) -> bool:
-    """Whether the service is at work on the block."""
+    """Return whether the service is working on the block."""
     block = preconditions.blocks.get(change.block)
     return block is not None and block.composition == "Composing"
 
 
 def ask_block(preconditions: Preconditions, changes: Changes) -> Ask:
-    """The block's ETag alone decides who gets it; the system's would let only one change per machine through."""
+    """Return the request with the block's ETag, which alone decides between clients.
+
+    The ETag of the system would allow only one change of the machine at a time.
+    """
     change = changes[0]
     block, system = preconditions.blocks[change.block], preconditions.system or change.host.system
     body: dict[str, t.Any] = {"ResourceBlock": link_to(block.uri)}
@@ -104,7 +111,7 @@ def ask_block(preconditions: Preconditions, changes: Changes) -> Ask:
 
 
 def ask_compose(preconditions: Preconditions, changes: Changes) -> Ask:
-    """The whole list of blocks that the system shall have, from what was just read, with the system's ETag."""
+    """Return the request with the whole wanted list of blocks and the system's ETag."""
     system = preconditions.system
     if system is None:
         raise AssertionError("read_composition reads the system")

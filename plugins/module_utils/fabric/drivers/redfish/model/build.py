@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From a service's resources to a model of it: links followed both ways, since services leave out either. No I/O."""
+"""Build the model of a service from its resources, with links in both directions. No I/O.
+
+Services leave out either direction of a link.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from ...shared.redfish.resources import ComputerSystem, Endpoint, Part, Resource
 from .resource_tree import FabricTree, Tree
 from .service_model import Host, ServiceModel, Unit
 
-# Numbers of zones and fabrics whose Id is no number: above what people number by hand, and always the same.
+# Stable numbers for zones and fabrics without a numeric Id, above usual numbers.
 FIRST_MADE_UP: t.Final = 10_000
 MADE_UP: t.Final = 90_000
 # EndpointProtocol of a target that serves namespaces.
@@ -25,7 +28,10 @@ NVME_OF: t.Final = "NVMeOverFabrics"
 
 
 def service_model(tree: Tree, known: ServiceModel | None = None) -> ServiceModel:
-    """Machines and units of a service. ``known``: the whole of it, when ``tree`` is only a part."""
+    """Return the machines and units of a service.
+
+    ``known`` is the whole model if ``tree`` is only a part of the service.
+    """
     numbers = _numbers(tree)
     places = _block_zones(tree)
     uids = system_uids((known.tree if known else tree).systems)
@@ -43,7 +49,10 @@ def service_model(tree: Tree, known: ServiceModel | None = None) -> ServiceModel
 def _merged_units(
     blocks: Iterable[tuple[Unit, tuple[str, ...]]], endpoints: Iterable[tuple[Unit, tuple[str, ...]]]
 ) -> list[Unit]:
-    """Units, each thing once: a block and its endpoints share a link, two endpoints the most telling ones."""
+    """Return each unit once. A block and its endpoints share a link.
+
+    Two endpoints belong together if they share the link that identifies them best.
+    """
     things: list[_Thing] = []
     at: defaultdict[str, list[_Thing]] = defaultdict(list)
     for unit, uris in (*blocks, *endpoints):
@@ -58,7 +67,7 @@ def _merged_units(
 
 
 class _Thing:
-    """A unit while its endpoints are found: links that its block holds, and by type those of its endpoints."""
+    """A unit under construction, with the links of its block and, by type, of its endpoints."""
 
     def __init__(self, unit: Unit) -> None:
         self.unit = unit
@@ -66,7 +75,7 @@ class _Thing:
         self._links: dict[str, set[str]] = {}
 
     def add(self, unit: Unit, uris: tuple[str, ...]) -> None:
-        """Take a block, or one more endpoint of the same thing."""
+        """Add a block, or one more endpoint of the same unit."""
         if unit.endpoint is None:
             self._held |= set(uris)
             return
@@ -76,7 +85,7 @@ class _Thing:
             self._links.setdefault(kind, set()).update(found)
 
     def is_same(self, unit: Unit, uris: tuple[str, ...]) -> bool:
-        """Whether a unit that shares a link is this thing."""
+        """Return whether a unit that shares a link is this unit."""
         if unit.endpoint is None:
             return False
         links = device_kinds.entity_links(unit.endpoint)
@@ -85,7 +94,10 @@ class _Thing:
 
 
 def _named(units: Iterable[Unit], known: Iterable[Unit]) -> list[Unit]:
-    """Units with the uids that the whole service, ``known``, gives them. A uid that several would have names none."""
+    """Return the units with the uids from the whole service, ``known``.
+
+    If several units would have one uid, each has its path instead.
+    """
     names = {path: unit.uid for unit in known for path in _own_paths(unit)}
     taken = frozenset(names.values())
     listed = list(units)
@@ -99,7 +111,7 @@ def _named(units: Iterable[Unit], known: Iterable[Unit]) -> list[Unit]:
 
 
 def number(ident: str | None, uri: str) -> int:
-    """A fabric's number: its Id where that is one."""
+    """Return the number of a fabric: its Id if it is a number, or else a stable number."""
     if ident and ident.isascii() and ident.isdigit():
         return int(ident)
     return FIRST_MADE_UP + zlib.crc32(uri.encode()) % MADE_UP
@@ -114,7 +126,7 @@ def _numbers(tree: Tree) -> dict[str, int]:
 
 
 def _block_zones(tree: Tree) -> Mapping[str, frozenset[str]]:
-    """Zones by block. Without any zone all blocks fit together: the composition service itself is the zone."""
+    """Return the zones by block. Without zones, the composition service is the only zone."""
     if tree.composition and not tree.block_zones:
         return {block.uri: frozenset({tree.composition.uri}) for block in tree.blocks}
     known = {zone.uri for zone in tree.block_zones}
@@ -135,14 +147,17 @@ def _hosts(
         initiators = {f.fabric.uri: found for f in tree.fabrics if (found := _initiators(f, system))}
         zones = frozenset[str]().union(*(places.get(uri, frozenset()) for uri in own[system.uri]))
         if system.add_block and not own.get(system.uri):
-            # No block stands for the machine, so no zone bounds it.
+            # The machine has no block, so no zone limits it.
             zones = frozenset(uri for found in places.values() for uri in found)
         uid = uids.get(system.uri, system.uri)
         yield Host(uid, system, _fabric_of(zones, initiators, numbers), zones, initiators)
 
 
 def _ports(tree: Tree, numbers: Mapping[str, int], systems: Collection[Host]) -> Iterable[Host]:
-    """Machines that the configuration names by an endpoint or a zone, unless a ComputerSystem has the uid or it."""
+    """Return the machines that the configuration names by an endpoint or a zone.
+
+    Skip a machine if a ComputerSystem has its uid or its endpoint.
+    """
     uids = {host.uid for host in systems}
     ends = {uri for host in systems for found in host.initiators.values() for uri in found}
     for uid, path in tree.machines.items():
@@ -156,13 +171,13 @@ def _ports(tree: Tree, numbers: Mapping[str, int], systems: Collection[Host]) ->
 
 
 def _fabric_of(zones: Iterable[str], initiators: Iterable[str], numbers: Mapping[str, int]) -> int | None:
-    """The number that a machine goes by: of its zones of blocks, else of its fabrics."""
+    """Return the fabric number of a machine, from its block zones or else from its fabrics."""
     found = sorted(numbers[uri] for uri in zones if uri in numbers)
     return found[0] if found else min((numbers[uri] for uri in initiators), default=None)
 
 
 def _own_blocks(tree: Tree) -> Mapping[str, set[str]]:
-    """Blocks that are machines themselves, by path of the system."""
+    """Return the blocks that are machines themselves, by path of the system."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     listed = {uri: system.uri for system in tree.systems for uri in system.blocks}
     for block in tree.blocks:
@@ -175,7 +190,7 @@ def _own_blocks(tree: Tree) -> Mapping[str, set[str]]:
 
 
 def _initiators(fabric: FabricTree, system: ComputerSystem) -> tuple[str, ...]:
-    """Endpoints of a fabric that are the machine's, or a part's of it."""
+    """Return the endpoints of a fabric that belong to the machine or its parts."""
     return tuple(
         endpoint.uri for endpoint in fabric.endpoints
         if endpoint.uri in system.endpoints or any(
@@ -245,7 +260,8 @@ def _endpoint_unit(fabric: FabricTree, endpoint: Endpoint, parts: list[Part], ha
     chunks = (e.target for e in endpoint.entities() if e.entity_type == "MemoryChunk")
     traits = device_kinds.traits(parts)
     if endpoint.protocol == NVME_OF and traits.kind in ("", "network"):
-        traits = replace(traits, kind="storage")  # the controller that serves the target is all that some tell
+        # Some services show only the controller of the target.
+        traits = replace(traits, kind="storage")
     return Unit(
         uid=endpoint.lasting_name() or f"{fabric.fabric.ident}/{endpoint.ident}", traits=traits,
         name=endpoint.name or endpoint.uri, health=device_kinds.worst(*statuses),
@@ -256,16 +272,16 @@ def _endpoint_unit(fabric: FabricTree, endpoint: Endpoint, parts: list[Part], ha
 
 
 def _problem(resources: Iterable[Resource]) -> str:
-    """Why the resources of a unit cannot be read, empty if they can."""
+    """Return why the resources of a unit cannot be read, or an empty text."""
     return "; ".join(each.unreadable for each in resources if each.unreadable)
 
 
 def _granted(fabric: FabricTree, owners: Mapping[str, str]) -> defaultdict[str, set[str | None]]:
-    """Machines by target: through connections, or through zones on a fabric that knows no connections.
+    """Return the machines by target, from connections, or from zones if there are no connections.
 
-    None stands for a machine that the service does not show. A zone without host ports is a store, no machine's, unless
-    zones of the fabric are host ports themselves. While a resource of the fabric cannot be read, any target may be
-    somebody's.
+    None stands for a machine that the service does not show. A zone without host ports is only a
+    store, unless zones of the fabric are host ports. While a resource of the fabric cannot be read,
+    any machine may have any target.
     """
     groups = [(c.initiators, c.targets) for c in fabric.connections]
     if fabric.fabric.connections is None:
@@ -283,7 +299,7 @@ def _granted(fabric: FabricTree, owners: Mapping[str, str]) -> defaultdict[str, 
 
 
 def _plugged(uris: Iterable[str], slots: Mapping[str, list[str]]) -> list[str]:
-    """Machines that list the device, or what carries it, among their own PCIe devices, whatever the fabric says."""
+    """Return the machines that list the device or its carrier among their own PCIe devices."""
     pieces = [uri.split("/") for uri in uris]
     above = ("/".join(words[:n]) for words in pieces for n in range(len(words), 1, -1))
     return [uid for uri in above if uri in slots for uid in slots[uri]]
@@ -296,7 +312,7 @@ def _parts(tree: Tree, uris: Iterable[str]) -> list[Part]:
 
 
 def _merged(block: Unit, endpoint: Unit) -> Unit:
-    """A block and an endpoint of the same thing, or two endpoints: the first names it."""
+    """Merge a block and an endpoint of one unit, or two endpoints. The first gives the name."""
     return replace(
         block, hosts=tuple(dict.fromkeys([*block.hosts, *endpoint.hosts])), usable=block.usable and endpoint.usable,
         held=block.held or endpoint.held, moving=block.moving or endpoint.moving,

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which switch leads where: from ports and what they say is at the other end of their links. No I/O.
+"""Find the neighbors of each switch from its ports and their links. No I/O.
 
-A port names endpoints or switches; an endpoint names ports, where ports name no endpoints. Where neither does, the path
-of the port at the other end tells whose it is. Of a port that tells nothing of all this nothing is said.
+A port names endpoints or switches. If it names no endpoints, an endpoint may name the port.
+Otherwise, the path of the port at the other end shows its owner. A port without any of these has no
+link.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ End = tuple[str, str]
 def cabling(
     shown: ServiceModel, fabrics: Mapping[str, Iterable[SwitchTree]]
 ) -> tuple[tuple[Switch, ...], dict[str, tuple[str, ...]]]:
-    """Switches of all fabrics (by path), and the ids of the switches that a device is linked to, by its uid."""
+    """Return the switches of all ``fabrics`` (by path), and the ids of switches by device uid."""
     trees = [(shown.numbers[uri], tree) for uri, found in fabrics.items() for tree in found]
     ends = _Ends(shown, {tree.switch.uri: _ident(tree) for _number, tree in trees})
     switches, of_device = [], defaultdict[str, dict[str, None]](dict)
@@ -47,7 +48,7 @@ def _ident(tree: SwitchTree) -> str:
 
 @dataclass(slots=True)
 class _Sum:
-    """Of the ports that lead to one end."""
+    """Totals of the ports that lead to one end."""
 
     ports: int = 0
     down: int = 0
@@ -69,7 +70,7 @@ def _switch(number: int, tree: SwitchTree, ends: _Ends) -> Switch:
 
 
 class _Ends:
-    """What is at the other end of ports; ``switches``: ids by path."""
+    """Finds the far ends of ports. ``switches`` are ids by path."""
 
     def __init__(self, shown: ServiceModel, switches: Mapping[str, str]) -> None:
         self._switches = switches
@@ -83,14 +84,14 @@ class _Ends:
                 self._named[port].append(endpoint.uri)
 
     def of(self, port: Port) -> set[End]:
-        """Each end once."""
+        """Return each far end of the port once."""
         found = {end for uri in self._endpoints(port) if (end := self._of_endpoint(uri))}
         near = (*port.switches, *(uri.partition(_PORTS)[0] for uri in port.switch_ports))
         found |= {(SWITCH, self._switches[uri]) for uri in near if uri in self._switches}
         return found or set(self._by_path(port))
 
     def devices_at(self, port: Port) -> Iterator[str]:
-        """Uids of devices that are there."""
+        """Return the uids of the devices at the far end."""
         return (self._units[uri].uid for uri in self._endpoints(port) if uri in self._units)
 
     def _endpoints(self, port: Port) -> dict[str, None]:

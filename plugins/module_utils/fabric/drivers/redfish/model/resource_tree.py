@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was read from a service, resource by resource, before anybody draws conclusions from it."""
+"""The resources of a service as read, without conclusions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from ...shared.redfish.resources import (
 
 @dataclass(frozen=True, slots=True)
 class FabricTree:
-    """One fabric and its collections. ``host_zones``: zones that stand for a host port each, says the configuration."""
+    """One fabric and its collections.
+
+    ``host_zones`` are the zones that the configuration uses as host ports.
+    """
 
     fabric: FabricResource
     endpoints: tuple[Endpoint, ...] = ()
@@ -35,17 +38,19 @@ class FabricTree:
 
     @property
     def host_ports(self) -> frozenset[str]:
-        """Endpoints of machines, also of machines that the service does not show. A device's may say ``Both``."""
+        """Endpoints of machines, including hidden machines. A device's endpoint may have ``Both``.
+        """
         return frozenset(endpoint.uri for endpoint in self.endpoints
                          if any(entity.role == "Initiator" for entity in endpoint.entities()))
 
     def host_port(self, zone: Zone) -> tuple[str, ...]:
-        """The zone itself, on a fabric where zones are host ports: what is in it is a machine's, whoever that is."""
+        """Return the zone itself on a fabric where zones are host ports. A machine has its members.
+        """
         return (zone.uri,) if self.host_zones else ()
 
     @property
     def problem(self) -> str:
-        """Why nobody knows who has what on this fabric, empty if it is known."""
+        """Why the owners of devices on this fabric are unknown, or empty if they are known."""
         groups = sorted({uri for connection in self.connections for uri in connection.groups})
         said = [each.unreadable for each in (*self.endpoints, *self.zones, *self.connections) if each.unreadable]
         return "; ".join([*said, *([f"{', '.join(groups)} cannot be resolved"] if groups else [])])
@@ -61,9 +66,10 @@ class SwitchTree:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Everything that composition is about. ``parts``: what blocks and endpoints hold, by path.
+    """All resources for composition. ``parts`` are the contents of blocks and endpoints, by path.
 
-    ``machines``: endpoint or zone by uid of a machine without a ComputerSystem, says the configuration.
+    ``machines`` is from the configuration: endpoint or zone by uid of a machine without a
+    ComputerSystem.
     """
 
     root: ServiceRoot

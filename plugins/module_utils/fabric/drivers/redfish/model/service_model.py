@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a service's resources mean together: machines, composable units, who has which and who could have it. No I/O."""
+"""Model of a service: machines, composable units, and which machine has or can have which. No I/O.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ from .resource_tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine: ``initiators`` are its endpoints by fabric; ``zones`` those of its own blocks.
+    """A machine. ``initiators`` are its endpoints by fabric. ``zones`` are those of its own blocks.
 
-    ``is_port``: it has no ComputerSystem. The configuration names its endpoint, or the zone that is its host port and
-    counts as its endpoint here.
+    ``is_port`` means that it has no ComputerSystem. The configuration names its endpoint, or the
+    zone that is its host port and counts as its endpoint.
     """
 
     uid: str
@@ -31,7 +32,7 @@ class Host:
     is_port: bool = False
 
     def machine(self, devices: Iterable[Device]) -> Machine:
-        """As a machine with these devices."""
+        """Return the machine with these devices."""
         name = self.system.name or self.system.ident or self.uid
         return Machine(self.uid, name, self.fabric, tuple(sorted(devices, key=lambda device: device.uid)),
                        self.system.power or None)
@@ -39,12 +40,13 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What can be attached: a resource block, a fabric's target endpoint, or both for the same thing.
+    """A resource block, a target endpoint of a fabric, or both for the same device.
 
-    ``hosts``: uids of machines that have it; ``held``: one has it that the service does not show, another tenant's
-    for instance. ``usable``: whether it could be given to a machine when none has it. ``moving``: it is under way.
-    ``box``: Id of its chassis. ``problem``: why a resource of it cannot be read now. ``shared``: several machines have
-    it, and no resource says that they may.
+    ``hosts`` are the uids of the machines that have it. ``held`` means that a hidden machine has
+    it, for example of another tenant. ``usable`` means that it can be attached if no machine has
+    it. ``moving`` means that the service is moving it. ``box`` is the Id of its chassis.
+    ``problem`` says why one of its resources cannot be read. ``shared`` means that several machines
+    have it, and no resource allows that.
     """
 
     uid: str
@@ -66,7 +68,7 @@ class Unit:
 
     @property
     def names(self) -> tuple[str | None, ...]:
-        """What its uid may have been while no other unit had the same name."""
+        """Possible uids of the unit from the time when no other unit had the same name."""
         found: list[str | None] = [self.block.ident] if self.block else []
         if self.endpoint:
             fabric = (self.fabric_uri or "").rpartition("/")[2]
@@ -75,16 +77,19 @@ class Unit:
 
     @property
     def never_read(self) -> bool:
-        """Whether only the path of its block is known: then even its uid is a guess."""
+        """Whether only the path of its block is known. Then its uid is uncertain too."""
         return self.block is not None and self.block.is_bare
 
     @property
     def is_free(self) -> bool:
-        """Whether no machine has it and none is getting it."""
+        """Whether no machine has it or is getting it."""
         return self.state() == "free"
 
     def state(self) -> str:
-        """Of ``api.Device``; ``unavailable``: reserved by another client, failed, or switched off."""
+        """Return the state of ``api.Device``.
+
+        ``unavailable`` means reserved by another client, failed, or switched off.
+        """
         if self.hosts or self.held:
             return "attached"
         return "attaching" if self.moving else "free" if self.usable else "unavailable"
@@ -92,9 +97,10 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class ServiceModel:
-    """A service as the rest of the fabric side sees it: hosts and units by uid.
+    """Hosts and units of a service by uid.
 
-    ``numbers`` of zones and fabrics, and ``owners`` (uids) of initiators, by path.
+    ``numbers`` has the fabric numbers of zones and fabrics by path. ``owners`` has the uids of
+    machines by the path of their initiators.
     """
 
     tree: Tree
@@ -104,7 +110,7 @@ class ServiceModel:
     owners: Mapping[str, str]
 
     def machines(self) -> tuple[Machine, ...]:
-        """All machines with what they have, by one walk over the units."""
+        """Return all machines with their devices."""
         devices: defaultdict[str, list[Device]] = defaultdict(list)
         for unit in self.units.values():
             for uid in unit.hosts:
@@ -112,14 +118,14 @@ class ServiceModel:
         return tuple(host.machine(devices[uid]) for uid, host in self.hosts.items())
 
     def machine(self, uid: str) -> Machine | None:
-        """One of them."""
+        """Return one machine, or None."""
         host = self.hosts.get(uid)
         if host is None:
             return None
         return host.machine(self.device(unit, host) for unit in self.units.values() if uid in unit.hosts)
 
     def device(self, unit: Unit, host: Host | None = None) -> Device:
-        """A unit as a device, of one machine when several share it."""
+        """Return the device of a unit, for ``host`` if several machines share the unit."""
         owner = host or (self.hosts[unit.hosts[0]] if unit.hosts else None)
         return Device(
             uid=unit.uid, model=unit.traits.model, kind=unit.traits.kind,
@@ -129,6 +135,6 @@ class ServiceModel:
         )
 
     def number(self, unit: Unit) -> int | None:
-        """The first of the fabrics that a unit can be had on."""
+        """Return the first fabric number of a unit."""
         where = [*sorted(unit.zones), *([unit.fabric_uri] if unit.fabric_uri else [])]
         return next((self.numbers[uri] for uri in where if uri in self.numbers), None)

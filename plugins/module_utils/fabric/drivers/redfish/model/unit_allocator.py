@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which free unit an attach takes: a model shared by all threads, and what they have already reached for."""
+"""Choice of a free unit for an attach, from a model that all threads share.
+
+The allocator excludes units that other attaches have already chosen.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ from ..composition.dialects import DIALECTS, dialect_for
 from ..composition.preconditions import Change
 from .service_model import Host, ServiceModel, Unit
 
-# A unit is looked at again just before it is asked for, so a model may be as old as this.
+# Maximum age of the model in seconds. A unit is read again right before the request.
 OLDEST: t.Final = 5.0
 _RANKS: t.Final = {"OK": 0, "Unknown": 1, "Warning": 2}
 
 
 class UnitAllocator:
-    """Thread-safe. ``look`` reads the whole service."""
+    """Chooses free units. Thread-safe. ``look`` reads the whole service."""
 
     def __init__(self, look: Callable[[], ServiceModel]) -> None:
         self._look = look
@@ -34,7 +37,10 @@ class UnitAllocator:
         self._reached: dict[str, float] = {}
 
     def service_model(self, oldest: float = 0.0) -> ServiceModel:
-        """One that was begun at most ``oldest`` seconds before now; threads that wait share the next one."""
+        """Return a model from a reading that began at most ``oldest`` seconds ago.
+
+        Waiting threads share the next model.
+        """
         asked = time.monotonic()
         with self._loading:
             if self._service_model is None or self._began < asked - oldest:
@@ -44,9 +50,10 @@ class UnitAllocator:
             return self._service_model
 
     def take(self, machine: str, model: str, kind: str, token: str | None, tried: Collection[str]) -> Change:
-        """The best free unit that nobody reached for, out of an older model or else a new one.
+        """Return the best free unit that no other attach has chosen, from an older or else a new
+        model.
 
-        Raises Missing when there is no such machine, and Refused.
+        Raise Missing if there is no such machine, and Refused.
         """
         for oldest in (OLDEST, 0.0):
             service_model = self.service_model(oldest)
@@ -62,7 +69,7 @@ class UnitAllocator:
         raise self._none_left(machine, model, kind)
 
     def release(self, uid: str) -> None:
-        """The attach has ended. Models begun before now may be wrong about the unit: a refused one may be gone."""
+        """Record the end of an attach. Older models may be wrong about the unit."""
         with self._lock:
             self._reached[uid] = time.monotonic()
 
@@ -86,7 +93,7 @@ class UnitAllocator:
 
 
 def candidates(service_model: ServiceModel, host: Host, model: str, kind: str | None) -> Iterator[Unit]:
-    """Free units of a model that a machine could be given now; a sick one is not offered."""
+    """Yield the healthy free units of a model that the machine can get now."""
     for unit in service_model.units.values():
         fits = unit.is_free and unit.health in _RANKS and unit.traits.model == model
         if fits and kind in (None, unit.traits.kind) and dialect_for(Change(service_model, host, unit, attach=True)):
@@ -94,7 +101,10 @@ def candidates(service_model: ServiceModel, host: Host, model: str, kind: str | 
 
 
 def _order(token: str | None) -> Callable[[Unit], tuple[int, str]]:
-    """Healthy ones first. Each token has an order of its own, always the same, so two rarely want the same unit."""
+    """Return a sort key with healthy units first, then in a stable order for each token.
+
+    So two tokens rarely want the same unit.
+    """
     mark = token or uuid.uuid4().hex
 
     def key(unit: Unit) -> tuple[int, str]:

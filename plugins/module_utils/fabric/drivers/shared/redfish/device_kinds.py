@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a composable part is: kind, model, size, serial number and health, read from the resources it is made of."""
+"""Kind, model, size, serial number and health of a composable part, from its resources."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from .fields import link
 from .resources import Endpoint, Part, ResourceBlock, Status
 
-# Blocks of these types are a machine's own: what is composed is added to them.
+# Blocks of these types belong to a machine. Composed devices are added to them.
 MACHINE_BLOCKS: t.Final = frozenset({"Compute", "ComputerSystem"})
-# Where a block lists what it holds, most telling first.
+# The lists of a block's contents, the most specific list first.
 BLOCK_LISTS: t.Final = (
     "Processors", "Memory", "Drives", "Storage", "SimpleStorage", "NetworkInterfaces", "EthernetInterfaces",
 )
@@ -29,7 +29,7 @@ CLASS_KINDS: t.Final = {
     "DisplayController": "gpu", "ProcessingAccelerators": "gpu", "Coprocessor": "gpu", "Processor": "fpga",
     "MemoryController": "memory", "MassStorageController": "storage", "NetworkController": "network",
 }
-# An endpoint may stand for several things at once: a GPU, its memory, and the device that carries both.
+# An endpoint may represent several things, such as a GPU, its memory and their device.
 ENTITY_ORDER: t.Final = (
     "Processor", "AccelerationFunction", "MemoryChunk", "Memory", "Drive", "Volume", "StorageSubsystem",
     "NetworkController", "PCIeDevice", "CXLDevice",
@@ -41,7 +41,7 @@ _GONE: t.Final = frozenset({"Absent", "Disabled", "UnavailableOffline", "InTest"
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """``kind`` empty: nothing that can be composed."""
+    """Traits of a device. An empty ``kind`` means that it cannot be composed."""
 
     kind: str
     model: str
@@ -50,14 +50,17 @@ class Traits:
 
 
 def entity_uris(endpoint: Endpoint) -> tuple[str, ...]:
-    """Links of what a target endpoint stands for, most telling first; none for a switch or an initiator."""
+    """Return the links of a target endpoint, the most specific link first.
+
+    A switch or an initiator has none.
+    """
     found = [e for e in endpoint.entities() if e.role != "Initiator" and e.entity_type in ENTITY_ORDER and e.target]
     found.sort(key=lambda entity: ENTITY_ORDER.index(entity.entity_type or ""))
     return tuple(entity.target for entity in found if entity.target)
 
 
 def entity_links(endpoint: Endpoint) -> dict[str, set[str]]:
-    """The links of ``entity_uris`` by their EntityType."""
+    """Return the links of ``entity_uris`` by their EntityType."""
     found: dict[str, set[str]] = {}
     named = set(entity_uris(endpoint))
     for entity in endpoint.entities():
@@ -67,30 +70,35 @@ def entity_links(endpoint: Endpoint) -> dict[str, set[str]]:
 
 
 def is_machine(block: ResourceBlock) -> bool:
-    """Whether a block is a machine, or a machine's own processors and memory."""
+    """Return whether a block is a machine, or a machine's own processors and memory."""
     return bool(MACHINE_BLOCKS & set(block.types) or block.own_systems)
 
 
 def holds_cpus(parts: Sequence[Part]) -> bool:
-    """Whether parts are a machine's CPUs: then their block is the machine's own, also if it tells no type."""
+    """Return whether all parts are CPUs. Then their block belongs to a machine."""
     return bool(parts) and all(part.processor_type == "CPU" for part in parts)
 
 
 def block_uris(block: ResourceBlock) -> tuple[str, ...]:
-    """Links of what a block holds, of the most telling list that is not empty."""
+    """Return the links in the most specific list of a block that is not empty."""
     return next((found for name in BLOCK_LISTS if (found := block.within(name))), ())
 
 
 def further_uris(part: Part) -> tuple[str, ...]:
-    """Where a part's kind or model is told when it does not tell itself: media of a chunk, functions of a device."""
+    """Return links to resources that may show the kind or model of a part.
+
+    They are the media of a memory chunk and the functions of a device.
+    """
     media = (link(entry.get("Memory")) for entry in part.interleaves)
     return tuple(dict.fromkeys(uri for uri in (*media, part.functions) if uri))
 
 
 def traits(parts: Sequence[Part], types: Iterable[str] = ()) -> Traits:
-    """Of a block or an endpoint: ``parts`` it is about, ``types`` of the block. Several GPUs are one thing.
+    """Return the traits of a block or an endpoint from its ``parts`` and the ``types`` of the
+    block.
 
-    The parts of its kind tell first what it is; an adapter around them may tell what they leave out.
+    Several GPUs are one device. Parts of the device's kind come first. An adapter around them may
+    supply what they leave out.
     """
     found = (*map(kind_of, parts), *(BLOCK_KINDS.get(name, "") for name in types))
     kind = next((kind for kind in found if kind), "")
@@ -102,7 +110,7 @@ def traits(parts: Sequence[Part], types: Iterable[str] = ()) -> Traits:
 
 
 def _model_name(kind: str, alike: Sequence[Part], telling: Sequence[Part], size: int | None) -> str:
-    """The model that a part tells, else what is known in general; with a number where there are several processors."""
+    """Return the model of a part, or a generic name, with a count for several processors."""
     model = next((name for part in telling if (name := part.model or part.part_number)), None)
     named = model or _generic(next((part.processor_type for part in alike if part.processor_type), kind), size)
     many = sum(part.processor_type is not None for part in alike)
@@ -110,7 +118,8 @@ def _model_name(kind: str, alike: Sequence[Part], telling: Sequence[Part], size:
 
 
 def kind_of(part: Part) -> str:
-    """``gpu``, ``fpga``, ``memory``, …; empty for what is not known and for a CPU."""
+    """Return ``gpu``, ``fpga``, ``memory`` and so on, or empty for an unknown part and for a CPU.
+    """
     if part.processor_type is not None:
         return PROCESSOR_KINDS.get(part.processor_type, "")
     if part.chunk_size is not None:
@@ -119,7 +128,10 @@ def kind_of(part: Part) -> str:
 
 
 def serial_of(part: Part, kind: str) -> str | None:
-    """What the node sees: NVIDIA's driver shows a GPU by its UUID, everything else by its serial number."""
+    """Return the serial number that the node sees.
+
+    NVIDIA's driver shows a GPU by its UUID, and other devices have a serial number.
+    """
     nvidia = kind == "gpu" and "nvidia" in (part.manufacturer or "").lower()
     if nvidia and part.uuid and not (part.serial or "").startswith("GPU-"):
         return f"GPU-{part.uuid}"
@@ -127,10 +139,10 @@ def serial_of(part: Part, kind: str) -> str | None:
 
 
 def box_of(resources: Sequence[Part | ResourceBlock]) -> str | None:
-    """Id of the chassis that the first resource which links to any is in; what is spread over several is in none.
+    """Return the Id of the chassis of the first resource with a link to one.
 
-    Without links it is the chassis that one is subordinate to, by its path. The Id is the last segment of a chassis'
-    path (DSP0266), so it need not be read.
+    Return None if it links to several. Without links, use the chassis in a resource's path. The Id
+    is the last segment of a chassis' path (DSP0266), so the chassis need not be read.
     """
     linked = next((resource.chassis for resource in resources if resource.chassis), None)
     if linked:
@@ -141,28 +153,28 @@ def box_of(resources: Sequence[Part | ResourceBlock]) -> str | None:
 
 
 def worst(*statuses: Status) -> str:
-    """The worst health that any of some statuses tells; Unknown when none does."""
+    """Return the worst health of the statuses, or Unknown."""
     told = {status.health or status.rollup for status in statuses}
     return next((health for health in _HEALTHS if health in told), "Unknown")
 
 
 def graver(one: str, other: str) -> str:
-    """The worse of two healths."""
+    """Return the worse of two healths."""
     return next((health for health in _HEALTHS if health in (one, other)), "Unknown")
 
 
 def is_gone(*statuses: Status) -> bool:
-    """Whether a status says that the thing cannot be used now."""
+    """Return whether a status shows that the resource cannot be used now."""
     return any(status.state in _GONE for status in statuses)
 
 
 def _size(parts: Iterable[Part]) -> int | None:
-    """MiB of all chunks, else of all memory: a chunk's media may be larger than the chunk."""
+    """Return the MiB of all chunks, or else of all memory. A chunk's media may be larger."""
     found = list(parts)
     chunks = [part.chunk_size for part in found if part.chunk_size]
     return sum(chunks or [part.capacity or 0 for part in found]) or None
 
 
 def _generic(kind: str, size: int | None) -> str:
-    """Things without a model that are alike get the same name, so that one can stand in for the other."""
+    """Return a generic model, so that equal devices without a model can replace each other."""
     return f"{kind}-{size}MiB" if size else kind

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a Redfish resource is declared: a class whose fields say where in the JSON they are and how they are read.
+"""Declare Redfish resources as classes with fields that read the JSON.
 
-Nothing here fails on what a service left out or wrote wrongly: such a field is absent (None or empty), and it is the
-reader of the field who knows whether that matters.
+A missing or wrong field never fails here. It is None or empty, and its user decides whether that
+matters.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ NOTHING: t.Final[Mapping[str, t.Any]] = {}
 
 
 class Resource:
-    """One JSON object of a service; ``etag`` as the service gave it, in the header or in the body.
+    """One JSON object of a service. ``etag`` is from the header or the body.
 
-    ``unreadable``: why the service did not show it now. What it has then may be old, or nothing.
+    ``unreadable`` says why the service did not show it now. Then its content is old or empty.
     """
 
     __slots__ = ("body", "etag", "known", "unreadable", "uri")
@@ -37,29 +37,32 @@ class Resource:
 
     @property
     def is_bare(self) -> bool:
-        """Whether the service never showed more than that it is there."""
+        """Whether the service has never shown more than its existence."""
         return len(self.body) <= 2
 
 
 class Field(t.Generic[T]):
-    """A property of a resource: ``where`` is its path in the JSON (``Links/ResourceBlocks``), ``read`` its reader."""
+    """A property of a resource. ``where`` is its JSON path (``Links/ResourceBlocks``).
+
+    ``read`` converts the value.
+    """
 
     def __init__(self, where: str, read: Callable[[t.Any], T]) -> None:
         self._first, *self._deeper = where.split("/")
         self._read = read
-        # Lists may be long and are asked again and again; everything else is read faster than it is looked up.
+        # Long lists are read often, so keep them. Other values are faster to read than to look up.
         self._kept = read in (links, link_set)
 
     @t.overload
     def __get__(self, resource: None, owner: type[Resource]) -> Field[T]:
-        """Of the class."""
+        """Get the field of a class."""
 
     @t.overload
     def __get__(self, resource: Resource, owner: type[Resource]) -> T:
-        """Of a resource."""
+        """Get the value of a resource."""
 
     def __get__(self, resource: Resource | None, owner: type[Resource]) -> Field[T] | T:
-        """The value; the declaration itself when asked of the class."""
+        """Return the value of a resource, or the field itself for a class."""
         if resource is None:
             return self
         if not self._kept:
@@ -78,56 +81,56 @@ class Field(t.Generic[T]):
 
 
 def text(value: t.Any) -> str | None:
-    """A text that is not blank."""
+    """Return a text that is not blank, or None."""
     return value.strip() or None if isinstance(value, str) else None
 
 
 def whole(value: t.Any) -> int | None:
-    """A whole number."""
+    """Return a whole number, or None."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def amount(value: t.Any) -> float | None:
-    """A number that is not negative."""
+    """Return a number that is not negative, or None."""
     right = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
     return float(value) if right else None
 
 
 def truth(value: t.Any) -> bool | None:
-    """True or false."""
+    """Return true or false, or None."""
     return value if isinstance(value, bool) else None
 
 
 def texts(value: t.Any) -> tuple[str, ...]:
-    """A list of texts; a single text counts as one."""
+    """Return a list of texts. A single text counts as a list."""
     found = value if isinstance(value, list) else [value]
     return tuple(entry for entry in found if isinstance(entry, str) and entry)
 
 
 def objects(value: t.Any) -> tuple[Mapping[str, t.Any], ...]:
-    """A list of objects; a single object counts as one."""
+    """Return a list of objects. A single object counts as a list."""
     found = value if isinstance(value, list) else [value]
     return tuple(entry for entry in found if isinstance(entry, dict))
 
 
 def link(value: t.Any) -> str | None:
-    """The path that a reference ``{"@odata.id": …}`` names; a bare path counts too."""
+    """Return the path of a reference ``{"@odata.id": …}`` or of a plain path."""
     return path_of(value) if isinstance(value, dict) else path(value)
 
 
 def links(value: t.Any) -> tuple[str, ...]:
-    """The paths of a list of references, each once, in order."""
+    """Return the paths of a list of references, each once, in order."""
     found = value if isinstance(value, list) else [value]
     return tuple(dict.fromkeys(where for where in map(link, found) if where))
 
 
 def link_set(value: t.Any) -> frozenset[str]:
-    """The same for asking what is among them."""
+    """Return the paths of a list of references as a set."""
     return frozenset(links(value))
 
 
 def identifier(value: t.Any) -> str | None:
-    """A UUID in its usual form."""
+    """Return a UUID in its usual form, or None."""
     try:
         return str(uuid.UUID(text(value) or ""))
     except ValueError:
@@ -135,12 +138,15 @@ def identifier(value: t.Any) -> str | None:
 
 
 def path_of(body: Mapping[str, t.Any]) -> str | None:
-    """``@odata.id`` of an object, without the slash at its end that some services add."""
+    """Return ``@odata.id`` of an object without a final slash, which some services add."""
     return path(body.get("@odata.id"))
 
 
 def path(value: t.Any) -> str | None:
-    """A path on the service: it begins with one slash, so no reply can send a request with its login elsewhere."""
+    """Return a path that begins with one slash, or None.
+
+    So no reply can redirect a request with its login to another server.
+    """
     if not isinstance(value, str) or value[:1] != "/" or value[:2] == "//":
         return None
     return value.rstrip("/") or "/"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Redfish resources that composition is made of, declared with the fields that are used and no others."""
+"""Redfish resources of composition, with only the fields that are used."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _is_list(value: t.Any) -> bool:
 
 
 class ServiceRoot(Resource):
-    """``/redfish/v1``: where everything else is."""
+    """``/redfish/v1``, with the links to everything else."""
 
     systems = Field("Systems", link)
     chassis = Field("Chassis", link)
@@ -55,12 +55,12 @@ class Collection(Resource):
     more = Field("Members@odata.nextLink", link)
 
     def entries(self) -> tuple[Mapping[str, t.Any], ...]:
-        """References or whole resources, as the service chose."""
+        """Return references or whole resources, as the service sends them."""
         return self.members or self.misplaced
 
 
 class Status(Resource):
-    """``Status`` of any resource: its own health, else that of what it holds; the state is its own."""
+    """``Status`` of a resource. Its ``rollup`` health includes its contents."""
 
     health = Field("Health", text)
     rollup = Field("HealthRollup", text)
@@ -68,7 +68,7 @@ class Status(Resource):
 
 
 class Described(Resource):
-    """What every resource says of itself."""
+    """Common fields of resources."""
 
     ident = Field("Id", text)
     name = Field("Name", text)
@@ -76,7 +76,7 @@ class Described(Resource):
 
 
 class ComputerSystem(Described):
-    """A machine. ``uuid`` is what its firmware shows in SMBIOS."""
+    """A machine. Its firmware shows ``uuid`` in SMBIOS."""
 
     uuid = Field("UUID", identifier)
     host_name = Field("HostName", text)
@@ -96,13 +96,13 @@ class ComputerSystem(Described):
 
 
 def system_uids(systems: Sequence[ComputerSystem]) -> dict[str, str]:
-    """Uids by path of the system. A UUID that several systems show names none of them."""
+    """Return the uids by path of the system. A shared UUID is no uid, so use the path."""
     shared = Counter(system.uuid for system in systems)
     return {s.uri: s.uuid if s.uuid and shared[s.uuid] == 1 else s.uri for s in systems}
 
 
 class CompositionService(Described):
-    """Where blocks, the zones of blocks that fit together, and the Compose action are."""
+    """The service with blocks, zones of compatible blocks and the Compose action."""
 
     blocks = Field("ResourceBlocks", link)
     zones = Field("ResourceZones", link)
@@ -111,7 +111,10 @@ class CompositionService(Described):
 
 
 class ResourceBlock(Described):
-    """What is moved as a whole. ``composition``: Unused, Composing, Composed, ComposedAndAvailable, Failed, …"""
+    """A block that moves as a whole.
+
+    ``composition`` is Unused, Composing, Composed, ComposedAndAvailable, Failed and so on.
+    """
 
     types = Field("ResourceBlockType", texts)
     composition = Field("CompositionStatus/CompositionState", text)
@@ -124,7 +127,7 @@ class ResourceBlock(Described):
     chassis = Field("Links/Chassis", links)
 
     def within(self, property_name: str) -> tuple[str, ...]:
-        """Links of one of the lists of what the block holds: Processors, Memory, Drives, …"""
+        """Return the links of a list of contents such as Processors, Memory or Drives."""
         return links(self.body.get(property_name))
 
 
@@ -156,7 +159,7 @@ class SwitchResource(Described):
 
 
 class Port(Described):
-    """A port of a switch, and what is at the other end of its link."""
+    """A port of a switch and the far end of its link."""
 
     link_status = Field("LinkStatus", text)
     link_state = Field("LinkState", text)
@@ -167,12 +170,12 @@ class Port(Described):
     far_ports = Field("Links/ConnectedPorts", links)
 
     def is_up(self) -> bool:
-        """Whether its link works, as far as it tells."""
+        """Return whether the link works. Assume so without a status."""
         return self.link_status in (None, "LinkUp") and self.link_state != "Disabled"
 
 
 class Entity(Resource):
-    """What an endpoint stands for, or one of several."""
+    """One of the resources that an endpoint represents."""
 
     entity_type = Field("EntityType", text)
     role = Field("EntityRole", text)
@@ -180,14 +183,14 @@ class Entity(Resource):
 
 
 class Identifier(Resource):
-    """A name that lasts."""
+    """A durable name."""
 
     value = Field("DurableName", text)
     form = Field("DurableNameFormat", text)
 
 
 class Endpoint(Described):
-    """One side of a fabric: the initiator is a machine's, the target a device's."""
+    """One side of a fabric: the initiator of a machine or the target of a device."""
 
     protocol = Field("EndpointProtocol", text)
     connected = Field("ConnectedEntities", objects)
@@ -197,11 +200,11 @@ class Endpoint(Described):
     switch_ports = Field("Links/ConnectedPorts", links)
 
     def entities(self) -> tuple[Entity, ...]:
-        """What it stands for."""
+        """Return the entities that the endpoint represents."""
         return tuple(Entity(entry) for entry in self.connected)
 
     def lasting_name(self) -> str | None:
-        """The endpoint's UUID."""
+        """Return the endpoint's UUID, or None."""
         found = (Identifier(entry) for entry in self.identifiers)
         return next((identifier(i.value) for i in found if i.form == "UUID" and identifier(i.value)), None)
 
@@ -215,10 +218,10 @@ class EndpointGroup(Described):
 
 
 class Connection(Described):
-    """Which initiators may use which targets: endpoints, or groups of endpoints in their place.
+    """The initiators and targets that may use each other, as endpoints or endpoint groups.
 
-    ``expanded`` puts the endpoints of known groups in. The groups that are left cannot be resolved: who may use what by
-    the connection is not known.
+    ``expanded`` replaces known groups by their endpoints. The remaining groups cannot be resolved,
+    so the users of the connection are not all known.
     """
 
     initiators = Field("Links/InitiatorEndpoints", links)
@@ -229,11 +232,12 @@ class Connection(Described):
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """All endpoint groups that it names."""
+        """All endpoint groups of the connection."""
         return (*self.initiator_groups, *self.target_groups)
 
     def expanded(self, known: Mapping[str, tuple[str, ...]]) -> Connection:
-        """The connection with the endpoints of the ``known`` groups, by path of the group."""
+        """Return the connection with the endpoints of the ``known`` groups, by path of the group.
+        """
         if not self.groups:
             return self
         changed: dict[str, t.Any] = {}
@@ -246,7 +250,7 @@ class Connection(Described):
 
 
 class Part(Described):
-    """What a block or an endpoint is about: processor, memory, memory chunk, drive, PCIe device …"""
+    """A processor, memory, memory chunk, drive, PCIe device or other part."""
 
     model = Field("Model", text)
     part_number = Field("PartNumber", text)
@@ -263,12 +267,12 @@ class Part(Described):
     odata_type = Field("@odata.type", text)
 
     def type_name(self) -> str:
-        """``Processor`` of ``#Processor.v1_22_0.Processor``."""
+        """Return ``Processor`` for ``#Processor.v1_22_0.Processor``."""
         return (self.odata_type or "").lstrip("#").partition(".")[0]
 
 
 class TaskResource(Described):
-    """An operation under way. ``percent`` of it is done."""
+    """An operation in flight, done to ``percent``."""
 
     state = Field("TaskState", text)
     task_status = Field("TaskStatus", text)
@@ -278,10 +282,10 @@ class TaskResource(Described):
     odata_type = Field("@odata.type", text)
 
     def is_task(self) -> bool:
-        """Whether this is a Task at all: a monitor may answer with the operation's own result."""
+        """Return whether this is a Task. A monitor may answer with the result of the operation."""
         return (self.odata_type or "").lstrip("#").startswith("Task.")
 
 
 def part_of(body: Mapping[str, t.Any] | None) -> Part:
-    """A part, empty when it could not be read."""
+    """Return a part, which is empty if ``body`` is None."""
     return Part(body if body is not None else NOTHING)

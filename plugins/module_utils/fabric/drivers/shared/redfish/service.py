@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading from a Redfish service: single resources, collections however they are paged, and its error messages."""
+"""Read single resources, paged collections and error messages of a Redfish service."""
 
 from __future__ import annotations
 
@@ -18,21 +18,25 @@ from ....operations.parallel import outcomes
 from .fields import NOTHING, Resource, objects, path_of, text
 from .resources import Collection, ServiceRoot
 
-# DSP0266: the root's path, with its slash; some services redirect the other form, which a client must not follow.
+# DSP0266 path of the root with its slash. Some services redirect the path without the slash, and
+# clients must not follow.
 ROOT: t.Final = "/redfish/v1/"
 MOST_PAGES: t.Final = 10_000
 GONE: t.Final = 410
-# How often a collection is read that does not have as many members as it says: somebody may change it meanwhile.
+# Readings of a collection with a wrong member count, as another client may change it.
 READINGS: t.Final = 3
-# Statuses of an answer about one resource: a form that cannot be understood, no right to read it, a 404 that is not the
-# service's own, an error inside. Any other is about the service, the login or the load.
+# Statuses about a single resource: an unreadable body, no right to read it, a 404 from a proxy, or
+# an internal error. Other statuses are about the service, the login or the load.
 ABOUT_ONE: t.Final = (200, 403, 404, 500, 501)
 
 R = t.TypeVar("R", bound=Resource)
 
 
 def read_error(body: t.Any) -> ErrorBody | None:
-    """``{"error": {code, message, @Message.ExtendedInfo: [{MessageId, Message}]}}``; None: not Redfish's form."""
+    """Read ``{"error": {code, message, @Message.ExtendedInfo: [{MessageId, Message}]}}``.
+
+    Return None for another format.
+    """
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return None
@@ -43,7 +47,7 @@ def read_error(body: t.Any) -> ErrorBody | None:
 
 
 def said_by(messages: t.Any) -> ErrorBody | None:
-    """A list of Redfish messages as one sentence, with the id of the first one."""
+    """Join a list of Redfish messages into one text, with the id of the first message."""
     found = [entry for entry in objects(messages) if text(entry.get("Message")) or text(entry.get("MessageId"))]
     if not found:
         return None
@@ -52,7 +56,7 @@ def said_by(messages: t.Any) -> ErrorBody | None:
 
 
 def local_path(location: str | None) -> str | None:
-    """Path and query of a Location header, which may be a whole URL. The host is ours, whatever it says."""
+    """Return path and query of a Location header. Ignore the host of a whole URL."""
     parts = urlsplit(location or "")
     if not parts.path.startswith("/"):
         return None
@@ -60,7 +64,7 @@ def local_path(location: str | None) -> str | None:
 
 
 class Service:
-    """What can be read. Thread-safe."""
+    """Reads a Redfish service. Thread-safe."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -69,7 +73,7 @@ class Service:
         self._expands = True
 
     def root(self) -> ServiceRoot:
-        """The service root, read once. Raises FabricError; Missing where there is no Redfish service."""
+        """Return the service root, read once. Raise FabricError, and Missing without a service."""
         with self._lock:
             if self._root is None:
                 found = self.read(ServiceRoot, ROOT)
@@ -79,7 +83,7 @@ class Service:
             return self._root
 
     def read(self, kind: type[R], uri: str) -> R | None:
-        """One resource, None when the service itself says that it has none there."""
+        """Return one resource, or None if the service reports that there is none."""
         request = Request("GET", uri, f"read {uri}")
         try:
             answer = self._session.call(request)
@@ -96,10 +100,11 @@ class Service:
         return kind(answer.body, uri, answer.headers.get("etag"))
 
     def read_all(self, kind: type[R], uris: Iterable[str], known: Mapping[str, Resource] | None = None) -> list[R]:
-        """Several at once, those that the service has. Raises the first error: what is not known is not absent.
+        """Read several resources in parallel, without absent ones. Raise the first error.
 
-        With ``known``, earlier readings by path, an error about one resource does not end the others: the earlier
-        reading stands in for it, or a resource that only has its Id, marked ``unreadable``.
+        ``known`` has earlier readings by path. With it, an error about one resource does not raise.
+        The earlier reading replaces the resource, or a resource with only its Id, marked
+        ``unreadable``.
         """
         found: list[R] = []
         wanted = [*dict.fromkeys(uris)]
@@ -118,9 +123,10 @@ class Service:
     def members(
         self, kind: type[R], uri: str | None, levels: int = 1, known: Mapping[str, Resource] | None = None
     ) -> tuple[R, ...]:
-        """All of a collection, each once; none when it is absent. ``levels`` deep where the service expands.
+        """Return all members of a collection, each once, or none if it is absent.
 
-        ``known`` as in ``read_all``. The collection itself must be readable.
+        ``levels`` is the depth of expansion, if the service expands. ``known`` is as in
+        ``read_all``. The collection itself must be readable.
         """
         if uri is None:
             return ()
@@ -136,7 +142,7 @@ class Service:
         return tuple(every[where] for where in entries if where in every)
 
     def _entries(self, uri: str, levels: int) -> Sequence[Mapping[str, t.Any]]:
-        """Entries of all pages. Raise Unavailable if they are not as many as the collection says."""
+        """Return the entries of all pages. Raise Unavailable if the member count is wrong."""
         for _reading in range(READINGS):
             pages = [*self._pages(uri, levels)]
             if all(pages) and _is_whole([page for page in pages if page]):
@@ -144,7 +150,9 @@ class Service:
         raise Unavailable(f"cannot read {uri}: it does not have as many members as it says, in {READINGS} readings")
 
     def _pages(self, uri: str, levels: int) -> Iterable[Collection | None]:
-        """All pages, None for one that is linked and absent; nothing when there is no such collection."""
+        """Yield all pages, with None for a linked but absent page. Yield nothing without a
+        collection.
+        """
         page, seen = self._first_page(uri, levels), set[str]()
         if page is None:
             return
@@ -165,16 +173,17 @@ class Service:
             # Some services offer the query and then refuse it.
             self._expands = False
         except FabricError as error:
-            # One member that cannot be shown may be to blame.
+            # One member that cannot be shown may be the cause.
             if error.status not in ABOUT_ONE:
                 raise
         return self.read(Collection, uri)
 
 
 def _is_whole(pages: Sequence[Collection]) -> bool:
-    """Whether pages have at least as many members as each of them says. A page may name a member twice.
+    """Return whether pages have at least as many members as each page reports.
 
-    More members than the count lose nothing. Published examples of the standard have them.
+    A page may name a member twice. Published examples of the standard have more members than the
+    count, so allow more.
     """
     told = max((page.count for page in pages if page.count is not None), default=0)
     entries = [entry for page in pages for entry in page.entries()]
@@ -188,12 +197,12 @@ def _of_status(error: FabricError, status: int) -> FabricError:
 
 
 def _plain(uri: str) -> str:
-    """The path of a resource: how a service spells it, and which part of it was asked for, does not matter."""
+    """Normalize the path of a resource. Ignore case, query and fragment."""
     return urlsplit(uri).path.rstrip("/").casefold()
 
 
 def embedded(body: Mapping[str, t.Any], names: Iterable[str]) -> dict[str, Mapping[str, t.Any]]:
-    """Resources that came expanded inside another, by path."""
+    """Return the resources that are embedded in another resource, by path."""
     found: dict[str, Mapping[str, t.Any]] = {}
     for name in names:
         for entry in objects(body.get(name)):

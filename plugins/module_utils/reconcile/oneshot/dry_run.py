@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What apply would do first, from the very planners that apply uses; nothing is written."""
+"""Forecast the first actions of apply with the planners that apply uses. Write nothing."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from ..state.reservations import RESERVED
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Pools to write, actions in order, and what each claim waits for."""
+    """The pools to write, the actions in order, and why each claim waits."""
 
     pools: tuple[PoolPlan, ...]
     actions: tuple[act.Action, ...]
     wait_reasons: tuple[act.WaitReason, ...]
 
     def as_dicts(self) -> list[dict[str, t.Any]]:
-        """Everything that would be done, as data."""
+        """Return all pools and actions as data."""
         pools = [{"action": "WritePool", "pool": p.pool, "devices": list(p.devices), "reason": p.reason}
                  for p in self.pools]
         return [*pools, *(a.as_dict() for a in self.actions)]
 
 
 def forecast(engine: ControllerManager) -> Forecast:
-    """Plan every held pod, every pool and every node of an engine that is ready.
+    """Plan all gated pods, pools and nodes of an engine that is ready.
 
-    It works on a copy of the engine's state, with the planners that the controllers use: neither the state nor
-    anything in the cluster is changed, also while the engine is at work.
+    Work on a copy of the engine's state, with the planners of the controllers. Change neither the
+    state nor the cluster, even while the engine is at work.
     """
     state = engine.state.copy()
     names = sorted(state.nodes.names())
@@ -59,7 +59,7 @@ def forecast(engine: ControllerManager) -> Forecast:
 
 
 def difference(forecast: Forecast) -> dict[str, dict[str, t.Any]]:
-    """Before and after of sizes, labels, conditions and pools, for --diff."""
+    """Return sizes, labels, conditions and pools before and after, for --diff."""
     before: dict[str, t.Any] = {}
     after: dict[str, t.Any] = {}
     for pool in forecast.pools:

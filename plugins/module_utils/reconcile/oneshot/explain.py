@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why a claim waits, in one sentence, from the same views and plans that decide about it."""
+"""Explain in one sentence why a claim waits, from the plans that decide about it."""
 
 from __future__ import annotations
 
@@ -29,34 +29,36 @@ from .quiescence import pending_claims
 from .refusals import Refusals
 from .unscheduled import refused_pods, unscheduled
 
-# Nodes that a sentence names; the evidence has all of them.
+# Number of refusals in a sentence. The evidence has all of them.
 MOST_REFUSALS = 3
-# Claims without a plan to which a look at all devices is given at a time.
+# Number of claims without a plan that are explained by a read of all devices in a call.
 MOST_EXPLAINED = 20
-# How often kube-scheduler looks at the conditions of a claim that it waits for (KEP-5007).
+# Interval, in seconds, in which kube-scheduler checks the conditions of a waiting claim (KEP-5007).
 TICK_SECONDS = 5
 _PREEMPTION: t.Final = re.compile(r"(?: still not schedulable,)? preemption:")
 
 
 def explain(engine: ControllerManager) -> list[WaitReason]:
-    """What every claim waits for, sorted by namespace and name; ``waits_for`` is empty for one that is served.
+    """Return why every claim waits, sorted by namespace and name. ``waits_for`` is empty for a
+    served claim.
 
-    A held pod whose claim does not exist yet has a row, too, as ``<pod>-extended-resources`` where the scheduler makes
-    the claim (KEP-5004). So has a pod that no gate holds and no node serves.
+    A gated pod with no claim yet has a row too, named ``<pod>-extended-resources`` if the scheduler
+    makes the claim (KEP-5004). So has a pod without a gate that fits no node.
     """
     return explain_forecast(engine, forecast(engine))
 
 
 def explain_forecast(engine: ControllerManager, found: Forecast) -> list[WaitReason]:
-    """The same of a forecast that was made already."""
+    """Return the same rows for a forecast that was already made."""
     return _explained(engine, {v.claim: v for v in found.wait_reasons})
 
 
 def as_planned(engine: ControllerManager) -> dict[str, WaitReason]:
-    """What each claim waits for that waits, by namespace and name: as an engine at work has last planned it.
+    """Return why each waiting claim waits, by namespace and name, as of the last plan of a working
+    engine.
 
-    Of the others, MOST_EXPLAINED get the whole sentence, since it takes a look at all devices; the rest what the
-    scheduler says.
+    The first MOST_EXPLAINED claims without a plan get a full explanation, because it reads all
+    devices. The rest get the message of the scheduler.
     """
     decided, pending = {v.claim: v for v in engine.wait_reasons()}, pending_claims(engine)
     found, left = dict(decided), MOST_EXPLAINED
@@ -70,8 +72,11 @@ def as_planned(engine: ControllerManager) -> dict[str, WaitReason]:
 
 
 class _Judge:
-    """Why claims without a plan are not served: ``refusals`` by the selectors and the devices that there are, then the
-    planner's reasons by the pod's uid, where it was asked, and those on released pods. Read when first needed."""
+    """Reasons why claims without a plan are not served. Read on first use.
+
+    ``refusals`` come from the selectors and the known devices. With ``plan``, the reasons of pods
+    come from the planner, otherwise from the conditions of released pods.
+    """
 
     def __init__(self, engine: ControllerManager, *, plan: bool = False) -> None:
         self._state, self._plan = engine.state, plan
@@ -80,12 +85,13 @@ class _Judge:
 
     @property
     def refusals(self) -> Refusals:
-        """Those of now."""
+        """Return the refusals for the current state."""
         self._refusals = self._refusals or Refusals(self._state)
         return self._refusals
 
     def planner_says(self, pod: Json) -> str:
-        """Return why the planner has no node for ``pod``; empty if it has one, or is not known to have judged it."""
+        """Return why the planner has no node for ``pod``, or an empty string if it has one or gave
+        no reason."""
         if self._plan and self._planned is None:
             self._planned = refused_pods(self._state)
         uid = pod["metadata"]["uid"]
@@ -93,14 +99,14 @@ class _Judge:
 
 
 def _said(name: str, claim: Json, pod: Json) -> WaitReason:
-    """What the scheduler says of a claim's pod."""
+    """Return a reason with the scheduler's message about the claim's pod."""
     return WaitReason(name, f"the scheduler: {_scheduler_says(pod) or 'it has not judged the pod yet'}",
                       parse_time(claim["metadata"].get("creationTimestamp")), {"pod": pod["metadata"]["name"]})
 
 
 def _explained(engine: ControllerManager, decided: Mapping[str, WaitReason]) -> list[WaitReason]:
     pending, judge = pending_claims(engine), _Judge(engine, plan=True)
-    # Only of a held pod something is decided before its claim exists.
+    # Only gated pods have a decision before their claims exist.
     found = {reason.claim: reason for reason in unscheduled(engine.state)}
     found |= {name: replace(reason, handover=GATED) for name, reason in decided.items()}
     for claim in engine.state.claims.each():
@@ -111,8 +117,11 @@ def _explained(engine: ControllerManager, decided: Mapping[str, WaitReason]) -> 
 
 
 def _handover(engine: ControllerManager, claim: Json, pending: Mapping[tuple[str, str], Json]) -> str:
-    """How the claim gets its devices; for one that is not allocated, how it would. Empty where the models that it may
-    be given have unlike handovers, and for one that no pod asks for."""
+    """Return how the claim gets its devices, or how it would if it is not allocated.
+
+    Return an empty string if the possible models have different handovers, or if no pod uses the
+    claim.
+    """
     pod = pending.get((claim["metadata"]["namespace"], claim["metadata"]["name"]))
     if (known := pool_devices.handover(engine.state, claim)) or pod is None:
         return known
@@ -123,7 +132,11 @@ def _handover(engine: ControllerManager, claim: Json, pending: Mapping[tuple[str
 
 
 def _with_node_steps(engine: ControllerManager, claim: Json, reason: WaitReason) -> WaitReason:
-    """With what was done on the node for the claim's devices: those that it has, that are kept for it, or that come."""
+    """Add the steps of the node to the evidence of a claim.
+
+    They are the steps for the devices that the claim has, that are kept for it, or that will
+    arrive.
+    """
     state, uid = engine.state, claims.identity(claim)
     node = reason.evidence.get("node")
     own = [r for r in state.resources.by("node", node) if state.user(r) is claim] if node else []
@@ -161,7 +174,7 @@ def _verdict(engine: ControllerManager, name: str, claim: Json, pending: dict[tu
 
 
 def _told(engine: ControllerManager, name: str, claim: Json) -> WaitReason:
-    """A claim whose condition is written, or that nobody uses."""
+    """Return the reason of an allocated claim that waits for the scheduler or for a pod."""
     since, evidence = claims.allocated_at(claim), {"node": claims.node(claim)}
     phase = adapters.claim_phase(claim)
     if phase == RESCHEDULE:
@@ -179,8 +192,10 @@ def _told(engine: ControllerManager, name: str, claim: Json) -> WaitReason:
 
 
 def _unbound_pods(engine: ControllerManager, claim: Json) -> list[Json]:
-    """Pods that it is reserved for and that have no node. Bound pods need not be watched: one that is not known has
-    been bound, or is gone."""
+    """Return the pods in ``status.reservedFor`` that have no node.
+
+    Bound pods may be absent from the watch. An unknown pod is therefore bound or gone.
+    """
     space = claim["metadata"]["namespace"]
     found = (engine.state.pods.get(pod["name"], space) for pod in claims.consumers(claim))
     return [pod for pod in found if pod and not pods.bound(pod)]
@@ -195,14 +210,14 @@ def _message(claim: Json, kind: str) -> str:
 
 
 def _refused_claim(name: str, claim: Json, pod: Json, refused: str) -> WaitReason:
-    """A claim that no free device helps."""
+    """Return the reason of a claim that the fabric cannot serve, whatever becomes free."""
     return WaitReason(name, f"a change, since the fabric cannot serve it: {refused}{_in_brackets(pod)}",
                       parse_time(claim["metadata"].get("creationTimestamp")), {"pod": pod["metadata"]["name"]},
                       refused=refused)
 
 
 def _unallocated(engine: ControllerManager, name: str, claim: Json, pod: Json, judge: _Judge) -> WaitReason:
-    """A claim that the scheduler has not allocated. What the planner says of its pod comes first."""
+    """Return the reason of an unallocated claim. The planner's reason for its pod comes first."""
     wanted = _models(engine, claim, judge.refusals.models(claim, pod))
     seen = engine.state.snapshot
     fabrics = sorted({m.fabric for m in seen.machines.values() if m.fabric is not None}) if seen else []
@@ -221,15 +236,16 @@ def _unallocated(engine: ControllerManager, name: str, claim: Json, pod: Json, j
 
 
 def _in_brackets(pod: Json) -> str:
-    """What the scheduler says of a pod, for the end of a sentence."""
+    """Return the scheduler's message about a pod for the end of a sentence."""
     said = _scheduler_says(pod)
     return f" (scheduler: {said})" if said else ""
 
 
 def _refused(engine: ControllerManager, models: set[str]) -> list[str]:
-    """Why devices of these models cannot be attached to nodes now.
+    """Return why devices of these models cannot be attached to nodes now.
 
-    The ComposabilityRequests have what whoever leads has met, the ComposableResources what the nodes wrote.
+    ComposabilityRequests have the errors that the leader met, ComposableResources those of the
+    nodes.
     """
     found: dict[tuple[str, str], str] = {}
     for raw in engine.state.requests.each():
@@ -248,8 +264,10 @@ def _requests(claim: Json) -> list[Json]:
 
 
 def _models(engine: ControllerManager, claim: Json, satisfying: t.Container[str] = ()) -> list[DeviceModel]:
-    """Models that satisfy the claim's selectors. Where that is not known, those that they name; all when they name
-    none."""
+    """Return the models that satisfy the claim's selectors.
+
+    If they are unknown, return the models that the selectors name, or all models if they name none.
+    """
     text = str(_requests(claim))
     models = engine.config.settings.models
     known = [m for m in models if m.cdi_model_name in satisfying]
@@ -273,7 +291,8 @@ def _pool(engine: ControllerManager, model: DeviceModel, fabric: int) -> dict[st
 
 
 def _scheduler_says(pod: Json) -> str:
-    """What the scheduler says of a pod, without its sentence about preemption, which says the same again."""
+    """Return the scheduler's message about a pod, without its sentence about preemption, which adds
+    nothing."""
     for condition in (pod.get("status") or {}).get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return _PREEMPTION.split(str(condition.get("message", "")))[0].strip()

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Carries out a plan that makes room: it lets the controllers give the named devices back, and does nothing itself.
+"""Carry out a plan that makes room: mark the named idle devices, so that the controllers return
+them.
 
-What is written is what Cluster Autoscaler's provider writes, a moment before which idle devices need not stay, and
-CoHDI's own mark of what goes first. A device that somebody takes meanwhile has been idle since later, and stays.
+Write the same marks as Cluster Autoscaler's provider: the moment before which idle devices need not
+stay, and CoHDI's own mark of the devices to delete first. A device that a claim takes meanwhile has
+become idle later than that moment, so it stays.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ LOOK_SECONDS: t.Final = 0.5
 
 
 class NotReleased(ApiError):
-    """Devices are still there after the time that was given."""
+    """Some devices are still attached after the given time."""
 
     def __init__(self, names: Iterable[str], seconds: float) -> None:
         listed = ", ".join(sorted(names))
@@ -35,13 +37,13 @@ class NotReleased(ApiError):
 
 
 class Releases:
-    """``changed``: whether anything was written that was not there before."""
+    """Writes marks. ``changed`` says whether any write changed an object."""
 
     def __init__(self, client: Client, settings: Settings) -> None:
         self._client, self._settings, self.changed = client, settings, False
 
     def release(self, plan: Plan) -> None:
-        """Write down what may go. Raises ApiError."""
+        """Mark the devices of the plan. Raise ApiError."""
         for move in plan.moves:
             for name in move.devices:
                 self._mark(name)
@@ -62,7 +64,7 @@ class Releases:
             self.changed = True
 
     def wait(self, plan: Plan, seconds: float) -> None:
-        """Wait until they are gone. Raises NotReleased and ApiError."""
+        """Wait until the devices are gone. Raise NotReleased and ApiError."""
         deadline = time.monotonic() + seconds
         left = {name for move in plan.moves for name in move.devices}
         while left := {name for name in left if self._there(name)}:

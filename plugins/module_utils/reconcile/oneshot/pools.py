@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pools looked at, published and withdrawn by hand, by the planner and the writer that the engine uses."""
+"""Read, publish and withdraw pools on request, with the planner and writer of the engine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Planner = Callable[[ControllerManager, PoolKey], "PoolPlan | None"]
 
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
-    """What a pool shows; ``promised`` are the devices that claims hold."""
+    """State of a pool. ``promised`` are the devices that claims have."""
 
     name: str
     model: str
@@ -40,14 +40,17 @@ class PoolStatus:
 
 @dataclass(frozen=True, slots=True)
 class PoolOutcome:
-    """Pools ``before`` and ``after``, by name. ``led_by``: who publishes instead of this run."""
+    """Pools ``before`` and ``after``, by name.
+
+    ``led_by`` names the processes that publish instead of this run.
+    """
 
     before: Mapping[str, PoolStatus]
     after: Mapping[str, PoolStatus]
     led_by: tuple[str, ...] = ()
 
     def as_result(self) -> dict[str, t.Any]:
-        """The result of a module."""
+        """Return the result of a module."""
         sides = [{name: list(pool.devices) for name, pool in side.items() if pool.published}
                  for side in (self.before, self.after)]
         return {"changed": sides[0] != sides[1], "pools": [_row(pool) for pool in self.after.values()],
@@ -59,20 +62,24 @@ def _row(pool: PoolStatus) -> dict[str, t.Any]:
 
 
 class PoolRun(Run):
-    """One run over some pools (none named: all). Raises BadConfig, NotReady and what the layers raise."""
+    """A run over some pools, or over all if none is named. Raises BadConfig, NotReady and errors of
+    clients."""
 
     def look(self, names: Iterable[str]) -> PoolOutcome:
-        """What the pools show."""
+        """Return the pools as they are."""
         with self._engine(events=False) as engine:
             found = _pools(engine, _keys(engine, names).values())
             return PoolOutcome(found, found)
 
     def published(self, names: Iterable[str], dry: bool) -> PoolOutcome:
-        """The pools show what the fabric has free."""
+        """Publish the free devices of the fabric. With ``dry``, write nothing."""
         return self._made(names, dry, _publication)
 
     def withdrawn(self, names: Iterable[str], dry: bool) -> PoolOutcome:
-        """The pools show nothing but what claims hold; a pool of which they hold nothing is gone."""
+        """Remove from the pools all devices that no claim has. Delete pools that become empty.
+
+        With ``dry``, write nothing.
+        """
         return self._made(names, dry, _withdrawal)
 
     def _made(self, names: Iterable[str], dry: bool, planner: Planner) -> PoolOutcome:
@@ -88,18 +95,21 @@ class PoolRun(Run):
             return PoolOutcome(before, before, led_by) if led_by else PoolOutcome(before, after)
 
     def _leaders(self) -> tuple[str, ...]:
-        """Who publishes now."""
+        """Return the processes that publish now."""
         return LeaderElection(self.client, self.config.lease_namespace, [COMPONENT], threading.Event().set).look()
 
     def _refuse(self, holders: tuple[str, ...], must: bool) -> tuple[str, ...]:
-        """Return who publishes. Raises NotReady if there is somebody and ``must``: he undoes what was asked for."""
+        """Return the processes that publish.
+
+        Raise NotReady if there are any and ``must`` is set, because they would undo the change.
+        """
         if holders and must:
             raise NotReady(f"pools are published by {', '.join(holders)}, which would publish them again; "
                            "stop it first")
         return holders
 
     def _write(self, engine: ControllerManager, plans: Iterable[PoolPlan], must: bool) -> tuple[str, ...]:
-        """Write unless somebody else publishes. Return who that is."""
+        """Write the plans unless other processes publish. Return their names."""
         stop = threading.Event()
         leadership = LeaderElection(self.client, self.config.lease_namespace, [COMPONENT], stop.set)
         engine.fence.require(lambda: leadership.held)
@@ -116,7 +126,8 @@ class PoolRun(Run):
 
 
 def _keys(engine: ControllerManager, names: Iterable[str]) -> dict[str, PoolKey]:
-    """Keys of the pools by name. Raises BadConfig for a name that neither is nor should be a pool."""
+    """Return the keys of the pools by name. Raise BadConfig for a name that is not and should not
+    be a pool."""
     settings = engine.state.settings
     known = {model.pool(key.fabric): key for key in sorted(controller.pool_keys(engine.state))
              if (model := settings.model(key.model))}
@@ -149,7 +160,8 @@ def _planned(pool: PoolStatus, plan: PoolPlan) -> PoolStatus:
 
 
 def _publication(engine: ControllerManager, key: PoolKey) -> PoolPlan | None:
-    """Raises NotReady for a pool whose devices a DeviceClass of the cluster would fail on."""
+    """Return the plan that publishes a pool, or None. Raise NotReady if it would break a
+    DeviceClass."""
     model = engine.state.settings.model(key.model)
     if model is not None and (why := controller.refused(engine.state, model)):
         raise NotReady(why)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When an engine that a module runs has nothing left to do."""
+"""Decide when the engine of a module has nothing left to do."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ QUIET, QUIET_WITH_PENDING_PODS, TICK = 0.3, 2.0, 0.05
 
 
 def run_until_quiet(engine: ControllerManager, timeout: float, stop: threading.Event, leading: bool = True) -> bool:
-    """Run until nothing is under way and no claim waits that is being served; False when time ran out.
+    """Run until nothing is in flight and no claim that is being served waits. Return False on
+    timeout.
 
-    An engine that is not ``leading`` only watches: what is under way is then read from the cluster alone.
-
-    Pods that wait for the scheduler get it a moment longer: it may act on the pools that were just written.
+    ``timeout`` is in seconds. An engine that is not ``leading`` only watches, and reads from the
+    cluster what is in flight. While pods wait for the scheduler, the run stays quiet a little
+    longer, because the scheduler may act on pools that were just written.
     """
     deadline, quiet_since = time.monotonic() + timeout, 0.0
     while time.monotonic() < deadline and not stop.is_set():
@@ -39,7 +40,7 @@ def run_until_quiet(engine: ControllerManager, timeout: float, stop: threading.E
 
 
 def busy_with(engine: ControllerManager) -> str:
-    """What is still under way, empty when nothing is."""
+    """Return what is still in flight, or an empty string."""
     state = engine.state
     if not engine.queue.idle():
         return "changes are being worked on"
@@ -55,7 +56,7 @@ def busy_with(engine: ControllerManager) -> str:
 
 
 def in_the_cluster(engine: ControllerManager) -> str:
-    """What anybody can see to be under way, empty when nothing is."""
+    """Return what is in flight by the objects of the cluster alone, or an empty string."""
     state = engine.state
     if n := sum(1 for c in state.claims.each() if _served(c)):
         return f"{n} claims wait for their devices or for the scheduler"
@@ -64,7 +65,10 @@ def in_the_cluster(engine: ControllerManager) -> str:
 
 
 def _leaves(engine: ControllerManager, raw: dict[str, t.Any]) -> bool:
-    """Whether a device is on its way out; one that its node cannot let go now stays, and one without hands, too."""
+    """Return whether a device is leaving.
+
+    A device stays if its node cannot release it now, or if the node has no node operations.
+    """
     if (raw.get("status") or {}).get("state") == DELETING:
         return True
     work = adapters.read_node_work(raw)
@@ -82,7 +86,8 @@ def _served(claim: dict[str, t.Any]) -> bool:
 
 
 def pending_claims(engine: ControllerManager) -> dict[tuple[str, str], dict[str, t.Any]]:
-    """Unallocated claims that a pod without a node refers to, by (namespace, name), with that pod."""
+    """Return the unallocated claims of pods without a node, by (namespace, name), each with its
+    pod."""
     found = {}
     for pod in engine.state.pods.each():
         if pods.bound(pod):

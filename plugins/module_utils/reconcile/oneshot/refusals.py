@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why the fabric cannot serve a claim, whatever becomes free: read with the planner's own reader of selectors.
+"""Explain why the fabric can never serve a claim, with the planner's own reader of selectors.
 
-Without this a claim that nothing can serve would be reported as one that waits for a free device.
+Without this check, such a claim would seem to wait for a free device.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from ..state.cluster_state import ClusterState, Json
 
 
 class Refusals:
-    """Judges unallocated claims against the models and devices of one moment. It changes nothing.
+    """Judges unallocated claims by the current models and devices. Changes nothing. Not
+    thread-safe.
 
-    ``state``: the cluster and the last poll of the fabric. Not thread-safe.
+    ``state`` has the cluster and the last poll of the fabric.
     """
 
     def __init__(self, state: ClusterState) -> None:
@@ -34,10 +35,11 @@ class Refusals:
         self._reader = ClaimReader(RequestReader(catalogue, frozenset(settings.device_classes), classes))
 
     def of(self, claim: Json, pod: Json) -> str:
-        """Return why the fabric cannot serve ``claim`` of ``pod``, in a sentence, else an empty text.
+        """Return in a sentence why the fabric cannot serve ``claim`` of ``pod``, or an empty
+        string.
 
-        Nothing is refused before kube-scheduler has tried the pod in vain: it knows devices that
-        are no part of the fabric.
+        Refuse nothing before kube-scheduler has tried the pod in vain, because it also knows
+        devices that are not part of the fabric.
         """
         if not pods.unschedulable(pod):
             return ""
@@ -50,18 +52,22 @@ class Refusals:
         return self._too_many(demand.requests)
 
     def models(self, claim: Json, pod: Json) -> tuple[str, ...]:
-        """Return the names of the models that satisfy ``claim``, sorted; none if that is not known."""
+        """Return the sorted names of the models that satisfy ``claim``, or nothing if they are
+        unknown."""
         try:
             return self._demand(claim, pod).models
         except Unsupported:
             return ()
 
     def _demand(self, claim: Json, pod: Json) -> Demand:
-        """What the claim alone requests. Raises NoModel, Unsupported."""
+        """Return the demand of the claim alone. Raise NoModel and Unsupported."""
         return self._reader.demand(GatedPod(pod, {claim["metadata"]["name"]: claim}, 0.0))
 
     def _too_many(self, requests: tuple[DeviceRequest, ...]) -> str:
-        """Why all devices of the fabric are too few for one node. Requests with a choice are left to the planner."""
+        """Return why the fabric has too few devices for one node, or an empty string.
+
+        Leave requests with several choices to the planner.
+        """
         needs: Counter[str] = Counter()
         for request in requests:
             if not request.ambiguous and request.alternatives[0].attachable:
@@ -73,7 +79,11 @@ class Refusals:
         return ""
 
     def _most(self, model: str) -> int | None:
-        """Devices of a model on the fabric that has most of them, free or attached; None if they are not counted."""
+        """Return the number of a model's devices, free and attached, on the fabric that has the
+        most of them.
+
+        Return None if they are not counted.
+        """
         seen = self._state.snapshot
         if seen is None or seen.unconfirmed or any(key.rpartition("/")[0] == model for key in seen.problems):
             return None
@@ -85,5 +95,6 @@ class Refusals:
 
 
 def allocated(state: ClusterState, pod: Json) -> bool:
-    """Return whether a claim of ``pod`` is allocated, or missing: then no plan tells what the others wait for."""
+    """Return whether a claim of ``pod`` is allocated or missing. Then no plan explains its other
+    claims."""
     return any(claim is None or bool(claims.results(claim)) for claim in state.claims_by_entry(pod).values())

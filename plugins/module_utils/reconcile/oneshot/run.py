@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine as a module uses it: for its plan, for an explanation, or until all that can be served is served."""
+"""Run the engine for a module: to plan, to explain, or until all claims that can be served are
+served."""
 
 from __future__ import annotations
 
@@ -27,12 +28,12 @@ TICK, LOOK_SECONDS = 0.02, 0.25
 
 
 class NotReady(Exception):
-    """The cluster or the CDI Manager could not be read in time; the message says what is in the way."""
+    """The cluster or the CDI Manager could not be read in time. The message names the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run did or would do."""
+    """Result of a run, or forecast of it in check mode."""
 
     changed: bool
     actions: tuple[Mapping[str, t.Any], ...]
@@ -44,14 +45,14 @@ class Outcome:
 
     @property
     def summary(self) -> str:
-        """The run in one sentence."""
+        """Return the run in one sentence."""
         waiting = [reason.claim for reason in self.wait_reasons]
         if self.history is None:
             return summary.planned(self.actions, waiting, self.led_by)
         return summary.done(self.history, waiting, self.led_by)
 
     def as_result(self) -> dict[str, t.Any]:
-        """The result of a module."""
+        """Return the result of a module."""
         result: dict[str, t.Any] = {"changed": self.changed, "actions": list(self.actions), "diff": dict(self.diff),
                                     "verdicts": [wait_reason_result(v) for v in self.wait_reasons],
                                     "settled": self.settled, "led_by": list(self.led_by), "summary": self.summary}
@@ -61,13 +62,13 @@ class Outcome:
 
 
 def wait_reason_result(reason: WaitReason) -> dict[str, t.Any]:
-    """What a claim waits for, as modules return it."""
+    """Return why a claim waits, in the form that modules return."""
     return {"claim": reason.claim, "handover": reason.handover, "waits_for": reason.waits_for,
             "refused": reason.refused, "since": reason.since, "evidence": dict(reason.evidence)}
 
 
 class Run:
-    """One run of a module against one cluster and one fabric."""
+    """A run of a module against one cluster and one fabric."""
 
     def __init__(self, client: Client, config: EngineConfig, ready_timeout: float) -> None:
         self.client, self.config, self.ready_timeout = client, config, ready_timeout
@@ -91,7 +92,7 @@ class Run:
             time.sleep(TICK)
 
     def plan(self) -> Outcome:
-        """What ``carry_out`` would do first. Raises NotReady and what the layers raise."""
+        """Return the first actions of ``carry_out``. Raise NotReady and errors of clients."""
         with self._engine(events=False) as engine:
             found = forecast(engine)
             actions = tuple(found.as_dicts())
@@ -101,9 +102,10 @@ class Run:
 
     def explain(self, until: Callable[[Sequence[WaitReason]], bool] = lambda reasons: True, timeout: float = 0.0
                 ) -> tuple[list[WaitReason], list[str]]:
-        """(what each claim waits for, what could not be read). Raises NotReady and what the layers raise.
+        """Return why each claim waits, and what could not be read. Raise NotReady and errors of
+        clients.
 
-        It is asked anew until ``until`` is content with it, for ``timeout`` seconds at most.
+        Explain again until ``until`` returns True, for at most ``timeout`` seconds.
         """
         with self._engine(events=False) as engine:
             deadline = time.monotonic() + timeout
@@ -112,7 +114,7 @@ class Run:
             return found, engine.problems()
 
     def carry_out(self, timeout: float) -> Outcome:
-        """Serve all waiting claims; the plan at the start is returned with what was done."""
+        """Serve all waiting claims. Return the plan of the start together with what was done."""
         stop = threading.Event()
         with self._engine(events=True) as engine:
             leadership = LeaderElection(self.client, self.config.lease_namespace, sorted(ROLES), stop.set)

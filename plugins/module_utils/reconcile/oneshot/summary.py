@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One sentence about a run: which devices moved where and for which claims, what still waits, and who led."""
+"""Describe a run in one sentence: which devices moved for which claims, which claims wait, and who
+led."""
 
 from __future__ import annotations
 

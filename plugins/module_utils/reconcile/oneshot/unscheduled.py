@@ -1,8 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What pods wait for that the scheduler could place nowhere and that no gate holds, as the planner judges them: a row
-for each pod that asks by an extended resource (KEP-5004), and a refusal for each pod with claims."""
+"""Explain why ungated pods wait that the scheduler could not place, by the judgment of the planner.
+
+There is a row for each pod that requests an extended resource (KEP-5004), and a refusal for each
+pod with claims.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,10 @@ from .refusals import allocated
 
 
 def unscheduled(state: ClusterState) -> Iterator[WaitReason]:
-    """A row for each such pod that no node was chosen for, named as the claim that the scheduler would make: by the
-    planner that the provider of Cluster Autoscaler asks, too."""
+    """Yield a row for each such pod without a chosen node, with the name of the claim to be made.
+
+    Use the planner of Cluster Autoscaler's provider.
+    """
     chosen = {entry.pod for _node, _model, entry, _pod in live_entries(state, state.now())}
     classes = {raw["metadata"]["name"]: raw for raw in state.classes.list()}
     waiting = tuple(
@@ -42,10 +47,12 @@ def _plan(state: ClusterState, waiting: tuple[GatedPod, ...]) -> ScaleUpPlan:
 
 
 def refused_pods(state: ClusterState) -> dict[str, str]:
-    """Return why the planner has no node for pods with claims that the scheduler tried in vain, by the pod's uid.
+    """Return why the planner has no node for pods with claims that the scheduler tried in vain, by
+    UID.
 
-    A pod that the planner would serve, or does not understand, is absent. So are all pods if none is gated: then only
-    pods without a node are watched, and the planner would take used devices for devices that return.
+    Omit pods that the planner would serve or does not understand. Return nothing if no pods are
+    gated. Then only pods without a node are watched, and the planner would take used devices for
+    devices that will return.
     """
     if not state.settings.gating:
         return {}
@@ -61,7 +68,7 @@ def refused_pods(state: ClusterState) -> dict[str, str]:
 
 
 def _all_gated(state: ClusterState) -> ClusterState:
-    """As if nothing but the planner of held pods gave out devices; the state stays as it is."""
+    """Return a copy of the state in which the planner of gated pods gives out all devices."""
     other = state.copy()
     other.settings = replace(state.settings, handover="gated", handover_namespaces={}, handover_models={},
                              unserved="release")

@@ -1,13 +1,14 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring a rescheduled pod back to the node whose device was attached for it.
+"""Bring a rescheduled pod back to the node that got a device for it.
 
-The scheduler tries ``status.nominatedNodeName`` first, but clears it itself twice: when binding fails, and a back-off
-later in the cycle that drops the allocation, after which it looks again within milliseconds: too soon for a new
-nomination to be sure of arriving. So the allocation that it has given up is dropped here, during the back-off. The
-scheduler then needs no cycle of its own for that, clears nothing a second time, and finds a nomination that is a
-second old. If this comes too late nothing is lost but the certainty.
+The scheduler tries ``status.nominatedNodeName`` first, but it clears the field twice. The first
+time is when binding fails. The second time is one back-off later, in the cycle that drops the
+allocation. After that the scheduler tries again within milliseconds, maybe before a new nomination
+arrives. So drop the allocation here, during the back-off. Then the scheduler needs no cycle for
+that, does not clear the field again, and finds a nomination that is a second old. If this write
+comes too late, the pod may go to another node, but nothing else is lost.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class _Nomination:
 
 
 class Rescheduler:
-    """Pods under way to a node, until they are bound or ``timeout`` seconds have passed."""
+    """Pods on the way to a node, until they are bound or ``timeout`` seconds have passed."""
 
     def __init__(self, writer: Writer, timeout: float, threads: Threads) -> None:
         self._writer, self._timeout = writer, timeout
@@ -44,14 +45,15 @@ class Rescheduler:
         self._background = threads.background(THREADS, "reschedule")
 
     def nominate(self, pod: PodRef, node: str, claim: str) -> None:
-        """Nominate now, in the calling thread, and keep doing so."""
+        """Nominate the pod now, in the calling thread, and renew the nomination when it is lost."""
         with self._lock:
             self._nominations[pod.uid] = _Nomination(pod, node, claim, time.monotonic() + self._timeout)
         self.renew(pod.uid)
 
     def pod_changed(self, kind: str, pod: Json) -> None:
-        """A watched pod changed: it lost its nomination, was bound (it leaves the watch then, unless pods are held), or
-        was deleted.
+        """Handle a watched pod that lost its nomination, was bound or was deleted.
+
+        A bound pod leaves the watch, unless pods are gated.
         """
         uid = pod["metadata"]["uid"]
         with self._lock:
@@ -65,14 +67,16 @@ class Rescheduler:
             self._background.submit(self.renew, uid, True)
 
     def given_up(self, claim: Json) -> None:
-        """The scheduler no longer reserves a claim that was told to move on: drop its allocation now."""
+        """Drop the allocation of a claim that is marked to be allocated again and that has no
+        reservation now."""
         with self._lock:
             ours = any(nomination.claim == claims.identity(claim) for nomination in self._nominations.values())
         if ours:
             self._background.submit(self._deallocate, claim)
 
     def deallocated(self, claim: Json) -> None:
-        """A claim lost its allocation: its pods are placed anew in a moment."""
+        """Nominate the pods of a claim that lost its allocation, because they are scheduled again
+        soon."""
         with self._lock:
             uids = [uid for uid, found in self._nominations.items() if found.claim == claims.identity(claim)]
         for uid in uids:
@@ -82,10 +86,13 @@ class Rescheduler:
         try:
             self._writer.deallocate(claim)
         except ApiError:
-            return  # the scheduler drops it itself in its next cycle
+            return  # the scheduler drops it in its next cycle
 
     def renew(self, uid: str, anyway: bool = False) -> None:
-        """Write the nomination of one pod if it is still under way; ``anyway`` also when it seems to be there."""
+        """Write the nomination of a pod (its UID) that is still on the way.
+
+        With ``anyway``, write it even if it seems to be there.
+        """
         nomination = self._current(uid)
         if nomination is None:
             return
@@ -93,7 +100,7 @@ class Rescheduler:
             pod = nomination.pod
             alive = self._writer.nominate(pod.namespace, pod.name, uid, nomination.node, anyway)
         except ApiError:
-            return  # the next sight of the pod tries again
+            return  # the next event of the pod tries again
         if not alive:
             with self._lock:
                 self._nominations.pop(uid, None)
@@ -107,7 +114,7 @@ class Rescheduler:
             return nomination
 
     def under_way(self) -> int:
-        """How many pods are still being brought to their node."""
+        """Return how many pods are still on the way to their node."""
         now = time.monotonic()
         with self._lock:
             for uid in [u for u, n in self._nominations.items() if n.until < now]:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long the claims of the last day waited, by hour, namespace and hop, as counts: they add up, whoever counted them.
+"""Count how long the claims of the last day waited, by hour, namespace and step of the timeline.
 
-A wait is counted below the next of EDGES, so a median or another quantile is told as that edge. Of each row the longest
-wait is kept as it was.
+Counts of several processes can be added. A wait counts below the next of EDGES, so a median or
+other quantile is given as that edge. Each row also has its longest wait with the exact value.
 """
 
 from __future__ import annotations
@@ -24,29 +24,32 @@ HOUR: t.Final = 3600.0
 HOURS: t.Final = 24
 VERSION: t.Final = 1
 MOST_NAMESPACES: t.Final = 30
-"""That are counted by name; claims of further ones count for the whole alone."""
+"""Namespaces counted by name. Claims of further namespaces count only in the total."""
 OTHERS: t.Final = ""
 EDGES: t.Final = tuple(float(f"{digits}e{power}") for power in range(-3, 5)
                        for digits in (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
 HOPS: t.Final = (*SHARES, TOTAL)
 Place = tuple[int, str, str]
-"""Hour since the epoch, namespace, hop."""
+"""Hour since the epoch, namespace, step of the timeline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """``counts``: how many waits lie up to each of EDGES (by its number) and above the one before; ``longest``: in
-    seconds."""
+    """Waits of a row.
+
+    ``counts`` is the number of waits up to each of EDGES (by its index) and above the edge before.
+    ``longest`` is in seconds.
+    """
 
     counts: Counter[int] = field(default_factory=Counter)
     longest: float = 0.0
 
     def plus(self, other: Counted) -> Counted:
-        """Both together."""
+        """Return the sum of both."""
         return Counted(self.counts + other.counts, max(self.longest, other.longest))
 
     def as_waits(self, hop: str) -> Waits:
-        """As a row of a histogram."""
+        """Return the counts as a row of a histogram."""
         count = self.counts.total()
         spread = Counter[int]()
         for edge, n in self.counts.items():
@@ -67,7 +70,7 @@ Rows = Mapping[Place, Counted]
 
 
 def counted(timeline: Timeline) -> Rows:
-    """The waits of one claim."""
+    """Return the waits of one claim."""
     if not timeline.spans:
         return {}
     hour, namespace = int(timeline.ended // HOUR), timeline.claim.partition("/")[0]
@@ -77,7 +80,7 @@ def counted(timeline: Timeline) -> Rows:
 
 
 def together(*tables: Rows) -> Rows:
-    """All of them; the first MOST_NAMESPACES are kept by name."""
+    """Return the sum of all tables. Keep the first MOST_NAMESPACES namespaces by name."""
     found: dict[Place, Counted] = {}
     names: set[str] = set()
     for (hour, namespace, hop), row in (each for table in tables for each in table.items()):
@@ -91,13 +94,13 @@ def together(*tables: Rows) -> Rows:
 
 
 def last_day(table: Rows, now: float) -> Rows:
-    """Those of the hour that runs and of the HOURS before it."""
+    """Return the rows of the current hour and of the HOURS before it."""
     since = int(now // HOUR) - HOURS
     return {place: row for place, row in table.items() if place[0] >= since}
 
 
 def waits_of(table: Rows, namespace: str | None = None) -> list[Waits]:
-    """By hop in the order of the way, then of the whole way; of one namespace, or of all."""
+    """Return the waits of a namespace, or of all, in the order of the steps and then the total."""
     found: dict[str, Counted] = {}
     for (_hour, of, hop), row in table.items():
         if namespace is None or of == namespace != OTHERS:
@@ -107,14 +110,14 @@ def waits_of(table: Rows, namespace: str | None = None) -> list[Waits]:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A table as it is stored; ``writer`` wrote it as its ``number``-th."""
+    """A stored table. ``number`` counts the tables that ``writer`` has written."""
 
     table: Rows = field(default_factory=dict)
     writer: str = ""
     number: int = 0
 
     def text(self) -> str:
-        """As JSON."""
+        """Return the table as JSON."""
         hours: dict[str, t.Any] = {}
         for (hour, namespace, hop), row in sorted(self.table.items()):
             pairs = [number for pair in sorted(row.counts.items()) for number in pair]
@@ -124,7 +127,10 @@ class Stored:
 
 
 def of_text(text: str) -> Stored:
-    """What is in a text; empty for none. Raises ValueError for one that ``Stored.text`` did not write."""
+    """Return the table in a text, or an empty one for an empty text.
+
+    Raise ValueError for a text that ``Stored.text`` did not write.
+    """
     if not text:
         return Stored()
     try:
@@ -137,7 +143,7 @@ def of_text(text: str) -> Stored:
 
 
 def _rows(hours: Mapping[str, t.Any]) -> Iterable[tuple[Place, Counted]]:
-    """Hops that are not known are left out. Raises ValueError and others."""
+    """Yield the rows and omit unknown steps. Raise ValueError and others."""
     for hour, namespaces in hours.items():
         for namespace, hops in namespaces.items():
             for hop, (longest, pairs) in hops.items():

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long claims waited in each hop, as counts below upper bounds."""
+"""Count how long claims waited in each step of the timeline, below upper bounds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ TOTAL = "total"
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Waits of one hop, or of the whole way (TOTAL), in seconds. ``counts``: how many lie up to each of BOUNDS and
-    above the one before, the last those above all."""
+    """Waits in one step, or in all (TOTAL), in seconds.
+
+    ``counts`` is the number of waits up to each of BOUNDS and above the bound before. The last one
+    counts waits above all bounds.
+    """
 
     hop: str
     count: int
@@ -29,7 +32,9 @@ class Waits:
 
 
 def waits(timelines: Iterable[Timeline]) -> list[Waits]:
-    """By hop in the order of the way, then of the whole way; hops that nobody took are left out. A claim counts once.
+    """Return the waits of each step in their order, then the total. Omit steps that no claim took.
+
+    Each claim counts once.
     """
     known = {timeline.uid: timeline for timeline in timelines if timeline.spans}
     found: dict[str, list[float]] = {hop: [] for hop in SHARES}
@@ -48,5 +53,6 @@ def _waits(hop: str, seconds: Sequence[float]) -> Waits:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of the values does not exceed (nearest rank)."""
+    """Return the smallest value that at least this share of the values does not exceed (nearest
+    rank)."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

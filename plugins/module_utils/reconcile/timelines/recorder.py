@@ -1,8 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The timelines of claims that this process has seen: those under way, those to be written down, and those of claims
-that were served and are still there."""
+"""Record the timelines of claims: in flight, served but not written yet, and written."""
 
 from __future__ import annotations
 
@@ -15,18 +14,23 @@ from dataclasses import replace
 from ...kube.objects.claim_ref import ClaimRef
 from .timeline import MOST_HOPS, START, Span, Timeline
 
-# Claims under way, and claims that are served and not written down yet; the oldest are forgotten first.
+# Number of claims that are in flight, and of served claims not written yet. The oldest are
+# forgotten first.
 MOST = 20_000
-# Claims that were served and are still there, about 2 KiB each; what is forgotten here is found on its device.
+# Number of served claims that still exist, about 2 KiB each. Forgotten timelines are still on their
+# devices.
 MOST_SERVED = 4000
-# Seconds for which the start of a served claim's pod is waited for, before its timeline is written.
+# Seconds to wait for the start of a served claim's pod before its timeline is written.
 START_SECONDS = 10.0
 
 
 class TimelineRecorder:
-    """Takes what ``Hops`` measures. ``due(node, when)``: told when a timeline of a node may be written down, in seconds
-    since the epoch. ``clock``: the same seconds. ``counted``: told of each timeline that is written down, once.
-    Thread-safe."""
+    """Records what ``Hops`` measures. Thread-safe.
+
+    ``due(node, when)`` is called when a timeline of a node may be written at ``when``, in seconds
+    since the epoch. ``clock`` returns the same seconds. ``counted`` is called once for each written
+    timeline.
+    """
 
     def __init__(self, due: Callable[[str, float], object] = lambda node, when: None,
                  clock: Callable[[], float] = time.time,
@@ -37,8 +41,11 @@ class TimelineRecorder:
         self._written: OrderedDict[str, Timeline] = OrderedDict()
 
     def note(self, claims: Iterable[ClaimRef], hop: str, began: float, ended: float) -> None:
-        """A hop of these claims is over. A served claim may have one more: one that the scheduler allocated anew is
-        served before its pod is bound."""
+        """Add a step of these claims that has ended.
+
+        A served claim may have one more step. A claim that the scheduler allocates again is served
+        before its pod is bound.
+        """
         span = Span(hop, began, ended)
         with self._lock:
             for claim in claims:
@@ -51,7 +58,8 @@ class TimelineRecorder:
                     self._under_way.popitem(last=False)
 
     def served(self, claim: ClaimRef, node: str, created: float) -> None:
-        """A claim has what it asked for; its timeline is due when its pod runs, or after START_SECONDS."""
+        """Note that a claim has its devices. Its timeline is due when its pod runs, or after
+        START_SECONDS."""
         with self._lock:
             if (known := self._under_way.pop(claim.uid, None)) is None:
                 return
@@ -62,7 +70,7 @@ class TimelineRecorder:
         self._due(node, when)
 
     def running(self, claims: Iterable[ClaimRef]) -> None:
-        """The pod of these claims runs now."""
+        """Note that the pod of these claims runs now."""
         now = self._clock()
         with self._lock:
             known = {claim.uid: found[0] for claim in claims if (found := self._served.get(claim.uid))}
@@ -73,13 +81,14 @@ class TimelineRecorder:
             self._due(timeline.node, now)
 
     def unserved(self, uid: str) -> None:
-        """A claim (its uid) is not served, or is gone: nobody writes its timeline, and nobody asks for it."""
+        """Forget a claim (its UID) that is not served or is gone. Its timeline is not written."""
         with self._lock:
             for known in (self._under_way, self._served, self._written):
                 known.pop(uid, None)
 
     def gone(self, uid: str) -> None:
-        """A claim (its uid) is deleted. If it was served, it is counted now: no timeline of it will be written."""
+        """Forget a deleted claim (its UID). If it was served, count it now, because its timeline is
+        not written."""
         with self._lock:
             served = self._served.pop(uid, None)
         self.unserved(uid)
@@ -87,18 +96,18 @@ class TimelineRecorder:
             self._counted(served[0])
 
     def next_due(self, node: str) -> float | None:
-        """Return when the next timeline of a node is due, in seconds since the epoch; None if there is none."""
+        """Return when the next timeline of a node is due, in seconds since the epoch, or None."""
         with self._lock:
             return min((when for timeline, when in self._served.values() if timeline.node == node), default=None)
 
     def to_write(self, node: str) -> list[Timeline]:
-        """Those of a node that are due."""
+        """Return the timelines of a node that are due."""
         now = self._clock()
         with self._lock:
             return [timeline for timeline, when in self._served.values() if timeline.node == node and when <= now]
 
     def written(self, timeline: Timeline) -> None:
-        """One is written down. Nothing is kept of a claim that went meanwhile."""
+        """Note that a timeline is written, and count it. Ignore a claim that has gone."""
         with self._lock:
             first = self._served.pop(timeline.uid, None) is not None
             if first:
@@ -109,7 +118,7 @@ class TimelineRecorder:
             self._counted(timeline)
 
     def of(self, uid: str) -> Timeline | None:
-        """What is known of a claim (its uid) that is under way or was served."""
+        """Return the timeline of a claim (its UID), or None if it is unknown."""
         with self._lock:
             served = self._served.get(uid)
             return self._under_way.get(uid) or (served[0] if served else self._written.get(uid))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Timelines and waits as SVG, for a file or within HTML: no script, no style from elsewhere."""
+"""Draw timelines and waits as SVG for a file or within HTML, without scripts or external styles."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from xml.sax.saxutils import escape, quoteattr
 from .histogram import BOUNDS, TOTAL, Waits
 from .timeline import ENGINE, FABRIC, NODE, SCHEDULER, SHARE_WORDS, WORDS, Span, Timeline
 
-# Legible on white and on black; each is named beside the picture, and by the words of its bar.
+# Colors that are legible on white and on black. A legend and each bar's text name them, too.
 COLOURS = {ENGINE: "#1f6fb5", FABRIC: "#9a6200", NODE: "#12795a", SCHEDULER: "#7a48c4"}
 WIDTH, LABEL, VALUE, LINE, HEAD = 960, 230, 70, 26, 28
 FONT = 'font-family="system-ui, DejaVu Sans, sans-serif" font-size="12"'
-# Of a letter, about; what is wider than its bar is left out, and is in the title.
+# Approximate width of a letter. Text that is wider than its bar is only in the bar's title.
 LETTER = 6.6
 
 
 def timelines_svg(timelines: Sequence[Timeline]) -> str:
-    """One line a claim, all on one scale that begins with each claim's first hop; empty for none."""
+    """Draw one line for each claim on a common scale that begins with the claim's first step.
+
+    Return an empty string if there are no steps.
+    """
     drawn = [each for each in timelines if each.spans]
     if not drawn:
         return ""
@@ -59,7 +62,10 @@ def _legend() -> Iterator[str]:
 
 
 def waits_svg(rows: Sequence[Waits]) -> str:
-    """A histogram for each hop: how many claims waited up to each bound; empty for none."""
+    """Draw a histogram for each step: how many claims waited up to each bound.
+
+    Return an empty string if there are no rows.
+    """
     if not rows:
         return ""
     wide = (WIDTH - LABEL - 160) / (len(BOUNDS) + 1)
@@ -85,7 +91,7 @@ def _row(row: Waits, top: float, wide: float) -> Iterator[str]:
 
 
 def words_of(hop: str) -> str:
-    """What a hop is, in words."""
+    """Return a step in words."""
     return "total" if hop == TOTAL else WORDS[hop]
 
 

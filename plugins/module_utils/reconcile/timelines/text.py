@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Timelines as a picture of characters: as wide as the terminal, in colour there, plain where programs read it."""
+"""Draw timelines with characters, as wide as the terminal, in color there and plain for
+programs."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 
 from .timeline import ENGINE, FABRIC, NODE, SCHEDULER, SHARE_WORDS, Timeline
 
-# (character, SGR parameter of ECMA-48) of each share; the characters alone tell them apart.
+# (character, SGR parameter of ECMA-48) of each share. The characters alone distinguish the shares.
 SIGNS = {ENGINE: ("#", "34"), FABRIC: ("=", "33"), NODE: ("+", "32"), SCHEDULER: (".", "35")}
 NARROWEST, WIDEST, LONGEST_NAME = 40, 160, 32
 
@@ -25,7 +26,10 @@ def duration(seconds: float) -> str:
 
 
 def timelines_text(timelines: Sequence[Timeline], width: int = 80, *, colour: bool = False) -> str:
-    """One line a claim, all on one scale, then what the characters mean; empty for none. ``width``: columns."""
+    """Draw one line for each claim on a common scale, then a legend.
+
+    ``width`` is in columns. Return an empty string if there are no steps.
+    """
     drawn = [each for each in timelines if each.spans]
     if not drawn:
         return ""
@@ -39,7 +43,8 @@ def timelines_text(timelines: Sequence[Timeline], width: int = 80, *, colour: bo
 
 
 def _bar(timeline: Timeline, scale: float, colour: bool) -> str:
-    """The end of each hop is where its last character is; one that is too short for a character has none."""
+    """Draw each step up to the column where it ends. A step shorter than a column has no
+    character."""
     text, column = "", 0
     for span in timeline.merged():
         end = max(column, round((span.ended - timeline.began) * scale))

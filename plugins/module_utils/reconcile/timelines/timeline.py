@@ -1,11 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The way of one claim as moments and durations, and as it is kept on a ComposableResource.
+"""The steps of a claim with their times, and their form on a ComposableResource.
 
-The annotation ``composable.infra/timelines`` is on the ComposableResource whose device the claim uses. It has the last
-claims of that device, the newest last, as versioned JSON. It goes with the ComposableResource, when the device is given
-back to the fabric.
+The annotation ``composable.infra/timelines`` is on the ComposableResource of the claim's device. It
+has the last claims of that device, the newest last, as versioned JSON. It is deleted with the
+ComposableResource when the device returns to the fabric.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ Json = dict[str, t.Any]
 ANNOTATION: t.Final = "composable.infra/timelines"
 VERSION: t.Final = 1
 KEPT, MOST_HOPS = 8, 64
-# Who a hop waits for: this collection, the CDI Manager with its hardware, the node, kube-scheduler.
+# A step waits for this collection, the CDI Manager with its hardware, the node, or kube-scheduler.
 ENGINE, FABRIC, NODE, SCHEDULER = "engine", "fabric", "node", "scheduler"
 START: t.Final = "start"
-"""From the binding of the pod until it runs. Not among the HOPS of the metrics: the kubelet has metrics of its own."""
+"""From the binding of the pod until it runs. The metrics omit this step, because the kubelet has
+its own."""
 SHARES: t.Final[dict[str, str]] = {"plan": ENGINE, "request": ENGINE, "attach": FABRIC, "slice": NODE, "gate": ENGINE,
                                    "bind": SCHEDULER, "handover": SCHEDULER, START: NODE}
 WORDS: t.Final[dict[str, str]] = {
@@ -38,7 +39,7 @@ SHARE_WORDS: t.Final[dict[str, str]] = {ENGINE: "composable.infra", FABRIC: "fab
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One hop: a key of SHARES; times in seconds since the epoch."""
+    """One step, a key of SHARES, with times in seconds since the epoch."""
 
     hop: str
     began: float
@@ -46,19 +47,23 @@ class Span:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Return how many seconds the step took."""
         return max(0.0, self.ended - self.began)
 
     @property
     def share(self) -> str:
-        """Who it waited for."""
+        """Return which part of the system the step waited for."""
         return SHARES.get(self.hop, ENGINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """``claim``: namespace/name; ``created``: of the claim, which the API server rounds down to seconds; ``steps``:
-    what was done on the node, (name, moment) as evidence.py names them. All in their order."""
+    """Timeline of a claim.
+
+    ``claim`` is namespace/name. ``created`` is the claim's creation, which the API server rounds
+    down to seconds. ``steps`` are node operations as (name, time), named as in evidence.py. Spans
+    and steps are in their order.
+    """
 
     claim: str
     uid: str
@@ -69,21 +74,22 @@ class Timeline:
 
     @property
     def began(self) -> float:
-        """The first moment that is known well: that of the claim itself is rounded."""
+        """Return the first exact time. The creation time of the claim is rounded."""
         return min((span.began for span in self.spans), default=self.created)
 
     @property
     def ended(self) -> float:
-        """The last moment."""
+        """Return the last time."""
         return max((span.ended for span in self.spans), default=self.created)
 
     @property
     def seconds(self) -> float:
-        """How long it took in all."""
+        """Return the total duration in seconds."""
         return max(0.0, self.ended - self.began)
 
     def merged(self) -> tuple[Span, ...]:
-        """One span a hop, from the first of several devices to the last, in the order in which they began."""
+        """Return one span for each step, from the first of several devices to the last, ordered by
+        their begin."""
         found: dict[str, Span] = {}
         for span in self.spans:
             known = found.get(span.hop, span)
@@ -92,14 +98,16 @@ class Timeline:
 
 
 def dump(timelines: Iterable[Timeline]) -> str:
-    """The annotation's text, with the newest KEPT of them."""
+    """Return the annotation's text with the newest KEPT timelines."""
     return json.dumps({"version": VERSION, "claims": [_told(each) for each in [*timelines][-KEPT:]]},
                       separators=(",", ":"))
 
 
 def parse(text: str) -> tuple[Timeline, ...]:
-    """Timelines of an annotation's text; () for none, for another version, and for what cannot be read. Hops that are
-    not known are left out."""
+    """Return the timelines in an annotation's text, without unknown steps.
+
+    Return nothing for an empty text, another version, or a text that cannot be read.
+    """
     try:
         told = json.loads(text or "{}")
         return tuple(_read(each) for each in told["claims"][-KEPT:]) if told.get("version") == VERSION else ()
@@ -108,12 +116,12 @@ def parse(text: str) -> tuple[Timeline, ...]:
 
 
 def of_resource(raw: Json) -> tuple[Timeline, ...]:
-    """Those on a ComposableResource."""
+    """Return the timelines on a ComposableResource."""
     return parse(str((raw["metadata"].get("annotations") or {}).get(ANNOTATION) or ""))
 
 
 def node_steps(evidence: Evidence | None, since: float) -> tuple[tuple[str, float], ...]:
-    """What was done on the node to bring a device up, after a moment."""
+    """Return the steps of the node to bring a device up, from ``since`` on."""
     moments = ((step.step, parse_time(step.at)) for step in (evidence.steps if evidence else ()))
     return tuple((name, at) for name, at in moments if name in STEPS_UP and at >= since)
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps the waits of the last day in a ConfigMap of the controllers' namespace, so that they outlive the processes.
+"""Keep the waits of the last day in a ConfigMap of the controllers' namespace.
 
-The ConfigMap is shipped empty (deploy/rbac/scaler.yaml), so that nobody needs the right to create any. A claim is
-counted by the process that writes its timeline down, once, and what was counted is added to what is stored.
+There they survive restarts. The ConfigMap is deployed empty (deploy/rbac/scaler.yaml), so that no
+process needs the right to create ConfigMaps. The process that writes a claim's timeline counts the
+claim once and adds it to the stored counts.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ LOOK_SECONDS: t.Final = 60.0
 
 
 class WaitsKeeper:
-    """``told``: hears what is wrong with the ConfigMap, empty when nothing is. Nothing here raises: who cannot read or
-    write it goes on with what this process counted itself. ``enabled``: without it nothing is asked for. Thread-safe.
+    """Keeper of the waits. Thread-safe.
+
+    ``told`` is called with the problem of the ConfigMap, or with an empty string if there is none.
+    Nothing here raises. If the ConfigMap cannot be read or written, the process goes on with its
+    own counts. Without ``enabled``, send no requests.
     """
 
     def __init__(self, client: Client, namespace: str, told: Callable[[str], object], *, enabled: bool = True,
@@ -37,17 +41,19 @@ class WaitsKeeper:
         self._enabled, self._name, self._number = enabled, secrets.token_hex(4), 0
         self._asking, self._lock = threading.Lock(), threading.Lock()
         self._new: Rows = {}
-        # Under way to the ConfigMap: sent anew until the ConfigMap shows its number, so that it is added once.
+        # Counts being written. They are sent again until the ConfigMap shows their number, so that
+        # they are added once.
         self._sent: Rows = {}
         self._stored, self._version, self._looked = Stored(), "", 0.0
 
     def count(self, timeline: Timeline) -> None:
-        """A claim's timeline is written down."""
+        """Count a claim when its timeline is written."""
         with self._lock:
             self._new = together(self._new, counted(timeline))
 
     def known(self) -> Rows:
-        """The last day: what is stored, by a look that is not older than LOOK_SECONDS, and what this process adds."""
+        """Return the last day: stored counts, read at most LOOK_SECONDS ago, and those of this
+        process."""
         if self._enabled and self._clock() >= self._looked + LOOK_SECONDS and self._asking.acquire(blocking=False):
             try:
                 self._look()
@@ -57,7 +63,7 @@ class WaitsKeeper:
             return last_day(together(self._stored.table, self._sent, self._new), self._clock())
 
     def keep(self) -> None:
-        """Add what is new to what is stored. To be called by the leader alone."""
+        """Add new counts to the stored ones. Only the leader calls this."""
         with self._asking:
             if not self._enabled or not self._anything() or not self._look():
                 return
@@ -72,7 +78,7 @@ class WaitsKeeper:
             return bool(self._new or self._sent)
 
     def _look(self) -> bool:
-        """Read the ConfigMap; False when that could not be done."""
+        """Read the ConfigMap. Return False if that failed."""
         self._looked = self._clock()
         try:
             raw = self._client.get(CONFIG_MAPS, NAME, self._namespace)
@@ -92,7 +98,7 @@ class WaitsKeeper:
         return True
 
     def _send(self) -> None:
-        """Only onto what was just read: another one's counts are not written over."""
+        """Write with the resource version of the last read, so that no other counts are lost."""
         table = last_day(together(self._stored.table, self._sent), self._clock())
         new = Stored(table, self._name, self._number)
         body = {"metadata": {"resourceVersion": self._version}, "data": {FIELD: new.text()}}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Things that come several at a time: look at them when no more are coming, but do not wait for that for ever."""
+"""Gather things that come in bursts: handle them when no more come, but do not wait for ever."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from collections.abc import Callable
 
 
 class Batcher:
-    """Over when nothing came for ``quiet`` seconds, at the latest ``longest`` seconds after the first. Thread-safe."""
+    """A batch of arrivals. Thread-safe.
+
+    It ends ``quiet`` seconds after the last arrival, and at the latest ``longest`` seconds after
+    the first.
+    """
 
     def __init__(self, quiet: float, longest: float, clock: Callable[[], float] = time.time) -> None:
         self._quiet, self._longest, self._clock = quiet, longest, clock
@@ -19,14 +23,15 @@ class Batcher:
         self._lock = threading.Lock()
 
     def note(self) -> float:
-        """Something came; when to look at the earliest."""
+        """Note an arrival. Return the earliest end of the batch."""
         with self._lock:
             self._newest = self._clock()
             self._first = self._first or self._newest
             return self._end()
 
     def lasts_until(self) -> float:
-        """When to look again; 0.0 when it is over, and what comes next is a new one."""
+        """Return when to check again, or 0.0 if the batch has ended. The next arrival begins a new
+        batch."""
         with self._lock:
             if self._first and self._clock() < self._end():
                 return self._end()

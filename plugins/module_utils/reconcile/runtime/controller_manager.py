@@ -1,8 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One engine behind all front doors: watch, queue, reconcile. A module runs it until nothing is left to do, the
-resident controller for ever, and check mode asks it only for its plan."""
+"""The engine of all programs: watch, queue, reconcile.
+
+A module runs it until nothing is left to do, the controller for ever. Check mode only takes its
+plan.
+"""
 
 from __future__ import annotations
 
@@ -80,26 +83,28 @@ from .tracing import Tracer
 from .work_queue import WorkQueue
 
 RUNNING = "Running"
-# What a trouble of the process is about.
+# Subjects of problems of the process.
 ABOUT = ("API server", "CDI Manager", "inventory", "binding conditions", "pools", "another operator")
-# Seconds between two passes over held pods when nothing happens.
+# Seconds between two plans of gated pods when nothing happens.
 PASS_SECONDS = 5.0
 SLOW_SECONDS = 1.0
-# Seconds between two rounds of reading ahead, and for how long it reads at once.
+# Seconds between two rounds of reading ahead, and how long one read may take at once.
 READ_AHEAD_SECONDS, READ_AHEAD_SLICE = 30.0, 0.05
-# Seconds until a key is worked on again that failed: by an error of the API server or the CDI Manager, by any other.
+# Seconds until a failed key is retried: after an error of the API server or the CDI Manager, and
+# after any other error.
 RETRY_SECONDS, RETRY_UNEXPECTED_SECONDS = 1.0, 5.0
-# Connections to the API server that are kept open, and how often they are used for that.
+# Number of open connections to the API server, and seconds between uses that keep them open.
 CONNECTIONS, WARM_SECONDS = 8, 15.0
 
 
 class ControllerManager:
-    """Start it, let it run, stop it.
+    """The engine: start it, let it run, stop it.
 
-    ``fabric``: the CDI Manager's driver. ``roles``: the components of CoHDI that it stands for, of ``publisher``,
-    ``scaler`` and ``operator``. ``events``: whether Events are written, as ``component``. ``metrics``: who takes the
-    measurements, nobody when None; ``tracer``: the same for the spans of claims. The constructor begins nothing;
-    ``watch`` reads, ``work`` acts. ``fence`` is open until it is told by what leadership is known.
+    ``fabric`` is the driver of the CDI Manager. ``roles`` are the components of CoHDI that it
+    replaces, out of ``publisher``, ``scaler`` and ``operator``. With ``events``, write Events as
+    ``component``. ``metrics`` takes measurements and ``tracer`` the spans of claims, if given. The
+    constructor starts nothing. ``watch`` begins to read, ``work`` to act. ``fence`` is open until
+    ``require`` connects it to a leadership.
     """
 
     def __init__(self, client: Client, fabric: FabricManager, config: EngineConfig, *, roles: Iterable[str] = ROLES,
@@ -141,7 +146,8 @@ class ControllerManager:
             NodeKey: self.nodes.reconcile, NodeRecordsKey: self.nodes.write_records, PoolKey: self.pools.reconcile,
             RequestKey: self.requests.reconcile, GatesKey: self.gating.reconcile,
             NominationsKey: self.gating.nominate, FloorsKey: FloorsController(state, self.queue).reconcile}
-        # Told of each watched change, on the watch's thread; for the live page, which only reads.
+        # Called for each watched change on the watch's thread. The live page uses this and only
+        # reads.
         self.listeners: list[OnChange] = []
         self.stopping, self.progress = threading.Event(), Progress()
         self.fabric_looks = FabricLooks(fabric, state, reporter, config.scan_interval,
@@ -149,11 +155,14 @@ class ControllerManager:
 
     @property
     def gates(self) -> bool:
-        """True when pods that our gate holds are served here."""
+        """Return whether this engine serves gated pods."""
         return SCALER in self.roles and self.config.settings.gating
 
     def gates_problem(self) -> str:
-        """Why new pods must not be held now, empty when they may be; has held pods planned when that is long ago."""
+        """Return why new pods must not be gated now, or an empty string.
+
+        If the last plan of gated pods is old, queue a new one.
+        """
         if self.state.snapshot is None:
             said = self.state.fabric_problem
             return "the CDI Manager was not seen yet" + (f": {said}" if said else "")
@@ -162,19 +171,24 @@ class ControllerManager:
         return self.gating.passes.problem()
 
     def watch(self) -> None:
-        """Begin to watch the cluster and look at the fabric; change nothing."""
+        """Begin to watch the cluster and to poll the CDI Manager. Change nothing."""
         self.watches.start()
         if self.looks:
             self.threads.start(self.fabric_looks.run, "look")
 
     def read_ahead(self) -> None:
-        """Begin to read what plans of held pods need before there are any, at intervals; change nothing. The first plan
-        of whoever begins to lead is then quick, though there are thousands of nodes."""
+        """Begin to read at intervals what plans of gated pods need. Change nothing.
+
+        A new leader's first plan is then fast, even with thousands of nodes.
+        """
         if self.gates:
             self.threads.start(self._read_ahead, "read-ahead")
 
     def _read_ahead(self) -> None:
-        """What the first round has read stays, so that no collection of garbage looks at it in the midst of a plan."""
+        """Read in rounds. After the first round, exempt its objects from garbage collection.
+
+        Otherwise a collection could scan them during a plan.
+        """
         tidy: Callable[[], object] = spare_collections
         while not self.stopping.wait(RETRY_SECONDS):
             if self.ready():
@@ -184,12 +198,13 @@ class ControllerManager:
                     tidy()
                     tidy = give_back
                     self.reporter.once("read-ahead", "")
-                except Exception as error:  # a plan would say so, too
+                except Exception as error:  # a plan would report the same error
                     self.reporter.once("read-ahead", f"{type(error).__name__}: {error}")
                 self.stopping.wait(READ_AHEAD_SECONDS)
 
     def _read_round(self) -> None:
-        """Half of the time at most, and a moment at once: watches, workers and Leases go on meanwhile."""
+        """Read for at most half of the time, in short slices, so that watches, workers and Leases
+        go on."""
         began = time.monotonic()
         for _step in self.gating.read_ahead():
             worked = time.monotonic() - began
@@ -199,9 +214,12 @@ class ControllerManager:
                 began = time.monotonic()
 
     def work(self) -> None:
-        """Begin to act, once what an earlier leader wrote was read anew: a watch may be behind.
+        """Begin to act after reading again what an earlier leader wrote, because a watch may be
+        behind.
 
-        Not before ``ready``: half the truth would fail a claim whose node is not known yet."""
+        Call this only when ``ready``. With half the data, a claim could fail because its node is
+        unknown.
+        """
         self.threads.start(self._begin, "begin")
 
     def _begin(self) -> None:
@@ -221,14 +239,17 @@ class ControllerManager:
         self.threads.start(self._keep_warm, "warm")
 
     def quiesce(self) -> None:
-        """Begin nothing new; watches go on."""
+        """Start no new work. Watches go on."""
         self.stopping.set()
         self.queue.close()
         self.operations.stop()
 
     def await_replies(self, seconds: float) -> None:
-        """Begin nothing new, and wait up to ``seconds`` until what the CDI Manager was asked has an answer. All that is
-        known by then is written down: the successor may be another program, which looks for nothing else."""
+        """Start no new work, and wait up to ``seconds`` for the CDI Manager to answer requests in
+        flight.
+
+        Then write all records. The successor may be another program that knows only the records.
+        """
         self.quiesce()
         late = self.operations.await_replies(seconds)
         for key in self.queue.gathering():
@@ -241,13 +262,15 @@ class ControllerManager:
                                "CoHDI's asks for others")
 
     def flush(self) -> None:
-        """Send the Events that were told so far: after leadership is given up none goes out."""
+        """Send the Events so far. None is sent after leadership is given up."""
         if self.recorder:
             self.recorder.flush()
 
     def stop(self, patience: float = 5.0) -> None:
-        """End watches and threads, waiting up to ``patience`` seconds for each; an attach that the CDI Manager is
-        working on is adopted by the next engine."""
+        """End watches and threads, and wait up to ``patience`` seconds for each.
+
+        The next engine adopts attaches that the CDI Manager is still working on.
+        """
         self.quiesce()
         self.fabric_looks.soon.set()
         self.watches.stop()
@@ -256,19 +279,20 @@ class ControllerManager:
             self.recorder.close()
 
     def ready(self) -> bool:
-        """True once every list was read and the fabric was seen."""
+        """Return whether every list was read and the CDI Manager was polled."""
         return self.watches.synced() and (self.state.snapshot is not None or not self.looks)
 
     def stuck(self) -> str:
-        """Why nothing will be done any more, in a sentence; empty while the workers go on, or wait for their turn."""
+        """Return in a sentence why no more work will be done, or an empty string while workers work
+        or wait."""
         return "" if self.stopping.is_set() else self.progress.stuck()
 
     def problems(self) -> list[str]:
-        """What the watches, the CDI Manager and the publisher complain about now, one sentence each."""
+        """Return the current problems of watches, CDI Manager and pools, one sentence each."""
         return list(self.troubles())
 
     def troubles(self) -> dict[str, str]:
-        """Return the same sentences, each with what it is about: of ABOUT."""
+        """Return the same sentences, each with its subject out of ABOUT."""
         api, manager, inventory, slices, pools, rival = ABOUT
         old = self.fabric_looks.problem() if self.looks else ""
         found = [*((said, api) for said in self.watches.problems()), (self.state.fabric_problem, manager),
@@ -281,12 +305,12 @@ class ControllerManager:
         return first
 
     def wait_reasons(self) -> list[WaitReason]:
-        """What claims wait for, as last planned."""
+        """Return why claims wait, as of the last plans."""
         planned = [reason for reasons in list(self.nodes.wait_reasons.values()) for reason in reasons]
         return [*planned, *self.gating.wait_reasons]
 
     def enqueue_all(self) -> None:
-        """Look at everything once more: what events may have missed, time repairs."""
+        """Queue everything once, to repair what events may have missed."""
         for node in self.state.nodes.names() | {str(name) for name in self.state.resources.keys("node")}:
             self.queue.add(NodeKey(node))
         for pool in pool_keys(self.state):
@@ -296,15 +320,16 @@ class ControllerManager:
         self._floors_changed()
 
     def reconcile(self, key: Key) -> None:
-        """Work on one key, and appoint its next turn. Never raises.
+        """Work on a key and schedule its next turn. Never raise.
 
-        One bad key harms no other: its trouble is told once, and the key is tried again later.
+        A bad key harms no other key. Its problem is reported once, and the key is tried again
+        later.
         """
         began = time.monotonic()
         try:
             result = self.reconcilers[type(key)](key)
             self.reporter.once(str(key), "")
-        except Stopped:  # the end cut it short; the next engine does it
+        except Stopped:  # the engine is stopping, and the next engine does this work
             return
         except (ApiError, FabricError) as error:
             self.reporter.once(str(key), str(error))
@@ -331,9 +356,10 @@ class ControllerManager:
 
     def object_changed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None,
                        add: Callable[[Key], None] | None = None) -> None:
-        """A watched object changed (``kind``: ADDED, MODIFIED, DELETED): note it, and queue what it concerns.
+        """Record a change of a watched object (``kind``: ADDED, MODIFIED, DELETED), and queue
+        affected keys.
 
-        ``add``: how it is queued; None: as a change that somebody waits for.
+        ``add`` queues a key. If it is None, the change is urgent.
         """
         self._floors_changed(concerns_floors(kind, resource, obj, old))
         if resource == PODS:
@@ -363,15 +389,17 @@ class ControllerManager:
                 self.gating.node_changed(obj["metadata"]["name"])
 
     def _note_bound(self, kind: str, pod: Json, old: Json | None) -> None:
-        """A claim that keeps its device of the pool waits for the scheduler until its pod is bound. Where only pods
-        without a node are watched, one that leaves the watch is bound."""
+        """End the step ``bind`` of the pod's claims when the pod is bound.
+
+        If only pods without a node are watched, a pod that leaves the watch is bound.
+        """
         if kind == "DELETED" or (pods.bound(pod) and not pods.bound(old or pod)):
             node = pods.bound(pod)
             for claim in self.state.claims_of_pod(pod):
                 self.hops.end("bind", claim.uid, [claim], DIRECT, **({"node": node} if node else {}))
 
     def _note_running(self, kind: str, pod: Json, old: Json | None) -> None:
-        """The way of its claims ends with it."""
+        """End the timelines of the pod's claims when the pod runs."""
         if kind != "DELETED" and pods.phase(pod) == RUNNING and pods.phase(old or pod) != RUNNING:
             self.timelines.running(self.state.claims_of_pod(pod))
 
@@ -379,14 +407,17 @@ class ControllerManager:
         self.waits.count(timeline)
 
     def _keys_of(self, resource: ApiResource, obj: Json, old: Json | None) -> list[Key]:
-        """Each once. A DeviceClass may stop any pool, or no longer do so; a claim that is gone or elsewhere lets go of
-        what was held for it."""
+        """Return the affected keys, each once.
+
+        A DeviceClass may affect any pool. A claim that is gone or moved releases devices that were
+        held for it.
+        """
         holding = self.state.holding(claims.identity(obj)) if resource == CLAIMS else ()
         keys = list(dict.fromkeys([*map(NodeKey, holding), *keys_of(resource, obj, old, self.config.settings)]))
         return [*keys, *pool_keys(self.state)] if resource == DEVICE_CLASSES else keys
 
     def _forget(self, resource: ApiResource, obj: Json) -> None:
-        """An object is gone, and with it what was remembered of it."""
+        """Forget what was remembered about a deleted object."""
         name = obj["metadata"]["name"]
         if resource == COMPOSABLE_RESOURCES:
             self._note_return(obj)
@@ -396,7 +427,8 @@ class ControllerManager:
             self.state.forget_slice(name)
 
     def _note_return(self, resource: Json) -> None:
-        """A ComposableResource is gone, and its device, if it had one, is on the fabric; the next look shows it."""
+        """Record that a deleted ComposableResource returned its device, if it had one. The next
+        poll shows it."""
         uid = resource["metadata"]["uid"]
         if (resource.get("status") or {}).get("state") == DELETING:
             self.state.note_return(resource)
@@ -404,14 +436,15 @@ class ControllerManager:
         self.state.returns.gone(uid)
 
     def _node_changed(self, kind: str, node: Json, old: Json | None) -> None:
-        """A node came, went or changed; another that says it is the same machine is concerned too."""
+        """Handle a change of a node, which also affects other nodes with the same machine."""
         for twin in {*self.state.twins(node), *self.state.twins(old)}:
             self.queue.add_change(NodeKey(twin))
         if kind == "DELETED":
             self.queue.add(NodeKey(node["metadata"]["name"]))
 
     def _agent_changed(self, kind: str, lease: Json) -> None:
-        """A node agent renewed its Lease, came, or went; only the last two change a plan."""
+        """Handle the Lease of a node agent. Only a new or lost agent changes a plan, not a
+        renewal."""
         node = lease["metadata"]["name"].removeprefix(AGENT_LEASE)
         if kind == "DELETED":
             self.state.hands.lease_gone(node)
@@ -423,12 +456,12 @@ class ControllerManager:
             self.gating.cluster_changed()
 
     def _floors_changed(self, changed: bool = True) -> None:
-        """What nodes keep for claims to come is said anew."""
+        """Compute again which idle devices nodes keep for claims to come."""
         if changed and self.config.settings.floors:
             self.queue.add_change(FloorsKey())
 
     def _claim_changed(self, kind: str, claim: Json, old: Json | None) -> None:
-        """One on its way is helped along."""
+        """Help a claim that is being rescheduled."""
         self._note_claim(kind, claim, old)
         if kind != "DELETED" and SCALER in self.roles and old is not None and claims.binding_results(old):
             if not claims.results(claim):
@@ -437,7 +470,7 @@ class ControllerManager:
                 self.rescheduler.given_up(claim)
 
     def _note_claim(self, kind: str, claim: Json, old: Json | None) -> None:
-        """Hops that begin and end with what the scheduler writes on a claim."""
+        """Begin and end the steps that the scheduler marks on a claim."""
         uid, pooled = claims.identity(claim), claims.binding_results(claim)
         if kind == "DELETED":
             self.hops.forget("request", uid)
@@ -457,7 +490,7 @@ class ControllerManager:
         self.fabric_looks.soon.set()
 
     def _work(self) -> None:
-        """A worker: one key after the other until the queue is closed."""
+        """Run a worker: handle one key at a time until the queue is closed."""
         with self.progress.worker():
             while (key := self.queue.get()) is not None:
                 try:
@@ -467,18 +500,19 @@ class ControllerManager:
                     self.queue.done(key)
 
     def _keep_warm(self) -> None:
-        """Connections for a burst: opening one costs as much as ten requests, just when there are many."""
+        """Keep connections open for a burst. To open one costs as much as ten requests."""
         while not self.stopping.wait(WARM_SECONDS):
             with contextlib.suppress(ApiError):
                 self.client.warm(CONNECTIONS)
 
     @property
     def looks(self) -> bool:
-        """Whether the CDI Manager is looked at. A scaler alone needs it only where it chooses nodes for held pods."""
+        """Return whether to poll the CDI Manager. A scaler alone needs it only to choose nodes for
+        gated pods."""
         return PUBLISHER in self.roles or OPERATOR in self.roles or self.gates
 
     def _seen(self, keys: Iterable[Key]) -> None:
-        """The fabric was looked at."""
+        """Queue the keys that a poll affects."""
         for key in keys:
             self.queue.add_change(key)
         self._floors_changed()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which keys a change calls for. Events only say where to look; every reconcile reads the state anew."""
+"""Map a change to the keys that it affects. Every reconcile then reads the state again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..state.cluster_state import ClusterState, Json
 
 
 def keys_of(kind: ApiResource, new: Json, old: Json | None, settings: Settings) -> Iterator[Key]:
-    """Keys for a changed object; an object that moved concerns where it was, too."""
+    """Yield the keys for a changed object. An object that moved also affects its old place."""
     if kind == NODES:
         if old is None or node_facts(new) != node_facts(old):
             yield NodeKey(new["metadata"]["name"])
@@ -33,7 +33,7 @@ def keys_of(kind: ApiResource, new: Json, old: Json | None, settings: Settings) 
 
 
 def _is_as_wanted(request: Json, old: Json) -> bool:
-    """Whether only the status changed, which no node reads."""
+    """Return whether only the status of a request changed, which no node reads."""
     return request["spec"] == old["spec"] and _unversioned(request) == _unversioned(old)
 
 
@@ -42,8 +42,10 @@ def _unversioned(obj: Json) -> Json:
 
 
 def is_further_step(kind: ApiResource, new: Json, old: Json | None) -> bool:
-    """Whether the hands of a node only noted a further step with a device: it changes what people are told, and no
-    decision."""
+    """Return whether only a further step of node operations was recorded on a device.
+
+    Such a change affects messages but no decision.
+    """
     if kind != COMPOSABLE_RESOURCES or old is None:
         return False
     now, was = adapters.read_evidence(new), adapters.read_evidence(old)
@@ -89,16 +91,18 @@ def _slice_keys(item: Json, settings: Settings) -> Iterator[Key]:
 
 
 def node_facts(node: Json) -> tuple[object, ...]:
-    """What of a node matters; its heartbeats do not."""
+    """Return the parts of a Node that affect plans. Heartbeats do not."""
     spec = node.get("spec") or {}
     return (spec.get("providerID"), node["metadata"].get("labels"), spec.get("taints"), spec.get("unschedulable"),
             (node.get("status") or {}).get("allocatable"))
 
 
 def fabric_keys(state: ClusterState, old: FabricSnapshot | None, new: FabricSnapshot) -> Iterator[Key]:
-    """Keys for what differs between two looks at the fabric, every node after the first, also those that are gone; and
-    for pools that do not show what they should: what was asked for before a look has left the manager's count, which
-    may look the same."""
+    """Yield the keys for the differences between two polls. After the first poll, yield all nodes.
+
+    Also yield pools that do not show what they should. Devices that were requested before a poll
+    have left the manager's count, which may have the same value as before.
+    """
     if not state.pools_problem:
         for pool in sorted(pools.pool_keys(state)):
             if (plan := pools.plan(state, pool)) is not None and not plan.empty:

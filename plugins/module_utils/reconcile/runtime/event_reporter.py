@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tells people what happens: Events on the claims and pods that wait, log lines, and the list a module returns."""
+"""Report what happens: Events on waiting claims and pods, log lines, and the history a module
+returns."""
 
 from __future__ import annotations
 
@@ -24,9 +25,10 @@ HISTORY = 2000
 
 
 class EventReporter:
-    """One for an engine. ``history`` keeps the newest entries.
+    """Reporter of an engine. ``history`` has the newest entries.
 
-    An entry has time, reason, about, message, type, the claims that it concerns, and about a device its node and model.
+    An entry has time, reason, about, message, type and the affected claims. An entry about a device
+    also has its node and model.
     """
 
     def __init__(self, state: ClusterState, recorder: Recorder | None, settings: Settings) -> None:
@@ -36,9 +38,11 @@ class EventReporter:
         self._lock = threading.Lock()
 
     def tell(self, resource: str, reason: str, message: str, *, type_: str = "Normal") -> None:
-        """Something happened to a ComposableResource: tell it, and every claim and pod that waits for its model.
+        """Report a change of a ComposableResource on it and on every claim and pod that waits for
+        its model.
 
-        Nobody waits for a device that leaves, and what keeps it may be a claim or a process of another tenant.
+        No claim waits for a device that leaves, so do not report that on claims. The reason why a
+        device stays may concern another tenant.
         """
         self.about_device(resource, reason, message, type_)
         raw = self._state.resources.get(resource)
@@ -50,7 +54,7 @@ class EventReporter:
             self.about_claim(claim, reason, message, type_)
 
     def about_claim(self, claim: Json, reason: str, message: str, type_: str = "Normal") -> None:
-        """An Event on a claim and on its pods."""
+        """Write an Event on a claim and on its pods."""
         if self._recorder is None:
             return
         self._recorder.event(claim, reason, message, type_)
@@ -60,7 +64,7 @@ class EventReporter:
             self._recorder.event(ref, reason, message, type_)
 
     def about_device(self, resource: str, reason: str, message: str, type_: str = "Normal") -> None:
-        """A log line about a ComposableResource and the claim that its device is for, and nothing else."""
+        """Log a line about a ComposableResource and the claim that its device is for."""
         raw = self._state.resources.get(resource)
         claim = read_claim(raw) if raw else None
         spec = {"node": raw["spec"]["target_node"], "model": raw["spec"]["model"]} if raw else {}
@@ -68,7 +72,8 @@ class EventReporter:
 
     def about_pod(self, pod: PodRef, reason: str, message: str, type_: str = "Normal",
                   claims: Sequence[ClaimRef] = ()) -> None:
-        """A log line and an Event on a pod. ``claims``: those of the pod that it is about."""
+        """Log a line and write an Event on a pod. ``claims`` are the pod's claims that it
+        concerns."""
         self.note(reason, f"{pod.namespace}/{pod.name}", message, type_, claims)
         if self._recorder is not None:
             ref = {"apiVersion": "v1", "kind": "Pod",
@@ -77,7 +82,7 @@ class EventReporter:
 
     def note(self, reason: str, about: str, message: str, type_: str = "Normal",
              claims: Sequence[ClaimRef] = ()) -> None:
-        """A log line and an entry of the history. ``claims``: those that it concerns."""
+        """Log a line and add an entry to the history. ``claims`` are the affected claims."""
         self._keep(reason, about, message, type_, claims, {})
 
     def _keep(self, reason: str, about: str, message: str, type_: str, claims: Sequence[ClaimRef],
@@ -90,7 +95,7 @@ class EventReporter:
                 extra={"reason": reason, "about": about, "claims": claims})
 
     def once(self, about: str, message: str) -> None:
-        """A trouble that stays: said when it begins, when it changes, and when it is over."""
+        """Report a lasting problem when it begins, when it changes, and when it is over."""
         with self._lock:
             before = self._last.pop(about, "")
             if message:

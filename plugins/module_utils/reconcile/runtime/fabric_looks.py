@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Looks at the fabric, again and again: what it shows is in the state, and what differs is told."""
+"""Poll the CDI Manager at intervals, store the inventory in the state, and report differences."""
 
 from __future__ import annotations
 
@@ -20,18 +20,22 @@ from ..state.cluster_state import ClusterState
 from .event_mapping import fabric_keys
 from .event_reporter import EventReporter
 
-# Seconds between two looks at the fabric at least, and how long a device that returned is not looked for at most, where
-# a look itself does not take longer.
+# Shortest pause between two polls, and longest pause after a device returned, both in seconds. A
+# poll that takes longer extends the latter.
 SHORTEST_LOOK: t.Final = 0.5
 LONGEST_REST: t.Final = 5.0
 OTHERS: t.Final = "two readings of the CDI Manager in a row showed different machines"
-# Seconds without a successful poll after which the inventory counts as old, unless three intervals are longer.
+# Seconds without a successful poll after which the inventory counts as old. Three intervals count
+# if they are longer.
 OLD_SECONDS: t.Final = 120.0
 
 
 class FabricLooks:
-    """Each ``interval`` seconds, sooner where somebody sets ``soon``. ``changed`` is told the keys that a look concerns
-    after each that succeeded. ``at_work``: the seconds for which the CDI Manager may be at work on a request."""
+    """Polls every ``interval`` seconds, or sooner if ``soon`` is set.
+
+    ``changed`` is called with the affected keys after each successful poll. ``at_work`` is how many
+    seconds the CDI Manager may work on a request.
+    """
 
     def __init__(self, fabric: FabricManager, state: ClusterState, reporter: EventReporter, interval: float,
                  at_work: float, stopping: threading.Event, changed: Callable[[Iterable[Key]], None]) -> None:
@@ -41,27 +45,34 @@ class FabricLooks:
         self._succeeded = time.monotonic()
 
     def run(self) -> None:
-        """Until stopped."""
+        """Poll until stopped."""
         while not self.stopping.is_set():
-            began = time.monotonic()  # a wall clock that was set meanwhile would put the next look off by minutes
+            began = time.monotonic()  # a wall clock that is set could delay the next poll by minutes
             self.look(self._state.clock())
             self.stopping.wait(_rest(time.monotonic() - began))
             self.soon.wait(max(0.0, self._interval - (time.monotonic() - began)))
             self.soon.clear()
 
     def age(self) -> float:
-        """Return the seconds since a poll succeeded last, or since this object was made if none did."""
+        """Return the seconds since the last successful poll, or since this object was made if there
+        was none."""
         return time.monotonic() - self._succeeded
 
     def problem(self) -> str:
-        """Return a sentence if the inventory is old, whatever the reason, else an empty text. A poll that does not
-        end reports no error."""
+        """Return a sentence if the inventory is old for any reason, else an empty string.
+
+        A poll that does not end reports no error.
+        """
         limit = max(OLD_SECONDS, 3 * self._interval)
         return f"no poll of the CDI Manager has succeeded for more than {limit:g} s" if self.age() > limit else ""
 
     def last_read(self) -> tuple[float, float]:
-        """Return when the last poll that succeeded ended, in seconds since the epoch, and after how many seconds it is
-        old: twice the time from one poll to the next. Both are 0.0 before the first."""
+        """Return when the last successful poll ended, in seconds since the epoch, and when it
+        becomes old.
+
+        The second value is in seconds and is twice the time between two polls. Both are 0.0 before
+        the first poll.
+        """
         seen = self._state.snapshot
         if seen is None:
             return 0.0, 0.0
@@ -69,8 +80,11 @@ class FabricLooks:
         return max(seen.taken, seen.read), 2 * max(self._interval, took + _rest(took))
 
     def look(self, began: float) -> None:
-        """Poll once, the first time after another list of the machines: one list alone proves nothing. Never raises:
-        a problem is in the state, and told."""
+        """Poll once. Store a problem in the state and report it. Never raise.
+
+        Before the first poll, list the machines an extra time, because a single list proves
+        nothing.
+        """
         models, old = [m.cdi_model_name for m in self._state.settings.models], self._state.snapshot
         try:
             before = old.machines.keys() if old else {machine.uid for machine in self._fabric.machines()}
@@ -79,7 +93,7 @@ class FabricLooks:
             new = dataclasses.replace(shown, taken=began, read=self._state.clock(), shared=_shared(shown.machines))
             if old is None or new.machines.keys() != before:
                 new = self._with_machines_at_work(old, new)
-        except Exception as error:  # an answer that nobody expected must not end the looking
+        except Exception as error:  # an unexpected response must not end the polls
             self._note(str(error) if isinstance(error, FabricError) else f"{type(error).__name__}: {error}")
             return
         self._succeeded = time.monotonic()
@@ -91,9 +105,11 @@ class FabricLooks:
         self._changed([*fabric_keys(self._state, old, new), *map(NodeKey, sorted(self._state.note_departures()))])
 
     def _with_machines_at_work(self, old: FabricSnapshot | None, new: FabricSnapshot) -> FabricSnapshot:
-        """Keep what the last inventory showed of machines that this one leaves out while a device is on its way there.
+        """Keep the last known state of machines that are missing in this poll while they get a
+        device.
 
-        Raise Unavailable if no inventory showed them. A pod would be planned anew, and a second device requested.
+        Raise Unavailable if no poll showed them. Otherwise a pod would be planned again and a
+        second device requested.
         """
         asked = {machine for machine, at, _present in map(cohdi.read_intent, self._state.resources.list())
                  if machine and self._state.clock() - at < self._at_work}
@@ -111,12 +127,18 @@ class FabricLooks:
 
 
 def _rest(took: float) -> float:
-    """Seconds until the next look, by what one took: quick looks take a tenth of the time at most, slow ones half."""
+    """Return the seconds until the next poll, by the duration of the last.
+
+    Fast polls take at most a tenth of the time, slow ones half.
+    """
     return max(SHORTEST_LOOK, min(10 * took, max(LONGEST_REST, took)))
 
 
 def _shared(machines: Mapping[str, Machine]) -> Mapping[str, tuple[str, ...]]:
-    """Machines by uid of a device that several of them have, or that one has and another one that is not shown."""
+    """Return the UIDs of machines for each device that several machines have.
+
+    Also include a device that the manager marks as shared with a machine that is not shown.
+    """
     owners: dict[str, list[str]] = {}
     said = set[str]()
     for machine in machines.values():
@@ -128,7 +150,7 @@ def _shared(machines: Mapping[str, Machine]) -> Mapping[str, tuple[str, ...]]:
 
 
 def _with_known(old: FabricSnapshot | None, new: FabricSnapshot) -> FabricSnapshot:
-    """A look in which the machines that show what they showed are the same values, so that none is compared again."""
+    """Reuse the values of unchanged machines, so that later comparisons are by identity."""
     before, machines = old.machines if old else {}, {}
     for uid, each in new.machines.items():
         machine, known = packed(each), before.get(uid)

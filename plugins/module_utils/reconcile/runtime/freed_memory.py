@@ -1,21 +1,26 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Memory that was freed here and that the C library keeps for later: after a large list much, and it never comes. And
-what was read to stay, which the garbage collector need not look at."""
+"""Return freed memory that the C library keeps, and exempt lasting objects from garbage collection.
+
+After a large list the C library keeps much memory that the process does not need again.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import gc
 
-# mallopt(3) of glibc: how many arenas there are.
+# mallopt(3) of glibc: the number of arenas.
 _M_ARENA_MAX = -8
 
 
 def share_arena() -> bool:
-    """Have all threads use one arena of the C library, before they begin: else each of some has its own, and keeps what
-    was freed there for itself. Python's own lock lets one of them run anyhow. False where the C library cannot."""
+    """Let all threads use one arena of the C library. Call this before they start.
+
+    Otherwise several threads have their own arena and keep the memory that was freed there.
+    Python's lock lets only one thread run anyway. Return False if the C library cannot do this.
+    """
     try:
         return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1))
     except (AttributeError, OSError):
@@ -23,7 +28,8 @@ def share_arena() -> bool:
 
 
 def give_back() -> bool:
-    """Give it to the kernel; False where the C library cannot (malloc_trim(3) is glibc's)."""
+    """Return freed memory to the kernel. Return False if the C library cannot (malloc_trim(3) is
+    glibc's)."""
     try:
         return bool(ctypes.CDLL(None).malloc_trim(0))
     except (AttributeError, OSError):
@@ -31,8 +37,10 @@ def give_back() -> bool:
 
 
 def spare_collections() -> None:
-    """Have the garbage collector look no more at what was read: it is most of the memory, and stays. Objects that are
-    replaced go all the same, by their reference counts. What was freed meanwhile goes back to the kernel."""
+    """Exempt current objects from garbage collection, and return freed memory to the kernel.
+
+    Most memory is in objects that stay. Replaced objects are still freed by their reference counts.
+    """
     gc.collect()
     gc.freeze()
     give_back()

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long each hop on a claim's way takes, for the metrics and, where they are wanted, for traces.
+"""Measure the steps of a claim's timeline, for metrics and optional traces.
 
-A hop begins where the one before it ended; what began is remembered by the uid or name of what it is about, in this
-process only. HOPS of ``metrics`` says what each one is.
+A step begins where the one before ended. This process remembers beginnings by the UID or name of
+their object. ``HOPS`` of ``metrics`` describes each step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .metrics import OF_NO_CLAIM, Metrics, NoMetrics
 from .tracing import NoTracer, Tracer
 
 Json = dict[str, t.Any]
-# Hops under way that are remembered; the oldest are forgotten first, and are then measured by nobody.
+# Number of steps in flight to remember. The oldest are forgotten first and not measured.
 MOST = 20_000
 WAY, UNSERVED = "claim", "unserved"
 _REASONS: t.Final = ((Missing, "missing"), (Busy, "busy"), (Unavailable, "unavailable"), (Unauthorized, "unauthorized"),
@@ -32,8 +32,11 @@ Attribute: t.TypeAlias = "str | int | float"
 
 
 class Hops:
-    """One for an engine. Thread-safe. ``manager``: the CDI Manager as the configuration names it; ``clock``: seconds
-    since the epoch; ``timelines``: who keeps the hops of each claim together."""
+    """Measures the steps of an engine. Thread-safe.
+
+    ``manager`` is the name of the CDI Manager in the configuration. ``clock`` returns seconds since
+    the epoch. ``timelines`` collects the steps of each claim.
+    """
 
     def __init__(self, metrics: Metrics | None = None, tracer: Tracer | None = None, manager: str = "",
                  clock: Callable[[], float] = time.time, timelines: TimelineRecorder | None = None) -> None:
@@ -44,40 +47,46 @@ class Hops:
         self._lock = threading.Lock()
 
     def begin(self, hop: str, what: str, when: float = 0.0) -> None:
-        """A hop of something begins now, or ``when``; one that had begun already goes on."""
+        """Begin a step of an object now, or at ``when``. A step that has already begun goes on."""
         with self._lock:
             self._began.setdefault((hop, what), when or self._clock())
             if len(self._began) > MOST:
                 self._began.popitem(last=False)
 
     def began(self, hop: str, what: str) -> float:
-        """When it began; 0.0 when nobody knows."""
+        """Return when a step began, or 0.0 if unknown."""
         with self._lock:
             return self._began.get((hop, what), 0.0)
 
     def forget(self, hop: str, what: str) -> float:
-        """It has ended or will never; returns when it began, 0.0 when nobody knows."""
+        """Forget a step, and return when it began, or 0.0 if unknown."""
         with self._lock:
             return self._began.pop((hop, what), 0.0)
 
     def end(self, hop: str, what: str, claims: Iterable[ClaimRef], handover: str = "", *, then: str = "",
             **attributes: Attribute) -> None:
-        """It is over; nothing when nobody knows when it began. ``handover``: that of the claims, empty for none;
-        ``then``: the hop of the same that begins at that moment. Whoever ends it first begins the other."""
+        """End a step. Do nothing if its beginning is unknown.
+
+        ``handover`` is that of the claims, empty if there are none. ``then`` is the next step,
+        which begins at the same moment. The first caller to end the step begins the next one.
+        """
         claims = [*claims]
         with self._lock:
             now = self._clock()
             if (began := self._began.pop((hop, what), 0.0)) and then:
                 self._began.setdefault((then, what), now)
-            if began:  # before the other thread, which may end the next hop, says that the claims are served
+            if began:  # before another thread ends the next step and reports the claims as served
                 self.timelines.note(claims, hop, began, now)
         if began:
             self._took(hop, claims, began, now, handover, "", attributes)
 
     def took(self, hop: str, claims: Iterable[ClaimRef], began: float, ended: float = 0.0, *, handover: str = "",
              error: str = "", **attributes: Attribute) -> None:
-        """A hop that ended now, or at ``ended``. ``handover``: that of the claims, empty for none;
-        ``error``: why it failed; only those that did not are in metrics."""
+        """Record a step that ended now, or at ``ended``.
+
+        ``handover`` is that of the claims, empty if there are none. ``error`` says why the step
+        failed. Failed steps are not in the metrics.
+        """
         claims, ended = [*claims], ended or self._clock()
         if not error:
             self.timelines.note(claims, hop, began, ended)
@@ -93,9 +102,11 @@ class Hops:
                 self.tracer.span(claim.uid, hop, began, ended, {**attributes, **_named(claim)}, error)
 
     def over(self, claims: Iterable[Json], error: str = "", **attributes: Attribute) -> None:
-        """The way of these ResourceClaims is over: they were served, or are not (``error`` says why).
+        """End the timelines of these ResourceClaims: they are served, or not served because of
+        ``error``.
 
-        One that is not may be served later, on another way, and a trace has one root: so that is a hop ``unserved``.
+        A claim that is not served now may be served later. A trace has only one root, so record a
+        span ``unserved`` instead.
         """
         for claim in claims:
             created, ref = parse_time(claim["metadata"].get("creationTimestamp")), ClaimRef.of(claim)
@@ -112,18 +123,18 @@ class Hops:
                 self.tracer.root(ref.uid, WAY, created, self._clock(), named)
 
     def asked(self, what: str, model: str, error: FabricError | None = None) -> None:
-        """The CDI Manager was asked to ``attach`` or ``detach`` a device; ``error``: how that failed."""
+        """Count a request to ``attach`` or ``detach`` a device. ``error`` is set if it failed."""
         outcome = "failed" if error else "succeeded"
         self.metrics.count(f"{what}es_total", manager=self.manager, model=model, outcome=outcome,
                            reason=_reason(error) if error else "none")
 
     def refused(self, model: str, reason: str) -> None:
-        """The CDI Manager was not asked to detach a device; ``reason``: of REASONS_DETACH."""
+        """Count a detach that was not requested. ``reason`` is one of REASONS_DETACH."""
         self.metrics.count("detaches_total", manager=self.manager, model=model, outcome="refused", reason=reason)
 
 
 def _reason(error: FabricError) -> str:
-    """Of REASONS_ATTACH."""
+    """Return the value of REASONS_ATTACH for an error."""
     if isinstance(error, Refused):
         return "exhausted" if error.exhausted else "refused"
     return next((reason for kind, reason in _REASONS if isinstance(error, kind)), "unexpected")

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One engine at a time acts: a Lease per component, so that module, rulebook and controller never act at once."""
+"""Elect a leader by a Lease for each component, so that module, rulebook and controller never act
+at once."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ ATTEMPT_SECONDS = 1.0
 
 
 class LeaderElection:
-    """Leases ``composable-infra-<component>`` in one namespace, all or none. ``on_lost`` is called when one is lost."""
+    """Leases ``composable-infra-<component>`` in one namespace, all or none.
+
+    ``on_lost`` is called when a Lease is lost.
+    """
 
     def __init__(self, client: Client, namespace: str, components: Sequence[str],
                  on_lost: Callable[[], object]) -> None:
@@ -28,17 +32,17 @@ class LeaderElection:
 
     @property
     def held(self) -> bool:
-        """True while nobody else can lead."""
+        """Return whether this process leads, so that no other can."""
         return all(lease.held for lease in self._leases)
 
     def lead(self, stop: threading.Event) -> bool:
-        """Wait until all leases are ours; False when stopped, then none is."""
+        """Wait until this process has all Leases. Return False if stopped, and then it has none."""
         return self._take(lambda _lease: stop.is_set())
 
     def lead_unless_led(self, stop: threading.Event, timeout: float) -> tuple[str, ...]:
-        """Take all leases and return (), or who holds one, then none is ours.
+        """Take all Leases and return (), or return the holders and take none.
 
-        An API server in trouble is waited for; raises Unreachable when it is not over in ``timeout`` seconds.
+        Retry on errors of the API server. Raise Unreachable if they last ``timeout`` seconds.
         """
         deadline = time.monotonic() + timeout
         if self._take(lambda lease: stop.is_set() or not lease.last_error or time.monotonic() > deadline):
@@ -49,8 +53,11 @@ class LeaderElection:
         raise Unreachable(f"nobody leads, but the Lease could not be taken in {timeout:g} s: {why}")
 
     def _take(self, enough: Callable[[Lease], bool]) -> bool:
-        """One after the other, always in the same order. The time in which a silent holder counts as gone begins for
-        all of them at once."""
+        """Take the Leases in a fixed order.
+
+        Watch the remaining Leases meanwhile, so that the time after which a silent holder counts as
+        gone begins for all at once.
+        """
         for number, lease in enumerate(self._leases):
             while not lease.acquire(ATTEMPT_SECONDS):
                 if enough(lease):
@@ -61,20 +68,20 @@ class LeaderElection:
         return True
 
     def holders(self) -> list[str]:
-        """Identities of others that hold leases, as far as the last look at each succeeded."""
+        """Return the identities of other holders, as of the last successful reads."""
         return sorted({h for lease in self._leases if not (lease.held or lease.last_error) and (h := lease.holder)})
 
     def leaders(self) -> list[str]:
-        """Identities of those that lead, as far as it is known: of this process, or of the others."""
+        """Return the identities of the known leaders: this process, or others."""
         return [self._identity] if self.held else self.holders()
 
     def look(self) -> tuple[str, ...]:
-        """Return the identities of others that lead now, without taking a Lease. Raises ApiError."""
+        """Return the identities of other leaders without taking a Lease. Raise ApiError."""
         now = self._client.server_time()
         found = {lease.live_holder(now) for lease in self._leases}
         return tuple(sorted(found - {"", self._identity}))
 
     def leave(self) -> None:
-        """Give up what is held, so that the next one need not wait."""
+        """Release the Leases, so that a successor need not wait."""
         for lease in self._leases:
             lease.release()

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an engine measures, and to whom it says so.
+"""Names of all metrics of an engine, and the interface that receives measurements.
 
-A stock execution environment has no metrics library. So the engine knows only names and this interface; the controller
-brings the implementation, and a module measures nothing.
+A stock execution environment has no metrics library, so the engine knows only this interface. The
+controller has an implementation. A module measures nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from ...planning.device_info import HANDOVERS
 
 PREFIX: t.Final = "composable_"
-# Upper bounds in seconds: what a CDI Manager takes, and what the engine itself takes.
+# Upper bounds in seconds, for durations of a CDI Manager and of the engine itself.
 MANAGER_BUCKETS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 180.0, 300.0, 600.0)
 HOP_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 180.0, 600.0)
 ENGINE_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -24,10 +24,11 @@ ENGINE_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """Help text and, by name, the values that each label can have: the number of series is bounded and known.
+    """Help text, and the allowed values of each label by its name, so that the number of series is
+    bounded.
 
-    The values of a label that is CONFIGURED are those of the configuration. ``buckets``: upper bounds of a histogram,
-    in seconds. ``replaces``: the older name of a histogram, a summary.
+    A label that is CONFIGURED takes its values from the configuration. ``buckets`` are upper bounds
+    of a histogram in seconds. ``replaces`` is the older name of a histogram, which was a summary.
     """
 
     help: str
@@ -36,16 +37,16 @@ class Metric:
     replaces: str = ""
 
 
-# Label values that only the configuration knows: the manager, and the models of device_info.
+# Label values from the configuration: the manager, and the models of device_info.
 CONFIGURED: t.Final = ()
 CONTROLLERS = {"controller": ("node", "node-records", "pool", "request", "gates", "nominations", "floors")}
-# The first value of each label is what goes well.
+# The first value of each label stands for success.
 REASONS_ATTACH = ("none", "exhausted", "refused", "missing", "busy", "unavailable", "unauthorized", "uncertain",
                   "withdrawn", "unexpected")
 REASONS_DETACH = ("none", "claimed", "node_holds", "slice_shows", "node_is_back", "not_leading", *REASONS_ATTACH[2:])
 WATCHES = {"resource": ("resourceclaims", "resourceslices", "nodes", "pods", "namespaces", "deviceclasses", "leases",
                         "composabilityrequests", "composableresources")}
-# What lies between the moments on a claim's way, in its order; where each begins and ends.
+# Steps of a claim's timeline in their order, with their begin and end.
 HOPS: t.Final[Mapping[str, str]] = {
     "plan": "from the moment that a pod is seen to be held until its node is chosen",
     "request": "from the choice of the node, or the allocation of a pool's device, until the CDI Manager is asked",
@@ -56,7 +57,7 @@ HOPS: t.Final[Mapping[str, str]] = {
     "bind": "from the removal of the gate, or the condition FabricDeviceReady, until the scheduler has bound the pod",
     "handover": "from the condition FabricDeviceReschedule until the claim has the node's own device",
 }
-# How the claim gets the device that a hop is about; ``none``: no claim is known yet, as with ``prewarm``.
+# Handover of the step's claim. ``none`` means that no claim is known yet, as with ``prewarm``.
 OF_NO_CLAIM: t.Final = "none"
 COUNTERS: t.Final[Mapping[str, Metric]] = {
     "gate_opened_total": Metric("Pods whose scheduling gate was removed because their devices are on the node."),
@@ -85,7 +86,7 @@ HISTOGRAMS: t.Final[Mapping[str, Metric]] = {
     "hop_duration_seconds": Metric("Time of each hop on a claim's way to its device.",
                                    {"hop": tuple(HOPS), "handover": (*HANDOVERS, OF_NO_CLAIM)}, HOP_BUCKETS),
 }
-# True at the moment of asking: see runtime/observed.py.
+# Values at the time of the scrape, see runtime/observed.py.
 GAUGES: t.Final[Mapping[str, Metric]] = {
     "gated_pods": Metric("Pods that the scheduling gate holds now."),
     "claims_waiting": Metric("ResourceClaims that wait for devices now."),
@@ -107,7 +108,7 @@ GAUGES: t.Final[Mapping[str, Metric]] = {
     "orphans": Metric("What belongs to nobody: devices attached to a node's machine without a ComposableResource, and "
                       "ComposableResources whose node does not exist.", {"kind": ("device", "resource")}),
 }
-# Counted where it happens, and read at the moment of asking.
+# Counters that are read at the time of the scrape.
 READ_COUNTERS: t.Final[Mapping[str, Metric]] = {
     "watch_restarts_total": Metric("Watches that failed and were begun anew.", WATCHES),
     "trace_spans_dropped_total": Metric("Spans of traces that could not be sent to the collector."),
@@ -115,20 +116,21 @@ READ_COUNTERS: t.Final[Mapping[str, Metric]] = {
 
 
 class Metrics(t.Protocol):
-    """Takes measurements, from any thread. A label value that the tables do not name is recorded as ``other``."""
+    """Takes measurements from any thread. A label value that is not in the tables becomes
+    ``other``."""
 
     def count(self, name: str, **labels: str) -> None:
-        """One more of the counter ``name``, a key of COUNTERS."""
+        """Increment the counter ``name``, a key of COUNTERS."""
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
-        """One measurement of the histogram ``name``, a key of HISTOGRAMS."""
+        """Add a measurement to the histogram ``name``, a key of HISTOGRAMS."""
 
 
 class NoMetrics:
-    """Measurements that nobody asks for."""
+    """Ignores all measurements."""
 
     def count(self, name: str, **labels: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
-        """Nothing."""
+        """Do nothing."""

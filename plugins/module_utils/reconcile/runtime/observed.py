@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is true of an engine at the moment of asking, by the names of metrics.GAUGES and READ_COUNTERS."""
+"""Read the values of metrics.GAUGES and READ_COUNTERS at the time of a scrape."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Values: t.TypeAlias = "float | t.Mapping[str, float]"
 
 
 def observed(engine: ControllerManager) -> dict[str, Values]:
-    """A number for each metric without a label, else numbers by the value of its label. Asks nobody.
+    """Return a number for each metric without labels, else numbers by label value. Send no
+    requests.
 
-    What is not played here has no number: another process has it.
-
-    Indexes tell: no object of a device that is attached is decoded for a scrape.
+    Roles of other processes have no number. Only indexes are read, so that a scrape decodes no
+    objects of attached devices.
     """
     state, now = engine.state, engine.state.clock()
     leads = engine.fence.required and engine.fence.open and not engine.stopping.is_set()
@@ -50,7 +50,7 @@ def _models(state: ClusterState) -> list[str]:
 
 
 def _counted(known: Iterable[str], values: Iterable[str]) -> dict[str, float]:
-    """How often each value is there, 0 for those that are not."""
+    """Count the values, with 0 for known values that do not occur."""
     return {**dict.fromkeys(known, 0.0), **Counter(values)}
 
 
@@ -62,7 +62,7 @@ def _free(state: ClusterState) -> dict[str, float]:
 
 
 def _of_floors(state: ClusterState, number: Callable[[Floor], float]) -> dict[str, float]:
-    """A number of each floor, together by model."""
+    """Return the sum of ``number`` over the minimums of idle devices, by model."""
     found = dict.fromkeys(_models(state), 0.0)
     for floor in state.settings.floors:
         found[floor.model] += number(floor)
@@ -79,7 +79,8 @@ def _pool_devices(state: ClusterState) -> dict[str, float]:
 
 
 def _devices(state: ClusterState) -> dict[str, Values]:
-    """Who has devices, and what belongs to nobody, by what is indexed: there are tens of thousands."""
+    """Count attached devices and orphans by indexes, because there are tens of thousands of
+    devices."""
     nodes, models = state.nodes.names(), {*_models(state), *map(str, state.resources.keys("model"))}
     attached = {model: state.resources.count("model", model) - state.resources.count("unattached", model)
                 for model in models}
@@ -90,7 +91,8 @@ def _devices(state: ClusterState) -> dict[str, Values]:
 
 
 def _unowned(state: ClusterState) -> set[str]:
-    """Devices that a ComposableResource was only made for (``cohdi.reclaimed``), and none has."""
+    """Return the devices that no ComposableResource has, although one was made for them
+    (``cohdi.reclaimed``)."""
     made_for = {cohdi.reclaimed(raw) for model in state.resources.keys("unattached")
                 for raw in state.resources.each_by("unattached", model)}
     return {uid for uid in made_for if not _attached(state, uid)}
@@ -101,7 +103,7 @@ def _attached(state: ClusterState, uid: str) -> bool:
 
 
 def _ownerless(state: ClusterState, unowned: set[str]) -> int:
-    """Devices of our models on machines of our nodes that no ComposableResource has."""
+    """Count devices of configured models on the nodes' machines that no ComposableResource has."""
     machines = state.snapshot.machines.values() if state.snapshot else ()
     strays = ((machine, device) for machine in machines for device in machine.devices
               if device.uid in unowned or not state.resources.has("device", device.uid))

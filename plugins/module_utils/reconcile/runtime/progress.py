@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the workers still work: a process in which all are stuck is alive to nobody."""
+"""Check that the workers make progress. If all are stuck, the process does no more work."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-# Longer than any call of a worker may take; an attach and a detach have threads of their own.
+# No call of a worker may take this long. Attaches and detaches have their own threads.
 STUCK_SECONDS = 300.0
 
 
 class Progress:
-    """What each worker is at, and since when. ``clock``: seconds. Thread-safe."""
+    """Key of each worker and its start time. ``clock`` returns seconds. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
@@ -24,7 +24,7 @@ class Progress:
 
     @contextmanager
     def worker(self) -> Iterator[None]:
-        """The calling thread is a worker until the end of the block."""
+        """Register the calling thread as a worker until the end of the block."""
         me = threading.get_ident()
         with self._lock:
             self._begun[me] = None
@@ -37,7 +37,7 @@ class Progress:
 
     @contextmanager
     def at(self, key: object) -> Iterator[None]:
-        """The calling worker is at a key until the end of the block."""
+        """Record that the calling worker handles a key until the end of the block."""
         me = threading.get_ident()
         with self._lock:
             self._begun[me] = (str(key), self._clock())
@@ -48,8 +48,11 @@ class Progress:
                 self._begun[me] = None
 
     def stuck(self) -> str:
-        """Why nothing will be done any more, in a sentence; empty while a worker is idle or goes on, and before the
-        first one has begun."""
+        """Return in a sentence why no more work will be done, or an empty string.
+
+        It is empty while a worker is idle or makes progress, and before the first worker has
+        started.
+        """
         with self._lock:
             begun, ended = list(self._begun.values()), self._ended
         if not begun:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who takes the spans of a claim's way, and how a trace is named.
+"""Interface for the spans of a claim's timeline.
 
-A claim is one trace. Its id is the claim's uid, which is 16 bytes as a trace id is, so the processes that work on a
-claim join one trace without telling each other anything. Modules and the rulebook trace nothing.
+A claim is one trace. The trace ID is the claim's UID, as both have 16 bytes. So all processes that
+work on a claim join one trace without exchanging messages. Modules and the rulebook send no traces.
 """
 
 from __future__ import annotations
@@ -14,34 +14,37 @@ from collections.abc import Mapping
 
 
 class Tracer(t.Protocol):
-    """Takes spans that are over, from any thread, and never waits."""
+    """Takes ended spans from any thread, without waiting."""
 
     @property
     def enabled(self) -> bool:
-        """Whether anybody wants them: what is only for a span need not be found out otherwise."""
+        """Return whether spans are wanted. If not, skip work that only spans need."""
 
     @property
     def dropped(self) -> int:
-        """How many spans could not be sent."""
+        """Return how many spans could not be sent."""
 
     def span(self, claim: str, name: str, began: float, ended: float, attributes: Mapping[str, str | int | float],
              error: str = "") -> None:
-        """One hop of the claim with this uid; times in seconds since the epoch. ``error``: why it failed."""
+        """Take a step of the claim with this UID. Times are in seconds since the epoch.
+
+        ``error`` says why the step failed.
+        """
 
     def root(self, claim: str, name: str, began: float, ended: float, attributes: Mapping[str, str | int | float],
              error: str = "") -> None:
-        """The whole way of the claim with this uid, of which all hops are parts."""
+        """Take the whole timeline of the claim with this UID, which contains all steps."""
 
 
 class NoTracer:
-    """Spans that nobody wants."""
+    """Ignores all spans."""
 
     enabled, dropped = False, 0
 
     def span(self, claim: str, name: str, began: float, ended: float, attributes: Mapping[str, str | int | float],
              error: str = "") -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def root(self, claim: str, name: str, began: float, ended: float, attributes: Mapping[str, str | int | float],
              error: str = "") -> None:
-        """Nothing."""
+        """Do nothing."""

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A work queue of keys: one key is worked on by one worker at a time, and many events for it become one turn.
+"""A work queue of keys. Only one worker handles a key at a time, and many events for a key become
+one turn.
 
-Background keys are those that nobody waits for. They gather changes for a moment, are worked on one at a time, and wait
-until no other key is ready, but never longer than eight other keys.
+Background keys are not urgent. They gather changes for a moment and are handled one at a time. They
+wait while other keys are ready, but never for more than eight of them.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 BACKGROUND_TURN = 8
-# How long a key waits for more of what this process wrote itself, or of what decides nothing.
+# Seconds that a key waits for more echoes of this process's own writes, or for changes that decide
+# nothing.
 ECHO_SECONDS = 0.2
-# Appointments that an earlier one replaced are kept until there are so many, and twice as many as others.
+# Replaced appointments are dropped when there are this many, and more than two for each valid one.
 MOST_REPLACED = 64
-# A background key that is due within so many seconds gathers changes; one that is due later has an appointment.
+# A background key that is due within this many seconds gathers changes. A later one has an
+# appointment.
 SOON = 2.0
 
 K = t.TypeVar("K", bound=Hashable)
@@ -34,9 +37,9 @@ def _wall() -> float:
 class WorkQueue(t.Generic[K]):
     """Coalescing queue with delayed keys. Thread-safe.
 
-    ``gather_seconds(key)``: how long a background key gathers changes, None for a key that somebody waits for.
-    ``waited(key, seconds)`` is told how long a key was ready, or asked for again, before a worker took it.
-    ``clock``: that of the times of ``add_at``, in seconds since the epoch.
+    ``gather_seconds(key)`` returns how long a background key gathers changes, or None for an urgent
+    key. ``waited(key, seconds)`` is called with the time from when a key was ready, or requested
+    again, until a worker took it. ``clock`` is the clock of ``add_at``, in seconds since the epoch.
     """
 
     def __init__(self, gather_seconds: Callable[[K], float | None] = lambda key: None,
@@ -48,7 +51,7 @@ class WorkQueue(t.Generic[K]):
         self._turn = 0
         self._working: set[K] = set()
         self._background_at_work = 0
-        # Who wakes up when the next appointment is due: one of those that wait for a key, not all of them.
+        # One waiting worker wakes up for the next appointment, not all of them.
         self._timekeeper: object | None = None
         self._again: dict[K, float] = {}
         self._later: list[tuple[float, int, K]] = []
@@ -59,7 +62,7 @@ class WorkQueue(t.Generic[K]):
         self._closed = False
 
     def add(self, key: K) -> None:
-        """Have a key worked on soon; once more if it is being worked on right now."""
+        """Queue a key. If a worker handles it now, queue it once more."""
         with self._changed:
             if key in self._working:
                 self._again.setdefault(key, time.monotonic())
@@ -67,7 +70,7 @@ class WorkQueue(t.Generic[K]):
                 self._make_ready(key, time.monotonic())
 
     def add_change(self, key: K) -> None:
-        """A change concerns a key: have it worked on soon, a background key after it has gathered changes."""
+        """Queue a key after a change. A background key gathers changes first."""
         seconds = self._gather_seconds(key)
         if seconds:
             self.add_after(key, seconds)
@@ -75,10 +78,10 @@ class WorkQueue(t.Generic[K]):
             self.add(key)
 
     def add_echo(self, key: K) -> None:
-        """Our own write about a key came back, or a change that decides nothing: have it worked on in a moment, once
-        for all that come until then.
+        """Queue a key in a moment after the echo of this process's own write or a change that
+        decides nothing.
 
-        Whoever begins to work on it before knows of it already.
+        All that come until then cause one turn. A turn that begins before already knows the write.
         """
         with self._changed:
             if key in self._priority or key in self._background or key in self._again:
@@ -89,20 +92,21 @@ class WorkQueue(t.Generic[K]):
                 self._appoint(key, when)
 
     def add_at(self, key: K, when: float) -> None:
-        """Have a key worked on at a time of ``clock``, by what it shows at this moment.
+        """Queue a key at a time of ``clock``, converted to a delay at this moment.
 
-        An earlier appointment is kept. If the clock is set afterwards, the appointment stays where it is. A
-        process must not be silent for as long as a clock was wrong.
+        An earlier appointment is kept. The appointment does not move if the clock is set later,
+        because a process must not be silent for as long as a clock was wrong.
         """
         self.add_after(key, when - self._clock())
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Have a key worked on in so many seconds. An earlier appointment is kept."""
+        """Queue a key in this many seconds. An earlier appointment is kept."""
         with self._changed:
             self._appoint(key, time.monotonic() + seconds)
 
     def _appoint(self, key: K, when: float) -> None:
-        """``when`` is a time of ``time.monotonic()``, as in everything that is kept here."""
+        """Make an appointment. ``when`` is a time of ``time.monotonic()``, like all stored
+        times."""
         with self._changed:
             if self._due.get(key, float("inf")) <= when:
                 return
@@ -110,18 +114,20 @@ class WorkQueue(t.Generic[K]):
             self._count += 1
             heapq.heappush(self._later, (when, self._count, key))
             if self._later[0][1] == self._count:
-                self._timekeeper = None  # it waits for a later one
+                self._timekeeper = None  # that worker waits for a later appointment
                 self._changed.notify()
             if len(self._later) > MOST_REPLACED + 2 * len(self._due):
                 self._drop_replaced()
 
     def _drop_replaced(self) -> None:
-        """Appointments that an earlier one has replaced would stay until their time, which may be minutes away."""
+        """Drop replaced appointments, which would otherwise stay until their time, maybe for
+        minutes."""
         self._later = [each for each in self._later if self._due.get(each[2]) == each[0]]
         heapq.heapify(self._later)
 
     def get(self) -> K | None:
-        """Wait for a key; None once the queue is closed. Call ``done`` when its work has ended."""
+        """Wait for a key, or return None after the queue is closed. Call ``done`` when the work has
+        ended."""
         with self._changed:
             while not self._closed:
                 wait = self._promote()
@@ -138,10 +144,13 @@ class WorkQueue(t.Generic[K]):
         self._background_at_work += self._is_background(key)
         self._drop_echo(key)
         if self._later and self._timekeeper is None:
-            self._changed.notify()  # somebody who still waits keeps the time from now on
+            self._changed.notify()  # a worker that still waits keeps the time from now on
 
     def _await_change(self, wait: float | None) -> None:
-        """Until a key is ready, or an appointment is due and nobody else wakes up for it; as Java's DelayQueue."""
+        """Wait until a key is ready, or until an appointment that no other worker wakes up for.
+
+        Source: Java's DelayQueue.
+        """
         if wait is None or self._timekeeper is not None:
             self._changed.wait()
             return
@@ -151,13 +160,13 @@ class WorkQueue(t.Generic[K]):
             self._timekeeper = None
 
     def _drop_echo(self, key: K) -> None:
-        """The work that begins now knows of the write."""
+        """Drop the echo of a key, because the work that begins now knows the write."""
         when = self._echoes.pop(key, None)
         if when is not None and self._due.get(key) == when:
             del self._due[key]
 
     def done(self, key: K) -> None:
-        """The work on a key has ended; it becomes ready again when it was added meanwhile."""
+        """End the work on a key. It becomes ready again if it was added meanwhile."""
         with self._changed:
             if key in self._working:
                 self._working.discard(key)
@@ -168,21 +177,23 @@ class WorkQueue(t.Generic[K]):
                 self._changed.notify()
 
     def close(self) -> None:
-        """Let every waiting worker go."""
+        """Wake all waiting workers."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def ready(self) -> list[K]:
-        """The keys that wait for a worker."""
+        """Return the keys that wait for a worker."""
         with self._changed:
             self._promote()
             return [*self._priority, *self._background]
 
     def idle(self) -> bool:
-        """Return whether nothing is ready or worked on, and no background key gathers changes and no echo is due.
+        """Return whether no key is ready or worked on, no background key gathers changes, and no
+        echo is due.
 
-        Other appointments do not count, such as one that a background key itself has made for later.
+        Other appointments do not count, such as a later turn that a background key requested for
+        itself.
         """
         with self._changed:
             self._promote()
@@ -192,7 +203,7 @@ class WorkQueue(t.Generic[K]):
             return not (self._priority or self._background or self._working or gathers)
 
     def gathering(self) -> list[K]:
-        """Return the background keys that are ready, or gather changes."""
+        """Return the background keys that are ready or gather changes."""
         with self._changed:
             soon = time.monotonic() + SOON
             due = [key for key, when in self._due.items() if self._is_background(key) and when <= soon]

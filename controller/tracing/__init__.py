@@ -1,4 +1,4 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Traces for OpenTelemetry: where they go, what they are made of, and who sends them."""
+"""Traces for OpenTelemetry, with their settings, their ids and their exporter."""

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A ``Tracer`` that gives spans to the batch processor and the OTLP exporter of OpenTelemetry's SDK.
+"""A ``Tracer`` that gives spans to the batch processor and the OTLP exporter of OpenTelemetry's
+SDK.
 
-Only ``start`` imports this module, and only if traces are wanted: the SDK is part of the image, and of nothing else.
-The SDK's own ``Tracer`` measures spans and makes their ids. Our spans have ended, and have ids of the claim.
+Only ``start`` imports this module, and only if traces are wanted, because only the image has the
+SDK. The SDK's own ``Tracer`` measures spans and makes their ids. Our spans have already ended, and
+their ids come from the claim.
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ from .settings import TraceSettings
 
 Attributes = Mapping[str, "str | int | float"]
 SCOPE = "composable.infra"
-# Spans that wait for the exporter at most.
+# The most spans that wait for the exporter.
 QUEUE = 2048
-# How long the last batches may take when the process stops.
+# Seconds for the last batches when the process stops.
 STOP_SECONDS = 5.0
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
-# A warning of this logger has a header's value in it, which may be a token.
+# This logger's warnings contain the value of a header, which may be a token.
 logging.getLogger("opentelemetry.util.re").setLevel(logging.ERROR)
 
 
@@ -43,7 +45,11 @@ class OtlpTracer:
     enabled = True
 
     def __init__(self, settings: TraceSettings, version: str) -> None:
-        """``version``: of the collection. Raises ValueError for a variable of the SDK that it cannot use."""
+        """Start the exporter.
+
+        ``version``: of the collection. Raises ValueError for a variable of the SDK that it cannot
+        use.
+        """
         self._ratio = settings.ratio
         self._resource, self._scope = Resource.create(dict(settings.resource)), InstrumentationScope(SCOPE, version)
         sender = OTLPSpanExporter(settings.url, headers=dict(settings.headers), timeout=settings.timeout,
@@ -53,19 +59,26 @@ class OtlpTracer:
 
     @property
     def dropped(self) -> int:
-        """How many spans were not sent."""
+        """Number of spans that were not sent."""
         return self._exporter.dropped
 
     def span(self, claim: str, name: str, began: float, ended: float, attributes: Attributes, error: str = "") -> None:
-        """Export one hop of a claim."""
+        """Export one step of a claim.
+
+        ``claim``: UID of the claim. ``began``, ``ended``: seconds since the epoch. ``error``: empty
+        for none.
+        """
         self._add(claim, name, began, ended, attributes, error, root=False)
 
     def root(self, claim: str, name: str, began: float, ended: float, attributes: Attributes, error: str = "") -> None:
-        """Export the whole way of a claim."""
+        """Export the whole way of a claim. The arguments are those of ``span``."""
         self._add(claim, name, began, ended, attributes, error, root=True)
 
     def stop(self) -> None:
-        """Send what is left, for a few seconds at most. A request that is in flight ends by its own timeout."""
+        """Send the spans that are left, for STOP_SECONDS at most.
+
+        A request in flight ends by its own timeout.
+        """
         late = threading.Timer(STOP_SECONDS, self._exporter.shutdown)
         late.daemon = True
         late.start()
@@ -88,14 +101,14 @@ class OtlpTracer:
 
 
 class _CountingExporter(SpanExporter):
-    """Counts the spans that its exporter did not send, and those that found the queue full."""
+    """Count the spans that the exporter did not send, and those that found the queue full."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter, self._lock, self._ended = exporter, threading.Lock(), False
         self._waiting = self.dropped = 0
 
     def admit(self) -> bool:
-        """Return whether the queue has room for one more span; count the span if not."""
+        """Return whether the queue has room for one more span. If not, count the span."""
         with self._lock:
             room = self._waiting < QUEUE
             self._waiting += room
@@ -113,7 +126,7 @@ class _CountingExporter(SpanExporter):
         return result
 
     def shutdown(self) -> None:
-        """Send nothing more, and end the wait for another try."""
+        """Send nothing more, and end the wait for a retry."""
         with self._lock:
             first, self._ended = not self._ended, True
         if first:

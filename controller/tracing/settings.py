@@ -1,11 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where traces go, from the option and from the environment variables that OpenTelemetry has for that.
+"""The settings of traces, from the option and from OpenTelemetry's environment variables.
 
-Source: opentelemetry.io/docs/specs/otel/protocol/exporter and .../specs/otel/configuration/sdk-environment-variables.
-An empty variable counts as unset. One that cannot be used is told, and nothing is traced: variables are often put into
-pods for all programs alike, and none of them is a reason not to attach devices.
+Source: opentelemetry.io/docs/specs/otel/protocol/exporter and
+.../specs/otel/configuration/sdk-environment-variables. An empty variable counts as unset. If a
+variable cannot be used, the log reports it, and nothing is traced. Such variables are often set in
+all pods alike, and must not prevent the program from attaching devices.
 """
 
 from __future__ import annotations
@@ -29,8 +30,12 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 @dataclass(frozen=True, slots=True)
 class TraceSettings:
-    """``url``: where batches are posted. ``headers`` besides those of OTLP; they may hold a token. ``timeout``: seconds
-    for a batch. ``ratio``: which part of all claims is traced. ``resource``: attributes of the process."""
+    """Settings of the exporter.
+
+    ``url``: where batches are posted. ``headers``: additional headers, which may hold a token.
+    ``timeout``: seconds for a batch. ``ratio``: the part of all claims that is traced.
+    ``resource``: attributes of the process.
+    """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -41,7 +46,7 @@ class TraceSettings:
 
 
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
-    """The option by which a program of the controller says where its traces go."""
+    """Add the option for the address to which a program sends its traces."""
     parser.add_argument("--otlp-endpoint", metavar="URL",
                         help="OpenTelemetry collector to which traces of claims are sent as OTLP/HTTP with protobuf, "
                              f"to URL{TRACES_PATH} (default: the variables OTEL_EXPORTER_OTLP_..., else no traces)")
@@ -49,11 +54,12 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
 
 def trace_settings(endpoint: str | None, environ: Mapping[str, str], service: str,
                    version: str) -> tuple[TraceSettings | None, str]:
-    """Where traces go, None for nowhere, and why the variables cannot be used, empty when they can. The SDK reads those
-    of TLS itself.
+    """Return the settings, None for no traces, and why the variables cannot be used, empty if they
+    can.
 
-    ``endpoint``: of the option, before the variables. ``service``: name of the program. Raises BadConfig for the
-    option.
+    The SDK reads the variables of TLS itself. ``endpoint``: of the option, which takes precedence
+    over the variables. ``service``: name of the program. Raises BadConfig if the option cannot be
+    used.
     """
     given = _Variables(environ)
     if endpoint is not None:
@@ -68,7 +74,7 @@ def trace_settings(endpoint: str | None, environ: Mapping[str, str], service: st
 
 
 class _Variables:
-    """Environment variables, those for traces before those for all signals."""
+    """Environment variables. Those for traces take precedence over those for all signals."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -77,7 +83,9 @@ class _Variables:
         return self._environ.get(name, "").strip()
 
     def otlp(self, what: str) -> tuple[str, str]:
-        """(variable, value) of OTEL_EXPORTER_OTLP_TRACES_``what``, else OTEL_EXPORTER_OTLP_``what``."""
+        """Return (variable, value) of OTEL_EXPORTER_OTLP_TRACES_``what``, else
+        OTEL_EXPORTER_OTLP_``what``.
+        """
         names = (f"OTEL_EXPORTER_OTLP_TRACES_{what}", f"OTEL_EXPORTER_OTLP_{what}")
         return next(((name, value) for name in names if (value := self.get(name))), (names[1], ""))
 
@@ -92,7 +100,7 @@ def _url(endpoint: str | None, given: _Variables) -> str:
 
 
 def _check_url(name: str, text: str) -> None:
-    """Raises BadConfig; a value with a password is not shown."""
+    """Check a URL. Raises BadConfig, without the value if it has a password."""
     try:
         parts = urlsplit(text)
         fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -105,7 +113,7 @@ def _check_url(name: str, text: str) -> None:
 
 
 def _wanted(given: _Variables) -> bool:
-    """Whether traces are wanted at all, and as we can send them."""
+    """Return whether traces are wanted. Raises BadConfig for a protocol that is not supported."""
     exporters = [each.strip() for each in (given.get("OTEL_TRACES_EXPORTER") or "otlp").split(",")]
     if "otlp" not in exporters:
         return False
@@ -125,7 +133,7 @@ def _settings(url: str, given: _Variables, service: str, version: str) -> TraceS
 
 
 def ratio(given: _Variables) -> float:
-    """Which part of all claims is traced. Raises BadConfig."""
+    """Return the part of all claims that is traced, 0 to 1. Raises BadConfig."""
     sampler = given.get("OTEL_TRACES_SAMPLER").removeprefix("parentbased_") or ALWAYS
     if sampler not in (ALWAYS, NEVER, RATIO):
         raise BadConfig(f"OTEL_TRACES_SAMPLER: {sampler!r} is not usable: must be {ALWAYS}, {NEVER} or {RATIO}, or one "
@@ -140,7 +148,11 @@ def ratio(given: _Variables) -> float:
 
 
 def _timeout(given: _Variables) -> float:
-    """Seconds. The SDK for Python takes the variable for seconds; OpenTelemetry's specification says milliseconds."""
+    """Return the timeout in seconds.
+
+    The variable has milliseconds by OpenTelemetry's specification, though the SDK for Python reads
+    seconds.
+    """
     name, text = given.otlp("TIMEOUT")
     found = _number(text or "10000")
     if not 1 <= found <= 600_000:
@@ -156,7 +168,7 @@ def _number(text: str) -> float:
 
 
 def _headers(given: _Variables) -> dict[str, str]:
-    """The value may be a secret and is never shown."""
+    """Return the additional headers. Their values may be secret, so no error shows them."""
     name, text = given.otlp("HEADERS")
     found = _pairs(name, text)
     for each, value in found.items():
@@ -173,7 +185,9 @@ def _resource(given: _Variables, service: str, version: str) -> dict[str, str]:
 
 
 def _pairs(variable: str, text: str) -> dict[str, str]:
-    """``key=value`` with commas between, values percent-encoded, as W3C Baggage has it."""
+    """Parse ``key=value`` pairs with commas between them and percent-encoded values, as in W3C
+    Baggage.
+    """
     found = {}
     for number, pair in enumerate(each for each in text.split(",") if each.strip()):
         key, equals, value = pair.partition("=")
@@ -184,7 +198,10 @@ def _pairs(variable: str, text: str) -> dict[str, str]:
 
 
 def _check_files(url: str, given: _Variables) -> None:
-    """Raises BadConfig for a file of TLS that cannot be read: the SDK would say so at each batch."""
+    """Raise BadConfig for a TLS file that cannot be read.
+
+    The SDK would report it only at each batch.
+    """
     for what in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY") if url.startswith("https:") else ():
         name, path = given.otlp(what)
         try:

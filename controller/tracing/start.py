@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Starts the tracer that a program's command line and environment ask for."""
+"""Start the tracer that a program's command line and environment request."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ log = logging.getLogger("composable.infra")
 def start_tracer(endpoint: str | None, service: str) -> OtlpTracer | None:
     """Start the tracer of a program.
 
-    ``endpoint``: of the option. ``service``: the program's name in its traces. Returns None if no traces are wanted, or
-    if the variables that ask for them cannot be used, which a warning says. Raises BadConfig for an option that cannot
-    be used, also because OpenTelemetry's SDK is not installed.
+    ``endpoint``: of the option. ``service``: the program's name in its traces. Return None if no
+    traces are wanted, or if their variables cannot be used, which a warning reports. Raises
+    BadConfig if the option cannot be used, also because OpenTelemetry's SDK is not installed.
     """
     build = version()
     settings, problem = trace_settings(endpoint, os.environ, service, build)

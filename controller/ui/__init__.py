@@ -1,4 +1,8 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The live page: what the controller knows of fabric, nodes, devices and claims, for people. Nothing here writes."""
+"""The live page.
+
+It shows people the fabric, nodes, devices and claims that the controller knows, and changes
+nothing.
+"""

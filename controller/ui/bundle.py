@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The static files of the page: a fixed list, read once, so that no path leads anywhere else."""
+"""The static files of the page.
+
+They are a fixed list, read once, so that no path leads to another file.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ FOLDER = Path(__file__).parent / "static"
 INDEX: t.Final = "index.html"
 KINDS: t.Final = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
                   ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-# Nothing from elsewhere, no inline script or style, no frame around it, no form that leads elsewhere.
+# Allow no content from other sites, no inline script or style, no frame around it, and no form to
+# another site.
 SECURITY: t.Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
                                "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -24,7 +28,7 @@ SECURITY: t.Final = {
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """``kind``: its media type; ``tag``: changes with its content."""
+    """A static file. ``kind``: its media type. ``tag``: changes with its content."""
 
     kind: str
     data: bytes
@@ -32,12 +36,15 @@ class StaticFile:
 
 
 def bundle(folder: Path = FOLDER) -> dict[str, StaticFile]:
-    """All files below ``folder`` by the name in their address; the page itself is also the empty name."""
+    """Return all files below ``folder`` by the name in their address.
+
+    The empty name is the page itself.
+    """
     paths = [path for path in sorted(folder.iterdir()) if path.suffix in KINDS]
     found = {path.name: static_file(path.suffix, path.read_bytes()) for path in paths}
     return {**found, "": found[INDEX]}
 
 
 def static_file(suffix: str, data: bytes) -> StaticFile:
-    """Return a file with these bytes; ``suffix``: of KINDS."""
+    """Return a file with these bytes. ``suffix``: a key of KINDS."""
     return StaticFile(KINDS[suffix], data, f'"{hashlib.sha256(data).hexdigest()[:16]}"')

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many devices machines have in each state: of each fabric and model, and in each box. Kept as rows come and go."""
+"""Count the devices of machines by state, for each fabric and model, and for each box.
+
+Update the counts with the rows.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ _Place = tuple[int, str, str, str]
 
 
 class DeviceCounts:
-    """``models``: by fabric and model; ``boxes``: by fabric and box, of devices whose box is told.
+    """The counts. Not thread-safe.
 
-    Not thread-safe.
+    ``models``: by fabric and model. ``boxes``: by fabric and box, of devices with a known box.
     """
 
     def __init__(self) -> None:
@@ -27,7 +30,10 @@ class DeviceCounts:
         self._changed: set[Box] = set()
 
     def count(self, key: str, row: NodeRow | None) -> bool:
-        """Note what devices a node or machine has; False when that is what it had."""
+        """Count the devices of a node's or machine's row.
+
+        Return False if the counts stay the same.
+        """
         new: Counter[_Place] = Counter()
         if row and row.fabric is not None:
             new.update((row.fabric, device.model, device.box, device.state) for device in row.devices)
@@ -48,12 +54,15 @@ class DeviceCounts:
             self._changed.add((fabric, box))
 
     def seen(self, boxes: Iterable[Box]) -> None:
-        """The fabric was looked at, and these boxes have free devices: all boxes may be other now."""
+        """Note a poll of the fabric. ``boxes``: boxes with free devices.
+
+        All boxes count as changed then.
+        """
         for box in boxes:
             self.boxes.setdefault(box, Counter())
         self._changed.update(self.boxes)
 
     def changed(self) -> list[Box]:
-        """Boxes that may be other since this was last asked."""
+        """Return the boxes that may have changed since the last call."""
         found, self._changed = sorted(self._changed), set()
         return found

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The documentation as the controllers serve it, below the page: for a project that has no address on the web yet.
+"""Serve the documentation below the page, for a project that has no address on the web yet.
 
-Without this every "what to do" of the page would lead to the placeholder address of galaxy.yml.
+Without this, every "what to do" of the page would lead to the placeholder address of galaxy.yml.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ _HEAD: t.Final = """<!DOCTYPE html>
 
 
 def address(told: str, folder: Path = FOLDER) -> str:
-    """Return where the page's links to the documentation lead.
+    """Return the address to which the page's links to the documentation lead.
 
-    ``told``: the address of the documentation by the collection's metadata. While it is the placeholder, the links lead
-    to the pages that are served here. If there are none in ``folder``, the page has no links: the result is empty.
+    ``told``: the address of the documentation by the collection's metadata. If it is the
+    placeholder, return the address of the pages that are served here. If ``folder`` has no pages,
+    return an empty text, and the page has no links.
     """
     if (urlsplit(told).hostname or PLACEHOLDER) != PLACEHOLDER:
         return told
@@ -54,19 +55,24 @@ def address(told: str, folder: Path = FOLDER) -> str:
 
 
 def pages(folder: Path = FOLDER) -> dict[str, Path]:
-    """Return the files of all pages by their address below the page, such as ``docs/guides/page.md``."""
+    """Return the files of all pages by their address below the page, such as
+    ``docs/guides/page.md``.
+    """
     return {f"{HERE}/{path.relative_to(folder).as_posix()}": path for path in sorted(folder.rglob("*.md"))}
 
 
 class DocsPages:
-    """Makes the HTML of a page when somebody asks for it, once. Only files that were there at the start are served."""
+    """Make the HTML of a page once, at its first request.
+
+    Only files that existed at the start are served.
+    """
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self._paths = pages(folder)
         self._made: dict[str, StaticFile] = {}
 
     def get(self, name: str) -> StaticFile | None:
-        """Return a page by its address below the page; None if there is none."""
+        """Return a page by its address below the page, None if there is none."""
         path = self._paths.get(name)
         if path is None:
             return None
@@ -81,7 +87,7 @@ class DocsPages:
         return static_file(".html", _HEAD.format(title=escape(title), up=up, body=body).encode())
 
     def _linked(self, name: str, target: str) -> str:
-        """A link to a page or heading stays as it is; what is not served has none."""
+        """Return the link if it leads to a served page or heading, else an empty text."""
         file = target.partition("#")[0]
         place = posixpath.normpath(posixpath.join(posixpath.dirname(name), file)) if file else name
         return target if place in self._paths else ""

@@ -1,9 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The page's part of the HTTP endpoints: static files for anybody, rows and stories for whom ``Access`` lets in.
+"""The page's HTTP endpoints. Anyone gets static files.
 
-Browsers keep no cookie: the page sends the token that a person has given it, in a header, with every request.
+Rows and stories need the permission of ``Access``.
+
+Browsers keep no cookie. The page sends the token that its user entered, in a header, with every
+request.
 """
 
 from __future__ import annotations
@@ -28,10 +31,11 @@ from ansible_collections.composable.infra.controller.ui.whatif.question import B
 
 ROOT: t.Final = "/ui/"
 SNAPSHOT, CHANGES, STORY, WAITS, WHAT_IF = "snapshot", "changes", "story", "waits", "what-if"
-# A proxy of the API server takes the header Authorization for itself.
+# A proxy of the API server uses the header Authorization for itself.
 TOKEN_HEADER: t.Final = "X-Composable-Infra-Token"
-# A what-if costs time. No page from elsewhere can send this header: a browser asks first whether it may (CORS), by
-# OPTIONS, which is answered by 501. So it is safe though it is a GET and loopback needs no token. There are no cookies.
+# A what-if is costly. No page of another site can send this header. A browser first sends an
+# OPTIONS request (CORS), and the server answers it with 501. So a GET is safe, though loopback
+# needs no token. There are no cookies.
 PAGE_HEADER: t.Final = "X-Composable-Infra-Page"
 NOT_THE_PAGE: t.Final = f"the header {PAGE_HEADER}: 1 is needed, so that no other site can have it asked"
 NOT_FOR_ONE: t.Final = "what-if is about the whole cluster, so it is only for who may see everything, not one namespace"
@@ -43,7 +47,10 @@ _STREAM: t.Final = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-C
 
 
 class Request(t.Protocol):
-    """What is needed of a request: http.server.BaseHTTPRequestHandler has it."""
+    """The parts of a request that the page reads.
+
+    ``http.server.BaseHTTPRequestHandler`` has them.
+    """
 
     path: str
     headers: t.Any
@@ -53,7 +60,11 @@ class Request(t.Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``stream``: takes the connection over once status and headers are sent; False when it does not."""
+    """The answer to a request.
+
+    ``stream``: takes over the connection after status and headers are sent. It returns False if it
+    does not.
+    """
 
     code: int
     headers: Mapping[str, str]
@@ -62,7 +73,10 @@ class Answer:
 
 
 class Ui:
-    """Answers for paths below ``ROOT``. ``refusals``: sentences by status. ``what_if``: None where there is none."""
+    """Answer requests for paths below ``ROOT``.
+
+    ``refusals``: sentences by status. ``what_if``: answers questions, None if it is not served.
+    """
 
     def __init__(self, view: View, stories: Stories, access: Access, refusals: Mapping[int, str],
                  what_if: WhatIf | None = None) -> None:
@@ -72,7 +86,7 @@ class Ui:
         self.broadcaster = Broadcaster(view)
 
     def start(self) -> None:
-        """Begin to serve streams."""
+        """Start to serve streams."""
         self.broadcaster.start()
 
     def stop(self) -> None:
@@ -83,14 +97,14 @@ class Ui:
 
     @staticmethod
     def has(path: str) -> bool:
-        """Whether a path is the page's."""
+        """Return whether the page answers a path."""
         return path in ("/", ROOT.rstrip("/")) or path.startswith(ROOT)
 
     def answer(self, request: Request) -> Answer:
-        """The answer to a GET."""
+        """Return the answer to a GET."""
         asked = urlsplit(request.path)
         if not asked.path.startswith(ROOT):
-            # Relative, since there may be a prefix before it.
+            # The location is relative, because a proxy may have added a prefix.
             return Answer(302, {"Location": ROOT.strip("/") + "/", "Content-Length": "0", **SECURITY})
         name = asked.path.removeprefix(ROOT)
         if (found := self._files.get(name) or self._docs.get(name)) is not None:
@@ -147,7 +161,7 @@ class Ui:
 
 
 def _told_later(what_if: WhatIf, question: Question) -> Answer:
-    """The connection is given away, since an answer takes longer than a request may."""
+    """Hand the connection over, because the answer takes longer than a request may."""
     headers = {"Content-Type": "application/json", "Cache-Control": "no-store", **SECURITY}
     return Answer(OK, headers, stream=lambda connection: what_if.adopt(connection, question))
 

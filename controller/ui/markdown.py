@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Markdown of our documentation as HTML, so that the controllers can serve the pages that the page links to.
+"""Convert the Markdown of our documentation into HTML, so that the controllers can serve it.
 
-It reads what our pages use: headings, paragraphs, lists, tables, code, emphasis and links. Everything else stays text.
-Source: GitHub Flavored Markdown, https://github.github.com/gfm/.
+It reads the parts that our pages use, which are headings, paragraphs, lists, tables, code, emphasis
+and links. All other markup stays text. Source: GitHub Flavored Markdown,
+https://github.github.com/gfm/.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _FENCE: t.Final = re.compile(r" *```")
 _ITEM: t.Final = re.compile(r"( *)(?:[-*]|(\d+)\.) +(.*)")
 _RULE: t.Final = re.compile(r"\|?[ :|-]+\|[ :|-]*")
 _CELL: t.Final = re.compile(r"(?<!\\)\|")
-# Code first, since nothing in it is anything else.
+# Code first, since it contains no other markup.
 _INLINE: t.Final = re.compile(
     r"(?P<code>`+)(?P<text>.+?)(?P=code)|!\[(?P<alt>[^]]*)\]\([^)]*\)|\[(?P<label>(?:`[^`]*`|[^]`])+)\]\((?P<to>[^)\s]+)\)"
     r"|<(?P<auto>https?://[^>\s]+)>|\*\*(?P<strong>.+?)\*\*|\*(?P<em>[^*\s][^*]*)\*|(?P<line><br>)")
@@ -37,14 +38,14 @@ def slug(heading: str) -> str:
 def html(text: str, linked: Callable[[str], str]) -> str:
     """Return the HTML of a page.
 
-    ``text``: the page in Markdown. ``linked``: gets the target of a link inside the documentation, and returns the
-    address to use, or an empty text for a target that is not served.
+    ``text``: the page in Markdown. ``linked``: gets the target of a link inside the documentation,
+    and returns the address to use, or an empty text for a target that is not served.
     """
     return "\n".join(_Reader(_COMMENT.sub("", text).splitlines(), linked).blocks())
 
 
 class _Reader:
-    """Reads the lines of a page, one block after the other."""
+    """Read the lines of a page, one block after the other."""
 
     def __init__(self, lines: list[str], linked: Callable[[str], str]) -> None:
         self._lines, self._linked, self._at = lines, linked, 0
@@ -105,7 +106,9 @@ class _Reader:
         return f'<{tag}{" scope=col" if tag == "th" else ""}>{self._inline(text)}</{tag}>'
 
     def _list(self) -> str:
-        """A list, with what its items contain: further lines, code, lists of their own."""
+        """Return a list with the contents of its items, such as further lines, code and inner
+        lists.
+        """
         first = _ITEM.fullmatch(self._lines[self._at])
         assert first
         indent, items = len(first[1]), list[str]()
@@ -117,7 +120,7 @@ class _Reader:
         return f"<{tag}>{''.join(items)}</{tag}>"
 
     def _item(self, indent: int) -> list[str] | None:
-        """The lines of the next item at this indentation; None at the end of the list."""
+        """Return the lines of the next item at this indentation, None at the end of the list."""
         start = self._at
         while start < len(self._lines) and not self._lines[start].strip():
             start += 1
@@ -136,7 +139,7 @@ class _Reader:
         return lines
 
     def _paragraph(self) -> str:
-        """The text up to the next block."""
+        """Return the text up to the next block."""
         found: list[str] = []
         while self._at < len(self._lines):
             line = self._lines[self._at]

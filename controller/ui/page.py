@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The page of one engine: where its rows come from, the option that switches it on, and its metrics."""
+"""The page of one engine, with the sources of its rows, the option ``--ui``, and its metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.runtime.metrics import PREFIX
 
 OFF, READ_ONLY = "off", "read-only"
-# What claims wait for is asked for again after this many seconds, and after so many times the time that it took.
+# The shortest time in seconds until wait reasons are read again, and the factor to the time that
+# the last reading took.
 SHORTEST, TIMES = 0.5, 20.0
 METRICS: t.Final = {
     "ui_streams": "Pages that are open now and are told of changes.",
@@ -38,14 +39,17 @@ METRICS: t.Final = {
 
 
 def add_ui_option(it: argparse.ArgumentParser) -> None:
-    """The option ``--ui``."""
+    """Add the option ``--ui``."""
     it.add_argument("--ui", choices=(OFF, READ_ONLY), default=OFF,
                     help="serve a page about fabric, nodes, devices and claims at /ui/ (default: %(default)s)")
 
 
 def page(engine: ControllerManager, access: Access, refusals: Mapping[int, str],
          leaders: Callable[[], Sequence[str]]) -> Ui:
-    """The page of an engine, which is told of each watched change from now on. ``leaders``: identities of who leads."""
+    """Return the page of an engine, which from now on gets each watched change.
+
+    ``leaders``: returns the identities of the leading processes.
+    """
     sources = Sources(engine.state, Paced(partial(as_planned, engine)),
                       partial(process_row, engine, leaders, version(), address(documentation())))
     view = View(sources)
@@ -56,7 +60,7 @@ def page(engine: ControllerManager, access: Access, refusals: Mapping[int, str],
 
 def process_row(engine: ControllerManager, leaders: Callable[[], Sequence[str]], build: str,
                 docs: str = "") -> ProcessRow:
-    """The process as it is now."""
+    """Return the row of the process as it is now."""
     settings = engine.config.settings
     troubles = engine.troubles()
     read, old_after = engine.fabric_looks.last_read() if engine.looks else (0.0, 0.0)
@@ -66,7 +70,7 @@ def process_row(engine: ControllerManager, leaders: Callable[[], Sequence[str]],
 
 
 class Paced:
-    """Asks for what claims wait for, so rarely that it costs at most a TIMES-th of one processor."""
+    """Read wait reasons so rarely that this takes at most 1/TIMES of one processor."""
 
     def __init__(self, ask: Callable[[], dict[str, WaitReason]], clock: Callable[[], float] = time.monotonic) -> None:
         self._ask, self._clock = ask, clock
@@ -74,7 +78,7 @@ class Paced:
         self._due = 0.0
 
     def __call__(self) -> dict[str, WaitReason]:
-        """As it was known a moment ago, or anew."""
+        """Return the wait reasons of the last reading, or read them again if that is due."""
         began = self._clock()
         if began >= self._due:
             self._known = self._ask()
@@ -84,13 +88,16 @@ class Paced:
 
 
 class UiMetrics:
-    """A collector of prometheus_client. ``ui``: None where no page is served, then all is 0."""
+    """A collector of prometheus_client. ``ui``: None if no page is served.
+
+    Then all values are 0.
+    """
 
     def __init__(self, ui: Ui | None) -> None:
         self._ui = ui
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        """The metrics."""
+        """Yield the metrics."""
         broadcaster = self._ui.broadcaster if self._ui else None
         now, dropped = METRICS
         yield GaugeMetricFamily(PREFIX + now, METRICS[now], value=broadcaster.open if broadcaster else 0)

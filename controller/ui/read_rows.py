@@ -1,7 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From what the process knows to the rows of the page. Reads stores and memory, asks nobody, changes nothing."""
+"""Make the rows of the page from stores and memory. Send no request and change nothing."""
 
 from __future__ import annotations
 
@@ -48,14 +48,15 @@ BAD_HEALTH = "Critical"
 
 
 class Uses:
-    """Which devices claims use: looked up once for each node, for its row and those of its claims."""
+    """Find the devices that claims use, once for each node, for its row and the rows of its claims.
+    """
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._of: dict[str, dict[str, list[str]]] = {}
 
     def users(self, node: str) -> dict[str, Json]:
-        """Claims by the ComposableResources of a node."""
+        """Return the claims by the ComposableResources of a node."""
         found = self._state.users(node)
         names = self._of[node] = {}
         for name, claim in found.items():
@@ -63,7 +64,7 @@ class Uses:
         return found
 
     def of(self, raw: Json) -> tuple[str, ...]:
-        """ComposableResources that an allocated claim uses."""
+        """Return the names of the ComposableResources that an allocated claim uses."""
         node = claims.node(raw)
         if not node:
             return ()
@@ -73,7 +74,10 @@ class Uses:
 
 
 def node_row(state: ClusterState, name: str, uses: Uses) -> NodeRow | None:
-    """A node by its name, also one that is gone and has devices left; None when nothing is left of it."""
+    """Return the row of a node by its name, None if nothing is left of it.
+
+    A node that is gone may still have devices.
+    """
     raw, resources = state.nodes.get(name), state.resources.by("node", name)
     if raw is None and not resources:
         return None
@@ -88,7 +92,7 @@ def node_row(state: ClusterState, name: str, uses: Uses) -> NodeRow | None:
 
 
 def machine_row(state: ClusterState, uid: str) -> NodeRow | None:
-    """A machine of the fabric that is no node; None for one that is."""
+    """Return the row of a machine of the fabric that is no node, None for a node's machine."""
     machine = _machine(state, uid)
     if machine is None or state.nodes.by("machine", uid):
         return None
@@ -102,7 +106,10 @@ def _machine(state: ClusterState, uid: str | None) -> Machine | None:
 
 def _devices(state: ClusterState, resources: Iterable[Json], machine: Machine | None,
              users: Mapping[str, Json]) -> Iterator[DeviceRow]:
-    """Those of the ComposableResources, and those that have none. One that has just come is not written down yet."""
+    """Yield the devices of ComposableResources, then the devices without one.
+
+    A ComposableResource does not show a device that has just been attached.
+    """
     there = {device.uid: device for device in machine.devices} if machine else {}
     coming: Counter[str] = Counter()
     for raw in resources:
@@ -116,14 +123,17 @@ def _devices(state: ClusterState, resources: Iterable[Json], machine: Machine | 
 
 
 def _strange(device: Device) -> DeviceRow:
-    """A device that no ComposableResource knows."""
+    """Return the row of a device without a ComposableResource."""
     return DeviceRow(device.uid, device.model, UNMANAGED, uid=device.uid, serial=device.serial or "",
                      trouble=f"its health is {BAD_HEALTH}" if device.health == BAD_HEALTH else "", box=device.box or "")
 
 
 def device_row(state: ClusterState, raw: Json, device: Device | None, user: Json | None) -> DeviceRow:
-    """The device of a ComposableResource; ``device``: as the CDI Manager shows it, None where it does not; ``user``:
-    the claim that uses it."""
+    """Return the row of the device of a ComposableResource.
+
+    ``device``: as the CDI Manager shows it, None if it does not. ``user``: the claim that uses it,
+    None for none.
+    """
     status = raw.get("status") or {}
     work, trouble = adapters.read_node_work(raw), str(status.get("error") or "")
     if work.trouble and not work.warning:
@@ -140,7 +150,7 @@ def device_row(state: ClusterState, raw: Json, device: Device | None, user: Json
 
 
 def _claim_and_state(state: ClusterState, raw: Json, user: Json | None) -> tuple[str, str]:
-    """(claim, state) of a device that nothing is wrong with."""
+    """Return (claim, state) of a device without a problem."""
     status, held = raw.get("status") or {}, state.claim(state.holds.of(raw)[0])
     if user:
         return adapters.claim_key(user), IN_USE
@@ -161,7 +171,7 @@ def _hold_ends(state: ClusterState, raw: Json) -> float:
 
 
 def fabrics(state: ClusterState) -> set[int]:
-    """Numbers of the fabrics that are known."""
+    """Return the numbers of the known fabrics."""
     if state.snapshot is None:
         return set()
     seen = state.snapshot
@@ -170,7 +180,10 @@ def fabrics(state: ClusterState) -> set[int]:
 
 
 def fabric_row(state: ClusterState, fabric: int, counts: Mapping[tuple[int, str], Counter[str]]) -> FabricRow:
-    """One fabric; ``counts``: devices by fabric, model and state, from the rows of its machines."""
+    """Return the row of a fabric.
+
+    ``counts``: devices by fabric, model and state, from its machines' rows.
+    """
     seen = state.snapshot
     if seen is None:
         return FabricRow(fabric, 0)
@@ -184,8 +197,11 @@ def fabric_row(state: ClusterState, fabric: int, counts: Mapping[tuple[int, str]
 
 
 def _free(state: ClusterState, name: str, fabric: int, seen: FabricSnapshot) -> int | None:
-    """Return the free devices of a model by the last poll, less those that attach since: they have a state of their
-    own. None if the CDI Manager does not tell."""
+    """Return the free devices of a model by the last poll, None if the CDI Manager does not report
+    them.
+
+    Devices that are being attached since have a state of their own and are subtracted.
+    """
     count, model = seen.free.get((name, fabric)), state.settings.model(name)
     if count is None or model is None:
         return count
@@ -196,7 +212,10 @@ def _free(state: ClusterState, name: str, fabric: int, seen: FabricSnapshot) -> 
 
 
 def free_in_boxes(state: ClusterState) -> dict[tuple[int, str], dict[str, int]]:
-    """Free devices by fabric and box, then by model, as the last look shows them; empty where no box is told."""
+    """Return the free devices by fabric and box, then by model, by the last poll.
+
+    Empty if no box is known.
+    """
     found: dict[tuple[int, str], dict[str, int]] = {}
     for (model, fabric, box), number in (state.snapshot.free_in_boxes if state.snapshot else {}).items():
         found.setdefault((fabric, box), {})[model] = number
@@ -204,12 +223,12 @@ def free_in_boxes(state: ClusterState) -> dict[tuple[int, str], dict[str, int]]:
 
 
 def box_row(fabric: int, box: str, free: Mapping[str, int], states: Counter[str]) -> BoxRow | None:
-    """One box; None for one that has no device any more."""
+    """Return the row of a box, None if the box has no device any more."""
     return BoxRow(fabric, box, free, dict(+states)) if free or +states else None
 
 
 def switch_rows(seen: FabricSnapshot) -> Iterator[SwitchRow]:
-    """The switches that a look at the fabric shows."""
+    """Yield the rows of the switches of a poll."""
     for each in seen.switches:
         links = tuple(LinkRow(link.kind, link.to, link.ports, link.down, link.gbps) for link in each.links)
         trouble = f"its health is {BAD_HEALTH}" if each.health == BAD_HEALTH else ""
@@ -222,7 +241,7 @@ def _in_pool(state: ClusterState, model: str, fabric: int) -> int:
 
 
 def claim_row(raw: Json, reason: WaitReason | None, uses: Uses) -> ClaimRow:
-    """A claim; ``reason``: what it waits for, None for nothing that is known."""
+    """Return the row of a claim. ``reason``: why it waits, None if that is not known."""
     meta, consumers = raw["metadata"], claims.consumers(raw)
     where = WAITING
     if claims.results(raw):
@@ -241,7 +260,7 @@ def claim_row(raw: Json, reason: WaitReason | None, uses: Uses) -> ClaimRow:
 
 
 def _wants(raw: Json) -> str:
-    """Of several alternatives the first."""
+    """Return the requests of a claim as text. Only the first alternative of a request counts."""
     found = []
     for request in requests(raw):
         first: Json = request.get("exactly") or next(iter(request.get("firstAvailable") or ()), {})

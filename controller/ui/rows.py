@@ -1,9 +1,12 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the page shows, as values: one row for each fabric, box, switch, node, claim, and one for the process itself.
+"""The rows of the page as values.
 
-A row goes to browsers as JSON without its empty fields. Times are seconds since the epoch, 0.0 for never.
+There is one for each fabric, box, switch, node and claim, and one for the process.
+
+Browsers get a row as JSON without its empty fields. Times are seconds since the epoch, 0.0 for
+never.
 """
 
 from __future__ import annotations
@@ -20,12 +23,14 @@ WAITING, PREPARING, SERVED, UNUSED = "waiting", "preparing", "served", "unused"
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
-    """A device of a machine. ``name``: its ComposableResource, or the CDI Manager's uid where it has none.
+    """A device of a machine.
 
-    ``state``: of STATES. ``claim``: namespace/name of the one that uses it, or that it is kept or attached for;
-    ``pods``: those of the claim. ``until``: when an idle device's hold ends. ``trouble``: what is wrong, in a sentence;
-    ``warning``: what is not as it should be, though the device is used. ``box``: id of the chassis that it is in, empty
-    where the CDI Manager does not tell it.
+    ``name``: its ComposableResource, or the CDI Manager's UID if it has none.
+
+    ``state``: of STATES. ``claim``: namespace/name of the claim that uses the device, or for which
+    it is reserved or attached. ``pods``: of the claim. ``until``: when the hold of an idle device
+    ends. ``trouble``: the problem, in a sentence. ``warning``: a lesser problem of a device that is
+    used. ``box``: id of its chassis, empty if the CDI Manager does not report it.
     """
 
     name: str
@@ -43,9 +48,10 @@ class DeviceRow:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node, or a machine that is none (``is_node`` false; its name is the CDI Manager's).
+    """A node, or a machine that is no node (``is_node`` is False, and the name is the CDI
+    Manager's).
 
-    ``ready``: the node's condition Ready; ``problem``: why it is given no devices, in a sentence.
+    ``ready``: the node's condition Ready. ``problem``: why it gets no devices, in a sentence.
     """
 
     name: str
@@ -61,8 +67,11 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True)
 class ModelCount:
-    """Devices of one model on one fabric. ``free``: as the CDI Manager counts; None: it does not say. ``in_pool``:
-    shown to the scheduler; ``states``: those that machines have, by state."""
+    """The devices of one model on one fabric.
+
+    ``free``: by the CDI Manager's count, None if it reports none. ``in_pool``: published to the
+    scheduler. ``states``: devices of machines by state.
+    """
 
     model: str
     free: int | None
@@ -72,7 +81,10 @@ class ModelCount:
 
 @dataclass(frozen=True, slots=True)
 class FabricRow:
-    """A fabric: its machines, and its devices by model. ``problems``: what could not be counted, one sentence each."""
+    """A fabric with its machines and its devices by model.
+
+    ``problems``: sentences about devices that could not be counted.
+    """
 
     fabric: int
     machines: int
@@ -82,8 +94,11 @@ class FabricRow:
 
 @dataclass(frozen=True, slots=True)
 class BoxRow:
-    """A box (chassis) of a fabric. ``free``: devices by model, as the CDI Manager counts; ``states``: its devices that
-    machines have, by state."""
+    """A box (chassis) of a fabric.
+
+    ``free``: devices by model, by the CDI Manager's count. ``states``: devices of machines by
+    state.
+    """
 
     fabric: int
     box: str
@@ -93,8 +108,12 @@ class BoxRow:
 
 @dataclass(frozen=True, slots=True)
 class LinkRow:
-    """Where ports of a switch lead: ``kind`` machine, box, switch or device, ``to``: its uid or id. ``ports``: how
-    many, ``down``: those whose link is not up; ``gbps``: what the others carry one way, in Gbit/s."""
+    """The links of a switch to one target.
+
+    ``kind``: machine, box, switch or device. ``to``: uid or id of the target. ``ports``: number of
+    ports. ``down``: ports with a link that is not up. ``gbps``: what the other ports carry one way,
+    in Gbit/s.
+    """
 
     kind: str
     to: str
@@ -105,7 +124,10 @@ class LinkRow:
 
 @dataclass(frozen=True, slots=True)
 class SwitchRow:
-    """A switch of a fabric, as the CDI Manager tells it. ``trouble``: what is wrong, in a sentence."""
+    """A switch of a fabric, as the CDI Manager reports it.
+
+    ``trouble``: the problem, in a sentence.
+    """
 
     fabric: int
     switch: str
@@ -116,10 +138,13 @@ class SwitchRow:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
-    """A ResourceClaim for devices of the fabric. ``state``: waiting, preparing (allocated, devices on their way),
-    served, or unused (served, but reserved for no pod). ``waits_for``: the sentence of claim_info; ``refused``: why the
-    fabric cannot serve it, whatever becomes free; ``wants``: 2 x gpu; ``position``: its place among ``of`` pods that
-    wait for devices."""
+    """A ResourceClaim for devices of the fabric.
+
+    ``state``: waiting, preparing (allocated, devices still to come), served, or unused (served, but
+    reserved for no pod). ``waits_for``: the sentence of claim_info. ``refused``: why the fabric can
+    never serve the claim, even with all devices free. ``wants``: such as 2 x gpu. ``position``: its
+    place among ``of`` pods that wait for devices.
+    """
 
     namespace: str
     name: str
@@ -139,11 +164,14 @@ class ClaimRow:
 
 @dataclass(frozen=True, slots=True)
 class ProcessRow:
-    """The process that shows the page. ``leader``: identities of the processes that lead; ``troubles``: what the
-    watches, the CDI Manager and the publisher complain about now. ``hold``: seconds that an idle device stays
-    attached. ``docs``: address of the documentation. ``read``: when the CDI Manager was last read, 0.0 if this process
-    does not; ``old_after``: seconds after which that is old. ``concerns``: what each of the troubles is about, as
-    ``ControllerManager.troubles`` names it."""
+    """The process that shows the page.
+
+    ``leader``: identities of the leading processes. ``troubles``: current problems of the watches,
+    the CDI Manager and the publisher. ``concerns``: the subject of each problem, as
+    ``ControllerManager.troubles`` names it. ``hold``: seconds that an idle device stays attached.
+    ``docs``: address of the documentation. ``read``: when this process last polled the CDI Manager,
+    0.0 if it does not. ``old_after``: seconds after which that is old.
+    """
 
     version: str
     manager: str
@@ -160,7 +188,10 @@ class ProcessRow:
 
 
 def plain(value: t.Any) -> t.Any:
-    """A row as what JSON knows, without fields that are empty. The number 0 is none of these, but no moment is."""
+    """Convert a row to plain JSON values, without empty fields.
+
+    The number 0 stays, an unset time does not.
+    """
     if hasattr(value, "__dataclass_fields__"):
         told = {each.name: getattr(value, each.name) for each in fields(value)}
         return {name: plain(each) for name, each in told.items() if each or _is_number(each)}

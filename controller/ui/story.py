@@ -1,9 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The story of one claim, node or device: its steps with their moments, its facts, and the objects behind it.
+"""The story of one claim, node or device, with its steps and their times, its facts, and its
+objects.
 
-Read from the stores at the moment of asking.
+It is read from the stores at each request.
 """
 
 from __future__ import annotations
@@ -33,21 +34,27 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.timelin
 
 Json = dict[str, t.Any]
 DEVICE: t.Final = "device"
-# Of a node's story.
+# The most events in a node's story.
 MOST_EVENTS: t.Final = 30
-# What of a ComposableResource was noted with a moment, by annotation.
+# Steps that an annotation of a ComposableResource notes with a time.
 _RELEASED, _HELD = "asked to let the device go", "kept for a claim"
 
 
 class Stories:
-    """Tells stories; ``recorder``: what this process has seen of claims; ``waits_known``: those of the last day.
-    Changes nothing."""
+    """Build stories. Changes nothing.
+
+    ``recorder``: timelines of claims that this process has watched. ``waits_known``: returns the
+    waits of the last day.
+    """
 
     def __init__(self, state: ClusterState, recorder: TimelineRecorder, waits_known: Callable[[], Rows]) -> None:
         self._state, self._recorder, self._waits_known = state, recorder, waits_known
 
     def of(self, key: str, scope: Scope, view: View) -> Json | None:
-        """The story behind a row or a device; None for what there is not, and for what this scope does not see."""
+        """Return the story behind a row or a device.
+
+        None if there is none, or if this scope does not show it.
+        """
         kind, _unused, rest = key.partition("/")
         if kind == CLAIM and scope.shows(key):
             row = view.row(key)
@@ -74,7 +81,7 @@ class Stories:
                 "objects": [*objects, *(_named("ComposableResource", each) for each in used)]}
 
     def _written(self, raw: Json, uid: str) -> Timeline | None:
-        """What an earlier process wrote down."""
+        """Return the timeline that an earlier process wrote on a ComposableResource."""
         node = claims.node(raw)
         kept = (each for resource in self._state.resources.by("node", node) for each in of_resource(resource))
         return next((each for each in kept if each.uid == uid), None)
@@ -92,14 +99,16 @@ class Stories:
                               for name in [(raw["metadata"].get("labels") or {}).get(cohdi.MANAGED_BY)] if name)]}
 
     def _node_events(self, row: Json) -> list[Json]:
-        """What happened there last, the latest first, as far as the devices that are there tell it."""
+        """Return the latest events of a node's current devices, the newest first."""
         if not row.get("is_node"):
             return []
         found = (event for raw in self._state.resources.by("node", row["name"]) for event in _events(raw))
         return sorted(found, key=lambda event: (-event["at"], event["device"]))[:MOST_EVENTS]
 
     def _published(self, raw: Json) -> Json:
-        """Through which switch its node reaches the device, as the device's driver publishes it."""
+        """Return the switch through which the node reaches the device, as the device's driver
+        publishes it.
+        """
         uuid, node = adapters.serial(raw), raw["spec"]["target_node"]
         entry = next((each for item in self._state.slices.by("node", node) for each in slices.devices(item)
                       if uuid and slices.attribute(each, "uuid") == uuid), None)
@@ -107,7 +116,9 @@ class Stories:
         return {"switch": found} if found else {}
 
     def _linked(self, raw: Json) -> Json:
-        """Switches of the fabric that the CDI Manager shows the device behind."""
+        """Return the switches of the fabric that the CDI Manager shows between the machine and the
+        device.
+        """
         seen = self._state.snapshot
         found = seen.switches_of.get((raw.get("status") or {}).get("cdi_device_id") or "") if seen else None
         return {"fabric switch": ", ".join(found)} if found else {}
@@ -120,13 +131,13 @@ class Stories:
         return [{"kind": "Node", "name": row["name"]}, *requests, *resources]
 
     def waits(self, scope: Scope) -> Json:
-        """How long claims of the last day waited, by hop."""
+        """Return how long claims of the last day waited, by step."""
         shown = waits_of(self._waits_known(), scope.namespace)
         return {"bounds": BOUNDS, "words": WORDS, "waits": [asdict(each) for each in shown]}
 
 
 def told(timeline: Timeline, steps: Iterable[tuple[str, float]] = ()) -> Json:
-    """A timeline as the page draws it."""
+    """Return a timeline as the page draws it."""
     return {"claim": timeline.claim, "node": timeline.node, "created": timeline.created, "began": timeline.began,
             "ended": timeline.ended,
             "spans": [{"hop": span.hop, "words": WORDS[span.hop], "share": span.share, "who": SHARE_WORDS[span.share],
@@ -140,7 +151,7 @@ def _named(kind: str, raw: Json) -> Json:
 
 
 def _steps(raw: Json) -> list[Json]:
-    """All that is noted with a moment about the device of a ComposableResource."""
+    """Return all steps of a ComposableResource's device that are noted with a time."""
     evidence, asked = adapters.read_evidence(raw), cohdi.read_intent(raw)[1]
     held, since = cohdi.read_hold(raw)
     noted = [("created", parse_time(raw["metadata"].get("creationTimestamp"))), ("attach asked for", asked),
@@ -150,7 +161,7 @@ def _steps(raw: Json) -> list[Json]:
 
 
 def _events(raw: Json) -> list[Json]:
-    """The steps of a device, and the trouble that it has."""
+    """Return the steps of a device, and its problem."""
     name, found, steps = raw["metadata"]["name"], adapters.read_evidence(raw), _steps(raw)
     if found and found.trouble and (since := parse_time(found.trouble.since)):
         steps.append({"step": f"trouble: {found.trouble.message}", "at": since})
@@ -158,7 +169,7 @@ def _events(raw: Json) -> list[Json]:
 
 
 def _evidence(raw: Json) -> Json:
-    """Where the device is on its node, as the node says it."""
+    """Return facts about the device on its node, as the node reports them."""
     found, meant = adapters.read_evidence(raw), read_claim(raw)
     status = raw.get("status") or {}
     facts: Json = {"ComposableResource": status.get("state"), "error": status.get("error"),

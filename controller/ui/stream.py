@@ -1,7 +1,9 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What changes, sent to all open pages by one thread that waits for none of them (server-sent events).
+"""Send changes to all open pages (server-sent events).
+
+One thread sends them, and never waits for a page.
 
 Source: html.spec.whatwg.org, section 9.2, Server-sent events.
 """
@@ -20,10 +22,12 @@ from dataclasses import dataclass, field
 from ansible_collections.composable.infra.controller.ui.scope import Scope
 from ansible_collections.composable.infra.controller.ui.view import Change, View
 
-# Seconds between two looks at what changed; between two signs of life; after which a page asks to be let in anew; that
-# a page may take to read what was sent; and that rows are kept after the last page has gone.
+# Times in seconds: between two checks for changes, between two signs of life, until a page must
+# connect again, until a page must have read the sent data, and for which rows are kept after the
+# last page.
 TICK, SIGN_OF_LIFE, LONGEST, PATIENCE, KEEP_SECONDS = 0.25, 15.0, 300.0, 5.0, 10.0
-# Bytes that may wait for one page, and pages at the same time: in all, of one namespace, and of all namespaces.
+# The most bytes that wait for one page, and the most pages at the same time, in all, of one
+# namespace, and of all namespaces.
 MOST_WAITING, MOST_STREAMS = 8_000_000, 100
 MOST_OF_ONE, MOST_OF_NAMESPACES = 20, 80
 _LATER = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -31,7 +35,10 @@ _LATER = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWr
 
 @dataclass(eq=False)
 class Stream:
-    """One open page. ``waiting``: what its connection would not take yet; ``stalled``: since when."""
+    """One open page. ``waiting``: bytes that its connection has not taken yet.
+
+    ``stalled``: since when.
+    """
 
     connection: socket.socket
     scope: Scope
@@ -42,7 +49,11 @@ class Stream:
 
 
 class Broadcaster:
-    """Sends changes. ``clock``: seconds. ``open``: pages now; ``dropped``: pages that read too slowly, so far."""
+    """Send changes to the open pages.
+
+    ``clock``: returns seconds. ``open``: the number of pages now. ``dropped``: the number of pages
+    so far that read too slowly.
+    """
 
     def __init__(self, view: View, clock: Callable[[], float] = time.monotonic) -> None:
         self._view, self._clock = view, clock
@@ -54,7 +65,7 @@ class Broadcaster:
         self._thread = threading.Thread(target=self._run, name="ui", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -69,11 +80,14 @@ class Broadcaster:
 
     @property
     def open(self) -> int:
-        """How many pages are connected."""
+        """The number of connected pages."""
         return len(self._streams)
 
     def full_for(self, scope: Scope) -> bool:
-        """Whether no further page of a scope is allowed. Pages of namespaces leave room for pages of everything."""
+        """Return whether no further page of a scope is allowed.
+
+        Pages of namespaces leave room for other pages.
+        """
         if len(self._streams) >= MOST_STREAMS:
             return True
         if scope.namespace is None:
@@ -82,15 +96,18 @@ class Broadcaster:
         return others.count(scope) >= MOST_OF_ONE or len(others) >= MOST_OF_NAMESPACES
 
     def looked_at(self) -> None:
-        """Somebody asked for rows: have them read now, and keep them up to date for a while."""
+        """Read rows now, because a client requested them, and update them for a while."""
         self._view.open()
         self._idle_since = self._clock()
         self._wake.set()
 
     def adopt(self, connection: socket.socket, scope: Scope, position: str) -> bool:
-        """Send a page what changed since a position, and all that changes from now on; False when there are too many.
+        """Send a page the changes since a position, and all later changes.
 
-        The connection is this one's from then on. A position that is too old is answered by the event ``reset``.
+        Return False if there are too many pages.
+
+        From then on the connection belongs to the broadcaster. If the position is too old, the page
+        gets the event ``reset``.
         """
         self._view.open()
         with self._lock:
@@ -98,7 +115,7 @@ class Broadcaster:
                 return False
             connection.setblocking(False)
             stream = Stream(connection, scope, self._clock())
-            # Under the same lock as the sending: no change is lost or doubled in between.
+            # The sender uses the same lock, so no change is lost or sent twice in between.
             missed = self._view.since(position)
             self._streams.add(stream)
             self._selector.register(connection, selectors.EVENT_READ, stream)
@@ -122,7 +139,7 @@ class Broadcaster:
             self._listen(max(0.02, TICK - (self._clock() - began)))
 
     def _turn(self, now: float) -> None:
-        """Look once, and send it."""
+        """Check for changes once, and send them."""
         change, texts = self._view.refresh(), dict[Scope, bytes]()
         for stream in list(self._streams):
             if change is not None:
@@ -136,7 +153,7 @@ class Broadcaster:
         self._rest(now)
 
     def _rest(self, now: float) -> None:
-        """Give the rows up once nobody has looked at them for a while."""
+        """Drop the rows if no client has read them for a while."""
         if self._streams:
             self._idle_since = None
         elif self._idle_since is not None and now - self._idle_since > KEEP_SECONDS:
@@ -144,7 +161,7 @@ class Broadcaster:
             self._view.close()
 
     def _tell(self, stream: Stream, change: Change, texts: dict[Scope, bytes]) -> None:
-        """Pages of one scope are told the same."""
+        """Send a change. Pages of one scope get the same text."""
         if stream.scope not in texts:
             text = change.text(stream.scope)
             texts[stream.scope] = _event("change", text, f"{self._view.name}-{change.number}") if text else b""
@@ -157,7 +174,10 @@ class Broadcaster:
         self._push(stream)
 
     def _push(self, stream: Stream) -> None:
-        """Send what the connection takes now; a page that takes nothing for long, or that is far behind, is dropped."""
+        """Send as much as the connection takes now.
+
+        Drop a page that stalls for long, or is far behind.
+        """
         try:
             while stream.waiting:
                 sent = stream.connection.send(stream.waiting)
@@ -172,7 +192,7 @@ class Broadcaster:
             self._end(stream)
 
     def _listen(self, seconds: float) -> None:
-        """Wait, and notice pages that have gone: they send nothing else."""
+        """Wait, and notice pages that have disconnected. A page sends nothing else."""
         deadline = self._clock() + seconds
         while not self._stopping and (left := deadline - self._clock()) > 0:
             if not self._streams:

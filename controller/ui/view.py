@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rows of the page, kept up to date: what changed is noted as it changes, and read when the next look is due.
+"""The rows of the page.
 
-While nobody looks, nothing is noted and no row is kept.
+Changes are noted when they happen, and the rows are updated at the next refresh.
+
+While no page is open, nothing is noted and no row is kept.
 """
 
 from __future__ import annotations
@@ -47,14 +49,18 @@ from ansible_collections.composable.infra.plugins.module_utils.reconcile.concern
 from ansible_collections.composable.infra.plugins.module_utils.reconcile.state.cluster_state import ClusterState
 
 Json = dict[str, t.Any]
-# Changes that are kept for pages which were away for a moment.
+# Changes that are kept for pages that were disconnected for a moment.
 KEPT_CHANGES = 512
 log = logging.getLogger("composable.infra")
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What is read. ``reasons``: what claims wait for, by namespace/name; ``process``: the process itself."""
+    """The sources of the rows.
+
+    ``reasons``: returns wait reasons of claims by namespace/name. ``process``: returns the row of
+    the process.
+    """
 
     state: ClusterState
     reasons: Callable[[], Mapping[str, WaitReason]]
@@ -63,27 +69,27 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Rows that are new or other now, and keys of those that are gone."""
+    """Rows that are new or changed, and keys of rows that are gone."""
 
     number: int
     rows: Mapping[str, Json]
     gone: tuple[str, ...]
 
     def text(self, scope: Scope) -> str:
-        """As JSON for who sees this scope; empty when nothing of it is shown there."""
+        """Return the change as JSON for a scope, empty if the scope shows nothing of it."""
         rows = {key: scope.shown(key, row) for key, row in self.rows.items() if scope.shows(key)}
         gone = [key for key in self.gone if scope.shows(key)]
         return compact({"rows": rows, "gone": gone}) if rows or gone else ""
 
 
 def compact(value: object) -> str:
-    """JSON without spaces."""
+    """Return JSON without spaces."""
     return json.dumps(value, separators=(",", ":"))
 
 
 @dataclass(slots=True)
 class _Due:
-    """What is to be read anew."""
+    """The objects with rows that must be read again."""
 
     nodes: set[str] = field(default_factory=set)
     claims: set[tuple[str, str]] = field(default_factory=set)
@@ -91,9 +97,10 @@ class _Due:
 
 
 class View:
-    """Rows by key. ``name`` tells this life of this process from others: numbers of changes are its own.
+    """Rows by key. Thread-safe.
 
-    Thread-safe."""
+    ``name``: a random name of this instance, because numbers of changes restart with the process.
+    """
 
     def __init__(self, sources: Sources) -> None:
         self.name = secrets.token_hex(4)
@@ -113,7 +120,7 @@ class View:
         self._changes: deque[Change] = deque(maxlen=KEPT_CHANGES)
 
     def open(self) -> None:
-        """Somebody looks: note what changes from now on, and read everything once."""
+        """Note changes from now on, and read everything once. Call it when a page opens."""
         with self._lock:
             if self._due is None:
                 self._due = _Due()
@@ -121,10 +128,10 @@ class View:
                 self.refresh()
 
     def close(self) -> None:
-        """Nobody looks any more."""
+        """Drop all rows. Call it when no page is open."""
         with self._lock:
             self._due = None
-            self.number += 1  # who comes back has missed something
+            self.number += 1  # A page that returns has missed changes.
             self._forget()
 
     def _all_due(self) -> None:
@@ -134,7 +141,10 @@ class View:
         self._note(names, keys, fabrics=True)
 
     def object_changed(self, kind: str, resource: ApiResource, obj: Json, old: Json | None) -> None:
-        """A watched object changed; called on the watch's thread, so it only notes what that concerns."""
+        """Note the rows that a changed object concerns.
+
+        It runs on the thread of the watch, so it must be quick.
+        """
         if self._due is None:
             return
         for each in (obj, old):
@@ -172,7 +182,7 @@ class View:
                 self._due.fabrics = self._due.fabrics or fabrics
 
     def refresh(self) -> Change | None:
-        """Read what has changed since the last time; None when no row is another now."""
+        """Read the rows that may have changed. Return the change, None if no row has changed."""
         with self._lock:
             if self._due is None:
                 return None
@@ -198,14 +208,17 @@ class View:
             del self._rows[key], self._texts[key]
 
     def _note_reasons(self) -> None:
-        """Claims that wait for something else now than at the last look."""
+        """Note the claims with a wait reason that has changed."""
         now, before = self._sources.reasons(), self._reasons
         self._reasons = now
         keys = (key for key in {*now, *before} if now.get(key) != before.get(key))
         self._note(claims_={(space, name) for space, _unused, name in (key.partition("/") for key in keys)})
 
     def _note_look(self) -> set[str]:
-        """Uids of machines that the last look at the fabric shows otherwise; their nodes are noted."""
+        """Return the uids of machines that differ in the last poll of the fabric.
+
+        Note their nodes.
+        """
         new, old = self._state.snapshot, self._seen
         if new is old or new is None:
             return set()
@@ -218,7 +231,7 @@ class View:
         return found
 
     def _read(self, due: _Due, machines: set[str]) -> Iterator[tuple[str, Json | None]]:
-        """(key, row) of what is due; a row of None is none."""
+        """Yield (key, row) of the noted objects. The row is None if it is gone."""
         counted, uses = False, read_rows.Uses(self._state)
         for key, read in self._node_readers(due, machines, uses):
             row = _safely(key, read)
@@ -236,7 +249,7 @@ class View:
         yield PROCESS, plain(self._sources.process())
 
     def _boxes(self, *, looked: bool) -> Iterator[tuple[str, Json | None]]:
-        """Boxes that may be other now; after a look at the fabric that is all of them."""
+        """Yield the boxes that may have changed. After a poll of the fabric, yield all boxes."""
         free = read_rows.free_in_boxes(self._state)
         if looked:
             self._counts.seen(free)
@@ -245,7 +258,7 @@ class View:
             yield f"{BOX}/{place[0]}/{place[1]}", plain(row) if row else None
 
     def _linked(self) -> Iterator[tuple[str, Json | None]]:
-        """All switches of the last look."""
+        """Yield all switches of the last poll."""
         seen = self._state.snapshot
         rows = {f"{SWITCH}/{row.fabric}/{row.switch}": row for row in (read_rows.switch_rows(seen) if seen else ())}
         yield from ((key, None) for key in self._switches - rows.keys())
@@ -269,7 +282,9 @@ class View:
         return row
 
     def snapshot(self, scope: Scope) -> str:
-        """All rows as JSON, with the number of the last change that is in them, and the time of this process."""
+        """Return all rows as JSON, with the number of the last change, and the time of this
+        process.
+        """
         with self._lock:
             if scope.namespace is None:
                 rows = ",".join(f"{compact(key)}:{text}" for key, text in self._texts.items())
@@ -285,12 +300,12 @@ class View:
         return f"{self.name}-{self.number}"
 
     def row(self, key: str) -> Json | None:
-        """One row as everything shows it."""
+        """Return one row with all its fields."""
         with self._lock:
             return self._rows.get(key)
 
     def since(self, position: str) -> list[Change] | None:
-        """The changes after a position; None when they are not all known any more."""
+        """Return the changes after a position, None if some of them are no longer kept."""
         name, _unused, number = position.partition("-")
         with self._lock:
             if name != self.name or not number.isdecimal() or int(number) > self.number:
@@ -301,12 +316,12 @@ class View:
 
 
 def _free(seen: FabricSnapshot) -> tuple[object, ...]:
-    """What a look at the fabric shows beside machines."""
+    """Return the parts of an inventory other than machines."""
     return seen.free, seen.problems, seen.free_in_boxes, seen.switches
 
 
 def _safely(what: str, read: Callable[[], t.Any]) -> t.Any:
-    """One object that cannot be read takes no other from the page."""
+    """Read an object. If that fails, log it and return None, so that other rows are shown."""
     try:
         return read()
     except Exception as problem:

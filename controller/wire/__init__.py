@@ -1,4 +1,4 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""gRPC interfaces from descriptors that lie beside their .proto files, without generated code."""
+"""gRPC services and calls, from the modules that `make protos` generates."""

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Services of gRPC interfaces by their names, from the modules that `make protos` generated and somebody imported."""
+"""Serve and call gRPC services by their full names.
+
+Their messages come from imported modules that `make protos` generated.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 import grpc
 from google.protobuf import descriptor_pool, message, message_factory
 
-# A function of request and context; where the method is a stream, what it gives is iterated.
+# A function of request and context. For a method with a stream, it returns an iterable of messages.
 Method = Callable[[Any, grpc.ServicerContext], Any]
 
 

@@ -1,4 +1,7 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What-if on the page: a question is checked, a copy of what the process knows is made, and a child process answers."""
+"""What-if on the page.
+
+It checks a question, copies the process's state, and a child process answers.
+"""

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Has one child process answer one question at a time, within bounds, while the page that asked waits for it.
+"""Let one child process answer one question at a time, within limits.
 
-The child is killed when its time is over, when the page leaves, and when the process stops. It is given an input, an
-output and no more: no credentials, no other open file, and of the environment what Python needs to start.
+The child is killed when its time is over, when the page disconnects, and when the process stops. It
+gets only its input and its output. It has no credentials, no other open file, and only the
+environment variables that Python needs to start.
 """
 
 from __future__ import annotations
@@ -27,10 +28,14 @@ from ansible_collections.composable.infra.controller.ui.whatif.question import Q
 
 Json = dict[str, t.Any]
 Write = Callable[[Json, t.IO[str]], str]
-"""Writes question and capture into a file; returns a sentence where there is none, else an empty text."""
-# Seconds for an answer, and for sending it; bytes of an answer.
+"""Write question and capture into a file.
+
+Return a sentence if there is no capture, else an empty text.
+"""
+# Seconds for an answer, seconds for sending it, and bytes of an answer.
 SECONDS, SEND_SECONDS, MOST_ANSWER = 120, 5.0, 1_000_000
-# Bytes that the child may have: at most, at least, and what is left to the controller itself.
+# Bytes of memory: the most and the least for the child, and the part left for the controller
+# itself.
 MOST_MEMORY, LEAST_MEMORY, LEFT = 1 << 30, 96 << 20, 64 << 20
 CGROUP = Path("/sys/fs/cgroup")
 BUSY = "Another question is being answered; ask again when that is done."
@@ -40,8 +45,11 @@ BROKEN = "The question ended without an answer; the controller's memory or time 
 
 
 class WhatIf:
-    """Answers the questions of pages. ``write``: writes what this process knows. ``program``: how the child is started,
-    without its limits; it answers with JSON. ``seconds``: of an answer."""
+    """Answer the questions of pages.
+
+    ``write``: writes the state of this process. ``program``: the command of the child, without its
+    limits. It answers with JSON. ``seconds``: for an answer.
+    """
 
     def __init__(self, write: Write, program: Sequence[str], seconds: float = SECONDS) -> None:
         self._write, self._program, self._seconds = write, program, seconds
@@ -55,14 +63,14 @@ class WhatIf:
         return self._turn.locked()
 
     def stop(self) -> None:
-        """Kill what is under way, and answer no more."""
+        """Kill the running child, and start no more."""
         with self._lock:
             self._stopped = True
             if self._child:
                 self._child.kill()
 
     def adopt(self, connection: socket.socket, question: Question) -> bool:
-        """Answer on a thread of its own, which has the connection from then on."""
+        """Answer a question on a new thread, which owns the connection from then on."""
         threading.Thread(target=self._serve, args=(connection, question), name="what-if", daemon=True).start()
         return True
 
@@ -101,7 +109,7 @@ class WhatIf:
                 child.stdout.close()
 
     def _started(self, file: t.IO[str], memory: int) -> subprocess.Popen[bytes] | None:
-        """None when there is nothing to start any more."""
+        """Start the child. Return None if this has stopped."""
         kept = {name: value for name, value in os.environ.items() if name == "PATH" or name.startswith("PYTHON")}
         with self._lock:
             if self._stopped:
@@ -113,14 +121,17 @@ class WhatIf:
 
 
 def _spool() -> t.IO[str]:
-    """A file that has no name: in memory, since a container's file system may be read-only."""
+    """Return a file without a name.
+
+    It is in memory, since a container's file system may be read-only.
+    """
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("what-if"), "w+", encoding="utf-8")
     return tempfile.TemporaryFile("w+", encoding="utf-8")
 
 
 def _watched(child: subprocess.Popen[bytes], connection: socket.socket, until: float) -> bytes:
-    """The child's answer; nothing when the page has left."""
+    """Return the child's answer, empty if the page has disconnected."""
     output, found = t.cast("t.IO[bytes]", child.stdout), bytearray()
     connection.setblocking(False)
     with selectors.DefaultSelector() as selector:
@@ -139,7 +150,7 @@ def _watched(child: subprocess.Popen[bytes], connection: socket.socket, until: f
 
 
 def _ended_well(child: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether a child that has closed its output has said all that it had to say."""
+    """Return whether a child that has closed its output exits with status 0."""
     try:
         return child.wait(seconds) == 0
     except subprocess.TimeoutExpired:
@@ -147,7 +158,7 @@ def _ended_well(child: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def _has_left(connection: socket.socket) -> bool:
-    """Whether a page is gone. It has said all that it has to say, so what comes is the end."""
+    """Return whether a page has disconnected. A page sends nothing after its question."""
     try:
         connection.recv(1024)
     except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -158,13 +169,16 @@ def _has_left(connection: socket.socket) -> bool:
 
 
 def room(cgroup: Path = CGROUP) -> int:
-    """Bytes of memory that a child may have: what the container's limit leaves, so that the controller is not ended."""
+    """Return the bytes of memory for a child.
+
+    They are the rest of the container's limit, so that the kernel does not end the controller.
+    """
     try:
         limit = int((cgroup / "memory.max").read_text(encoding="ascii"))
         rows = dict(line.split() for line in (cgroup / "memory.stat").read_text(encoding="ascii").splitlines())
         return min(MOST_MEMORY, limit - int(rows["anon"]) - int(rows["shmem"]) - LEFT)
     except (OSError, ValueError, KeyError):
-        return MOST_MEMORY  # no such limit
+        return MOST_MEMORY  # The container has no limit.
 
 
 def _error(said: str) -> bytes:

@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a process knows of cluster and fabric, as a capture for the child process: from memory, nobody is asked.
+"""Write the process's state of cluster and fabric as a capture for the child process, from memory
+without requests.
 
-A store keeps less of a pod that is bound than a capture does, so changes that move pods are the module's alone.
+A store keeps less of a bound pod than a capture does, so only the module supports changes that move
+pods.
 """
 
 from __future__ import annotations
@@ -30,14 +32,15 @@ PROGRAM: t.Final = (sys.executable, "-m", "ansible_collections.composable.infra.
 
 
 def what_if_of(state: ClusterState, config: EngineConfig) -> WhatIf:
-    """Questions about what an engine has seen."""
+    """Return the questions about the state of an engine."""
     return WhatIf(partial(write_captured, state, config), PROGRAM)
 
 
 def write_captured(state: ClusterState, config: EngineConfig, question: Json, file: t.IO[str]) -> str:
-    """A line with question and fabric, then one for each object, so that they need not be in memory together.
+    """Write a line with question and fabric, then a line for each object, to save memory.
 
-    Returns a sentence instead where there is nothing to write, else an empty text."""
+    Return a sentence if there is nothing to write, else an empty text.
+    """
     if state.snapshot is None:
         return NOT_SEEN
     stores = state.stores

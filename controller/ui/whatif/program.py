@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The child process that answers one question: it reads a capture from its input, and has neither cluster nor network.
+"""The child process that answers one question.
 
-Its limits are set here, before anything is read, so that it ends also when the controller that started it is gone.
+It reads a capture from its input, and uses no cluster or network.
+
+It sets its limits before it reads anything, so that it ends even if its controller is gone.
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ NICE = 5
 
 
 def limit(seconds: int, memory: int) -> None:
-    """Processor time and memory of this process; the kernel ends it before others when memory is short."""
+    """Limit the processor time (s) and the memory (bytes) of this process.
+
+    If memory is short, the kernel ends this process before others.
+    """
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -53,8 +58,11 @@ def limit(seconds: int, memory: int) -> None:
 
 
 def read(lines: Iterable[str]) -> tuple[Json, Capture]:
-    """What the lines hold: question and capture without objects, then one object in each, those of a kind one after the
-    other. They are kept packed: a large cluster has too many. Raises BadCapture."""
+    """Read question and capture from lines. Raises BadCapture.
+
+    The first line has the question and the capture without objects. Each further line has one
+    object, sorted by kind. The objects stay packed, because a large cluster has many.
+    """
     given = iter(lines)
     head = json.loads(next(given))
     objects: dict[str, Sequence[Json]] = dict.fromkeys(head["capture"]["objects"], ())
@@ -64,7 +72,10 @@ def read(lines: Iterable[str]) -> tuple[Json, Capture]:
 
 
 def answered(lines: Iterable[str]) -> Json:
-    """The answer to what the lines hold. Raises BadCapture, BadChange and BadSetting."""
+    """Return the answer to the question in the lines.
+
+    Raises BadCapture, BadChange and BadSetting.
+    """
     question, found = read(lines)
     if not found.of("nodes") or not found.fabric.machines:
         return {"error": NO_NODES}
@@ -72,7 +83,7 @@ def answered(lines: Iterable[str]) -> Json:
 
 
 def told(before: Capture, question: Json) -> Json:
-    """Rows of tables: words, before, after. Raises BadChange and BadSetting."""
+    """Return rows of tables with words, before and after. Raises BadChange and BadSetting."""
     after = changed(before, question["changes"])
     compared = Comparison(answer(before), answer(after))
     plan = {"taken": before.taken, "plan": list(compared.sums())[1:], "claims": list(compared.rows())[1:]}
@@ -93,7 +104,7 @@ def _replayed(before: Capture, after: Capture, given: Json) -> Json:
 
 
 def main(argv: t.Sequence[str] = tuple(sys.argv[1:])) -> int:
-    """Answer on standard output: one JSON object, with ``error`` where there is no answer."""
+    """Write the answer to standard output, a JSON object, with ``error`` if there is no answer."""
     limit(int(argv[0]), int(argv[1]))
     try:
         found = answered(sys.stdin)

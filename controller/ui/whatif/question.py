@@ -1,9 +1,11 @@
 # Copyright (c) 2026 composable.infra contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a page may ask: one change of a few kinds, and who comes, checked and bounded before anything is started for it.
+"""A question of the page.
 
-The module fabric_whatif takes more; its own checks follow in the child process, where the capture is.
+It has one change and a load of pods, which are checked before a process is started for it.
+
+The module fabric_whatif allows more. The child process runs the module's own checks on the capture.
 """
 
 from __future__ import annotations
@@ -22,28 +24,34 @@ BOUNDS: t.Final[Mapping[str, tuple[int, int]]] = {
     "fabric": (0, 1_000_000), "count": (1, 1000), "devices_each": (1, 32), "seconds": (0, WEEK),
     "hours": (1, DAY), "per_hour": (0, 1000), "lifetime": (1, WEEK)}
 FIELDS: t.Final = ("change", "model", *BOUNDS)
-# Pods of one replay; there are two for each seed, and a time limit for all.
+# Pods of one replay. There are two replays for each seed, and a time limit for all of them.
 MOST_PODS: t.Final = 2000
 
 
 class BadQuestion(Exception):
-    """A question cannot be asked; the message names the field, its value and what is allowed."""
+    """The question is not allowed.
+
+    The message names the field, its value and the allowed values.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``changes`` and ``simulate`` as the module fabric_whatif takes them; ``simulate``: None where nobody comes."""
+    """A question. ``changes`` and ``simulate`` are arguments of the module fabric_whatif.
+
+    ``simulate``: None if no pods arrive.
+    """
 
     changes: tuple[Json, ...]
     simulate: Json | None
 
     def as_dict(self) -> Json:
-        """For the child process."""
+        """Return the question for the child process."""
         return {"changes": list(self.changes), "simulate": self.simulate}
 
 
 def read_question(query: Mapping[str, str]) -> Question:
-    """A question from the parameters of an address. Raises BadQuestion."""
+    """Read a question from the parameters of an address. Raises BadQuestion."""
     for name, value in query.items():
         if name not in FIELDS:
             raise BadQuestion(f"{name[:64]}: {value[:64]!r} is not usable: a question has {', '.join(FIELDS)}")
@@ -55,7 +63,7 @@ def read_question(query: Mapping[str, str]) -> Question:
 
 
 def _number(query: Mapping[str, str], name: str) -> int | None:
-    """None where it is not given."""
+    """Return the number, None if it is not given. Raises BadQuestion."""
     text, (least, most) = query.get(name) or "", BOUNDS[name]
     if not text:
         return None
